@@ -1,0 +1,42 @@
+# The project's commands. `make demo` and `make test` set up what is missing first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FEATURES ?= data/features
+
+.PHONY: setup demo test check format default-model clean
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/python -m pipelines.datasets.synthetic demo/film.mp4
+	$(BIN)/bassl predict demo/film.mp4 --output demo/scenes.json --storyboard demo/storyboard.png
+	@echo
+	@echo "The film:        demo/film.mp4"
+	@echo "Its true scenes: demo/film.scenes.json"
+	@echo "What was found:  demo/scenes.json"
+	@echo "To look at:      demo/storyboard.png"
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Trains the model that ships with the package again, from a folder of per-shot features (see data/README.md).
+default-model: setup
+	$(BIN)/python -m pipelines.training.default_model $(FEATURES)
+
+clean:
+	rm -rf demo .mypy_cache .pytest_cache .ruff_cache

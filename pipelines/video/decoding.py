@@ -1,0 +1,203 @@
+"""Opening a video and decoding each of its frames once, in order, with its time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+
+import av
+from av.container import InputContainer
+from av.stream import Disposition
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from pipelines.errors import VideoError
+
+# FFmpeg's chatter about damaged packets would reach the user's terminal; what matters of it becomes a warning here.
+logging.getLogger("libav").setLevel(logging.CRITICAL)
+
+# Demuxers that make "video" of a picture or of plain text.
+_STILL_FORMATS = ("image2", "tty")
+
+
+@dataclass(frozen=True)
+class VideoFacts:
+    """What a video is, as measured by decoding it.
+
+    ``width`` and ``height`` are pixels as shown (after the rotation that phones write). ``duration`` is in seconds and
+    ``frames`` counts what could be decoded. ``frame_rate`` is the nominal rate in frames a second; times never come
+    from it.
+    """
+
+    path: str
+    width: int
+    height: int
+    duration: float
+    frames: int
+    frame_rate: float
+
+
+class Film:
+    """An open video: iterate :meth:`frames` once, then read :attr:`facts` and :attr:`warnings`.
+
+    Attributes:
+        declared_duration: seconds according to the container, or None.
+        pixel_aspect: width of a pixel divided by its height.
+        rotation: clockwise quarter turns (0 to 3) that show the picture upright; known after the first frame.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open ``path``.
+
+        Raises:
+            VideoError: one line, when there is no such file, it is a folder, empty, a picture, sound only, or not a
+                video at all.
+        """
+        self.path = path
+        self.warnings: list[str] = []
+        self.rotation = 0
+        self._container = _open_container(path)
+        try:
+            self._stream = _picture_stream(path, self._container)
+        except VideoError:
+            self._container.close()
+            raise
+        self._stream.thread_type = "AUTO"
+        rate = self._stream.average_rate or self._stream.guessed_rate or Fraction(25)
+        self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
+        aspect = self._stream.sample_aspect_ratio
+        self.pixel_aspect = float(aspect) if aspect and 0.1 <= aspect <= 10 else 1.0
+        self.declared_duration = _declared_duration(self._container, self._stream)
+        self._facts: VideoFacts | None = None
+
+    def __enter__(self) -> Film:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._container.close()
+
+    @property
+    def facts(self) -> VideoFacts:
+        """What was found; there only when :meth:`frames` has run to its end."""
+        if self._facts is None:
+            raise RuntimeError("the facts of a film are known only when all its frames have been read")
+        return self._facts
+
+    def frames(self) -> Iterator[tuple[int, float, VideoFrame]]:
+        """Decode the film.
+
+        Yields:
+            ``(index, time, frame)``: index from 0, time in seconds from the film's first frame, strictly increasing,
+            from presentation timestamps. A stretch without usable timestamps is timed by the nominal rate.
+
+        Raises:
+            VideoError: when not one frame can be decoded.
+        """
+        nominal = 1.0 / self.frame_rate
+        index, last, offset = -1, -nominal, 0.0
+        first: float | None = None
+        end = 0.0
+        width = height = 0
+        for frame in self._decode():
+            index += 1
+            stamp = frame.time
+            if stamp is None:
+                time = last + nominal
+            else:
+                first = stamp if first is None else first
+                time = stamp - first + offset
+                if time <= last:  # a clock that jumps back, as where recordings were joined, goes on from here
+                    offset += last + nominal - time
+                    time = last + nominal
+            if index == 0:
+                self.rotation = (-round(frame.rotation / 90)) % 4
+                width, height = frame.width, frame.height
+            length = float(frame.duration * frame.time_base) if frame.duration and frame.time_base else 0.0
+            # A last frame that claims to last for ever (some recorders write this) must not stretch the film.
+            end = time + (length if 0.0 < length <= 10.0 else nominal)
+            last = time
+            yield index, time, frame
+        if index < 0:
+            raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
+        if self.rotation % 2:
+            width, height = height, width
+        self._facts = VideoFacts(str(self.path), width, height, end, index + 1, self.frame_rate)
+        self._note_missing_end(end)
+
+    def _decode(self) -> Iterator[VideoFrame]:
+        damaged = 0
+        packets = self._container.demux(self._stream)
+        while True:
+            try:
+                packet = next(packets)
+            except StopIteration:
+                break
+            except av.FFmpegError:  # the container breaks off here: what came before it counts
+                damaged += 1
+                break
+            try:
+                yield from packet.decode()
+            except av.EOFError:
+                break
+            except av.FFmpegError:
+                damaged += 1
+        if damaged:
+            self.warnings.append(f"{self.path}: {damaged} damaged packet(s) were skipped")
+
+    def _note_missing_end(self, end: float) -> None:
+        declared = self.declared_duration
+        if declared is not None and declared - end > max(1.0, 0.02 * declared):
+            self.warnings.append(
+                f"{self.path}: ends early: {end:.1f} s of the {declared:.1f} s it declares could be read"
+            )
+
+
+def _open_container(path: Path) -> InputContainer:
+    if not path.exists():
+        raise VideoError(f"{path}: no such file")
+    if path.is_dir():
+        raise VideoError(f"{path}: is a folder, not a video")
+    try:
+        if path.stat().st_size == 0:
+            raise VideoError(f"{path}: is empty")
+        # "file:" keeps FFmpeg from reading a name with a colon as a protocol.
+        container = av.open(f"file:{path}", metadata_errors="replace")
+    except PermissionError as error:
+        raise VideoError(f"{path}: may not be read (permission denied)") from error
+    except (av.FFmpegError, OSError) as error:
+        raise VideoError(f"{path}: not a video that can be read ({_reason(error)})") from error
+    formats = container.format.name.split(",")
+    if any(name in _STILL_FORMATS or name.endswith("_pipe") for name in formats):
+        container.close()
+        what = "plain text" if "tty" in formats else "a still image"
+        raise VideoError(f"{path}: is {what}, not a video")
+    return container
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def _picture_stream(path: Path, container: InputContainer) -> VideoStream:
+    # A cover picture in a sound file is a video stream too.
+    streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    if not streams:
+        raise VideoError(f"{path}: has no moving pictures")
+    stream = max(streams, key=lambda s: (bool(s.disposition & Disposition.default), s.width * s.height))
+    if stream.codec_context is None:
+        raise VideoError(f"{path}: its video codec is not one that this FFmpeg decodes")
+    return stream
+
+
+def _declared_duration(container: InputContainer, stream: VideoStream) -> float | None:
+    if stream.duration is not None and stream.time_base is not None and stream.duration > 0:
+        return float(stream.duration * stream.time_base)
+    if container.duration is not None and container.duration > 0:
+        return container.duration / 1_000_000
+    return None

