@@ -1,3 +1,14 @@
-"""The stages of video scene segmentation, as a library: typed, silent, importable without the command line."""
+"""The stages of video scene segmentation, as a library: typed, silent, importable without the command line.
+
+Each stage is one function in the module of its name, and can be had from here::
+
+    from pipelines import PredictSettings, predict
+"""
 
 __version__ = "0.1.0"
+
+from pipelines.errors import BasslError
+from pipelines.predict import PredictSettings, predict
+from pipelines.scenes import Scene, SceneList, Shot
+
+__all__ = ["BasslError", "PredictSettings", "Scene", "SceneList", "Shot", "predict"]

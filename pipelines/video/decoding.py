@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -16,29 +16,13 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
+from pipelines.scenes import VideoFacts
 
 # FFmpeg's chatter about damaged packets would reach the user's terminal; what matters of it becomes a warning here.
 logging.getLogger("libav").setLevel(logging.CRITICAL)
 
 # Demuxers that make "video" of a picture or of plain text.
 _STILL_FORMATS = ("image2", "tty")
-
-
-@dataclass(frozen=True)
-class VideoFacts:
-    """What a video is, as measured by decoding it.
-
-    ``width`` and ``height`` are pixels as shown (after the rotation that phones write). ``duration`` is in seconds and
-    ``frames`` counts what could be decoded. ``frame_rate`` is the nominal rate in frames a second; times never come
-    from it.
-    """
-
-    path: str
-    width: int
-    height: int
-    duration: float
-    frames: int
-    frame_rate: float
 
 
 class Film:
@@ -50,8 +34,8 @@ class Film:
         rotation: clockwise quarter turns (0 to 3) that show the picture upright; known after the first frame.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Open ``path``.
+    def __init__(self, path: Path, threads: int | None = None) -> None:
+        """Open ``path``, to be decoded by so many threads (None: as fits the machine).
 
         Raises:
             VideoError: one line, when there is no such file, it is a folder, empty, a picture, sound only, or not a
@@ -67,6 +51,7 @@ class Film:
             self._container.close()
             raise
         self._stream.thread_type = "AUTO"
+        self._stream.codec_context.thread_count = threads or _decoding_threads(self._stream)
         rate = self._stream.average_rate or self._stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
         aspect = self._stream.sample_aspect_ratio
@@ -106,10 +91,10 @@ class Film:
         width = height = 0
         for frame in self._decode():
             index += 1
-            stamp = frame.time
-            if stamp is None:
+            if frame.pts is None:
                 time = last + nominal
             else:
+                stamp = frame.time
                 first = stamp if first is None else first
                 time = stamp - first + offset
                 if time <= last:  # a clock that jumps back, as where recordings were joined, goes on from here
@@ -156,6 +141,13 @@ class Film:
             self.warnings.append(
                 f"{self.path}: ends early: {end:.1f} s of the {declared:.1f} s it declares could be read"
             )
+
+
+def _decoding_threads(stream: VideoStream) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # A small film is decoded faster than it is looked at, and threads that hand on frames cost a quarter more work.
+    small = stream.width * stream.height <= 640 * 480
+    return max(1, min(8, cores - 1 if small else cores))
 
 
 def _open_container(path: Path) -> InputContainer:

@@ -52,7 +52,7 @@ class FrameReader:
         The planes may be views of the decoder's buffers: they stay valid as long as they are referenced.
         """
         if frame.format.name in _DIRECT_FORMATS:
-            picture = YUVPicture(*(_plane(plane) for plane in frame.planes), _matrix_to_rgb(frame))
+            picture = _picture(frame)
         else:
             picture = self._convert(frame)
         while min(picture.y.shape) // 2 >= self.lines:
@@ -64,25 +64,34 @@ class FrameReader:
         while min(width, height) // 2 >= self.lines:
             width, height = width // 2, height // 2
         small = self._reformatter.reformat(frame, width, height, "yuv420p", interpolation="AREA")
-        return YUVPicture(*(_plane(plane) for plane in small.planes), _matrix_to_rgb(small))
+        return _picture(small)
 
 
 def halve(picture: YUVPicture) -> YUVPicture:
     """Half the width and height, each pixel the mean of four (a picture one pixel wide or high stays so)."""
-    return YUVPicture(*(_halve_plane(p) for p in (picture.y, picture.u, picture.v)), picture.to_rgb)
+    y, u, v = (_halve_plane(plane) for plane in (picture.y, picture.u, picture.v))
+    return YUVPicture(y, u, v, picture.to_rgb)
 
 
-def shrink(picture: YUVPicture, long_side: int) -> YUVPicture:
-    """Halved while the longer side keeps ``long_side`` pixels."""
-    while max(picture.y.shape) // 2 >= long_side:
-        picture = halve(picture)
-    return picture
+def small_rgb(picture: YUVPicture, long_side: int) -> Picture:
+    """The picture in colour, halved while its longer side keeps ``long_side`` pixels: what a shot detector looks at.
+
+    The colour planes have half the size already and are halved once less.
+    """
+    y, u, v = picture.y, picture.u, picture.v
+    while max(y.shape) // 2 >= long_side:
+        y = _halve_plane(y)
+    while u.shape[0] // 2 >= y.shape[0] and u.shape[1] // 2 >= y.shape[1]:
+        u, v = _halve_plane(u), _halve_plane(v)
+    return rgb(YUVPicture(y, u, v, picture.to_rgb))
 
 
 def rgb(picture: YUVPicture) -> Picture:
     """The picture in colour, (H, W, 3) uint8."""
     height, width = picture.y.shape
-    u, v = (cv2.resize(p, (width, height), interpolation=cv2.INTER_LINEAR) for p in (picture.u, picture.v))
+    u, v = picture.u, picture.v
+    if u.shape != picture.y.shape:
+        u, v = (cv2.resize(p, (width, height), interpolation=cv2.INTER_LINEAR) for p in (u, v))
     return np.asarray(cv2.transform(cv2.merge((picture.y, u, v)), picture.to_rgb), np.uint8)
 
 
@@ -98,6 +107,11 @@ def shown_size(width: int, height: int, pixel_aspect: float, lines: int) -> tupl
     """(width, height) at which an upright picture with such pixels is shown with at most ``lines`` lines."""
     shown_height = min(height, lines)
     return max(1, round(width * pixel_aspect * shown_height / height)), shown_height
+
+
+def _picture(frame: VideoFrame) -> YUVPicture:
+    y, u, v = (_plane(plane) for plane in frame.planes)
+    return YUVPicture(y, u, v, _matrix_to_rgb(frame))
 
 
 def _plane(plane: object) -> Plane:

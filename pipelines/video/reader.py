@@ -6,12 +6,13 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.video.decoding import Film, VideoFacts
+from pipelines.scenes import VideoFacts
+from pipelines.video.decoding import Film
 from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_cuts
-from pipelines.video.pictures import FrameReader, Picture, YUVPicture, rgb, shown_size, shrink, upright
+from pipelines.video.pictures import FrameReader, Picture, YUVPicture, rgb, shown_size, small_rgb, upright
+from pipelines.video.shots import FilmedShot, ReaderSettings
 
 # The pictures that are held for one shot may take this much memory; a longer shot is held at every second frame, every
 # fourth, and so on, which moves a key-frame by less than one part in a hundred of the shot.
@@ -19,37 +20,6 @@ _HELD_BYTES = 48 * 2**20
 
 # Detectors look at a picture whose longer side has between this and twice as many pixels.
 _DETECTOR_SIDE = 96
-
-
-@dataclass(frozen=True)
-class ReaderSettings:
-    """How a film is cut into shots and what is kept of each."""
-
-    detector: str = "adaptive"
-    """Shot detector: adaptive, content, histogram, hash, threshold or transnetv2."""
-    shots: Path | None = None
-    """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.detectors.read_cuts`)."""
-    keyframes: int = 3
-    """Key-frames a shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
-    lines: int = 240
-    """Height of a key-frame in pixels; a smaller film is not enlarged."""
-
-
-@dataclass(frozen=True)
-class FilmedShot:
-    """A shot as it comes out of the reader.
-
-    Frames and seconds are half-open ranges. ``keyframes`` are N_k upright pictures (H, W, 3) uint8 RGB, and
-    ``keyframe_indices`` the frames that they are; a shot of fewer frames than N_k repeats some.
-    """
-
-    index: int
-    start_frame: int
-    end_frame: int
-    start: float
-    end: float
-    keyframes: tuple[Picture, ...]
-    keyframe_indices: tuple[int, ...]
 
 
 class FilmReader:
@@ -80,7 +50,7 @@ class FilmReader:
         """
         self.settings = settings
         cuts = None if settings.shots is None else read_cuts(settings.shots)
-        self._film = Film(path)
+        self._film = Film(path, settings.threads)
         try:
             self._detector: ShotDetector = (
                 make_detector(settings.detector, self._film.frame_rate) if cuts is None else KnownCuts(cuts)
@@ -109,12 +79,12 @@ class FilmReader:
                 picture = frame_reader.read(frame)
                 self._times.append(time)
                 held.add(index, picture)
-                for cut in self._detector.push(index, rgb(shrink(picture, _DETECTOR_SIDE))):
+                for cut in self._detector.push(index, small_rgb(picture, _DETECTOR_SIDE)):
                     if start < cut <= index:
                         yield self._shot(start, cut, held)
                         held.drop_before(cut)
                         start = cut
-                if index % 64 == 0:
+                if index % 256 == 0:
                     self._progress(time, film.declared_duration)
             frames = len(self._times)
             self._times.append(film.facts.duration)

@@ -1,0 +1,5 @@
+"""``python -m bassl_cli`` is ``bassl``."""
+
+from bassl_cli.app import main
+
+main()

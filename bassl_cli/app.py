@@ -1,0 +1,56 @@
+"""The `bassl` command: its subcommands, and what becomes of errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import pipelines
+from bassl_cli import console
+from bassl_cli.commands.predict import predict
+from pipelines.errors import BasslError
+
+app = typer.Typer(
+    name="bassl",
+    help="Turn a video into its scenes.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(predict)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bassl {pipelines.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Turn a video into its scenes."""
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input."""
+    try:
+        app()
+    except BasslError as error:
+        if console.debugging():
+            raise
+        console.complain(str(error))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        console.complain("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has had enough; Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

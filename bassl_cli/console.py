@@ -1,0 +1,81 @@
+"""What people see: results on stdout, everything else on stderr; progress bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+_DEBUG = "BASSL_DEBUG"
+
+
+def _set_debug(wanted: bool) -> bool:
+    if wanted:
+        os.environ[_DEBUG] = "1"
+    return wanted
+
+
+def debugging() -> bool:
+    """Whether errors are to be shown with their traceback."""
+    return os.environ.get(_DEBUG) == "1"
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout instead of a table.")]
+Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
+
+
+def complain(message: str) -> None:
+    """One line about what went wrong."""
+    err.print(f"bassl: {message}", style="red", markup=False, soft_wrap=True)
+
+
+def warn(message: str) -> None:
+    """One line about what the user should know of the result."""
+    err.print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)
+
+
+def say(message: str) -> None:
+    """One line about what was done."""
+    err.print(message, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def film_progress(name: str, quiet: bool) -> Iterator[Callable[[str, float, float | None], None]]:
+    """A bar over the seconds of one film, with the speed as a multiple of real time and the time left."""
+    if quiet or not err.is_terminal:
+        if not quiet:
+            say(f"reading {name}")
+        yield lambda stage, done, total: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=err, transient=True) as bars:
+        task = bars.add_task(f"reading {name}", total=None, speed="")
+
+        def show(stage: str, done: float, total: float | None) -> None:
+            elapsed = bars.tasks[0].elapsed or 0.0
+            speed = f"{done / elapsed:.0f}x" if elapsed > 0.5 and done else bars.tasks[0].fields["speed"]
+            completed = done if stage == "reading" else bars.tasks[0].completed
+            bars.update(
+                task,
+                description=f"{stage} {name}",
+                completed=completed,
+                total=total or bars.tasks[0].total,
+                speed=speed,
+            )
+
+        yield show

@@ -1,0 +1,109 @@
+"""Which shots end scenes: the best choice given their scores and what the user asks for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import BasslError
+
+
+def choose_scene_ends(
+    scores: NDArray[np.float64],
+    ends: NDArray[np.float64],
+    threshold: float = 0.5,
+    min_scene: float = 0.0,
+    scenes: int | None = None,
+) -> list[int]:
+    """The shots that end scenes, the last shot of the video included.
+
+    Each possible end i is worth logit(score_i) - logit(threshold); of all choices that leave no scene shorter than
+    ``min_scene``, the one with the greatest sum is taken. Without a minimum these are the shots with a score of at
+    least the threshold.
+
+    Args:
+        scores: (N,) probabilities that a scene ends with the shot; the last one is not looked at.
+        ends: (N,) end of each shot in seconds, from the beginning of the video.
+        threshold: between 0 and 1.
+        min_scene: seconds.
+        scenes: exactly so many scenes instead of those that pass the threshold.
+
+    Returns:
+        Indices in increasing order; the last is N - 1.
+
+    Raises:
+        BasslError: when the video cannot be divided into so many scenes of that length.
+    """
+    shots = len(scores)
+    if scenes is not None and not 1 <= scenes <= shots:
+        raise BasslError(f"the film has {shots} shot(s), so it cannot be divided into {scenes} scenes")
+    # The small constant decides for an end where a score equals the threshold.
+    gains = _logit(scores) - _logit(np.array(threshold)) + 1e-12
+    gains[-1] = 0.0  # the film ends here in any case
+    # An end at shot i may be preceded by one at any of the first before[i] shots, or by none where allowed[i].
+    before = np.minimum(np.searchsorted(ends, ends - min_scene + 1e-9, side="right"), np.arange(shots))
+    allowed = ends >= min_scene - 1e-9
+    allowed[-1] = True  # a film shorter than the minimum is one scene
+    if scenes is None:
+        return _best_ends(gains, before, allowed)
+    chosen = _best_ends_of_number(gains, before, allowed, scenes)
+    if chosen is None:
+        raise BasslError(f"the film cannot be divided into {scenes} scenes of at least {min_scene:g} seconds")
+    return chosen
+
+
+def _best_ends(gains: NDArray[np.float64], before: NDArray[np.intp], allowed: NDArray[np.bool_]) -> list[int]:
+    """Dynamic programme over shots: the best sum of gains with an end at each shot, and the end before that."""
+    shots = len(gains)
+    best = np.full(shots, -np.inf)
+    previous = np.full(shots, -1)
+    running, running_at = np.full(shots + 1, -np.inf), np.full(shots + 1, -1)  # best over the first j ends
+    for i in range(shots):
+        if allowed[i]:
+            best[i] = gains[i]
+        if best[i] < running[before[i]] + gains[i]:
+            best[i], previous[i] = running[before[i]] + gains[i], running_at[before[i]]
+        better = best[i] > running[i]
+        running[i + 1], running_at[i + 1] = (best[i], i) if better else (running[i], running_at[i])
+    chosen = [shots - 1]
+    while previous[chosen[-1]] >= 0:
+        chosen.append(int(previous[chosen[-1]]))
+    return chosen[::-1]
+
+
+def _best_ends_of_number(
+    gains: NDArray[np.float64], before: NDArray[np.intp], allowed: NDArray[np.bool_], scenes: int
+) -> list[int] | None:
+    """The same for exactly so many ends: row k holds the best sum with the k-th end at each shot."""
+    shots = len(gains)
+    best = np.where(allowed, gains, -np.inf)
+    table = []
+    for _ in range(scenes - 1):
+        prefix = np.concatenate([[-np.inf], np.maximum.accumulate(best)])
+        changed = np.concatenate([[True], best[1:] > prefix[1:-1]]) if shots > 1 else np.array([True])
+        at = np.concatenate([[-1], np.maximum.accumulate(np.where(changed, np.arange(shots), -1))])
+        table.append(at[before])
+        best = prefix[before] + gains
+    if best[-1] == -np.inf:
+        return None
+    chosen = [shots - 1]
+    for at in reversed(table):
+        chosen.append(int(at[chosen[-1]]))
+    return chosen[::-1]
+
+
+def _logit(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    clipped = np.clip(probability, 1e-9, 1 - 1e-9)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))
+
+
+def check_choice(threshold: float, min_scene: float, scenes: int | None) -> None:
+    """Raise :class:`BasslError` for settings of :func:`choose_scene_ends` that no film can satisfy."""
+    if not 0.0 < threshold < 1.0:
+        raise BasslError(f"the threshold must lie between 0 and 1, not {threshold:g}")
+    if not (math.isfinite(min_scene) and min_scene >= 0.0):
+        raise BasslError(f"the least length of a scene must be 0 seconds or more, not {min_scene:g}")
+    if scenes is not None and scenes < 1:
+        raise BasslError(f"the number of scenes must be 1 or more, not {scenes}")

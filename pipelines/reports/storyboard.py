@@ -1,0 +1,89 @@
+"""A picture of a film's scenes: one band a scene, with the middle key-frame of its shots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from pipelines.errors import BasslError
+from pipelines.scenes import Scene, SceneList, write_atomically
+
+_COLUMNS = 8
+_MAX_ROWS = 3
+_THUMBNAIL_WIDTH = 168
+_GAP = 6
+_CAPTION = 30
+_PAPER, _BAND, _INK, _FAINT = "#f7f6f3", "#ffffff", "#22262b", "#7a828c"
+_ACCENTS = ("#3b6ea5", "#b5651d", "#4f8a5b", "#8a4f7d", "#a03c3c", "#5b6b7a")
+
+
+def thumbnail(picture: NDArray[np.uint8]) -> bytes:
+    """A key-frame (H, W, 3) as a small JPEG, so that thousands of them fit in memory."""
+    image = Image.fromarray(picture)
+    height = max(1, round(image.height * _THUMBNAIL_WIDTH / image.width))
+    buffer = BytesIO()
+    image.resize((_THUMBNAIL_WIDTH, min(height, 2 * _THUMBNAIL_WIDTH))).save(buffer, "JPEG", quality=85)
+    return buffer.getvalue()
+
+
+def save_storyboard(path: Path, result: SceneList, thumbnails: Sequence[bytes]) -> None:
+    """Draw the scenes as a PNG.
+
+    Args:
+        path: the picture to write.
+        result: scenes and shots.
+        thumbnails: one for each shot, from :func:`thumbnail`. Of a scene with very many shots an even choice is shown.
+
+    Raises:
+        BasslError: where the path cannot be written.
+    """
+    if len(thumbnails) != len(result.shots):
+        raise BasslError(f"{len(thumbnails)} pictures were given for {len(result.shots)} shots")
+    cell_height = Image.open(BytesIO(thumbnails[0])).height
+    bands = [_chosen_shots(scene) for scene in result.scenes]
+    rows = [-(-len(shots) // _COLUMNS) for shots in bands]
+    width = _COLUMNS * (_THUMBNAIL_WIDTH + _GAP) + 3 * _GAP
+    heights = [_CAPTION + n * (cell_height + _GAP) + _GAP for n in rows]
+    canvas = Image.new("RGB", (width, sum(heights) + _GAP * (len(heights) + 1)), _PAPER)
+    draw = ImageDraw.Draw(canvas)
+    y = _GAP
+    for scene, shots, height in zip(result.scenes, bands, heights, strict=True):
+        accent = _ACCENTS[scene.index % len(_ACCENTS)]
+        draw.rectangle((_GAP, y, width - _GAP, y + height), fill=_BAND)
+        draw.rectangle((_GAP, y, _GAP + 3, y + height), fill=accent)
+        _caption(draw, scene, len(shots), (3 * _GAP, y + 7), accent)
+        for place, shot in enumerate(shots):
+            row, column = divmod(place, _COLUMNS)
+            at = (3 * _GAP + column * (_THUMBNAIL_WIDTH + _GAP), y + _CAPTION + row * (cell_height + _GAP))
+            canvas.paste(Image.open(BytesIO(thumbnails[shot])), at)
+        y += height + _GAP
+    buffer = BytesIO()
+    canvas.save(buffer, "PNG")
+    write_atomically(path, buffer.getvalue())
+
+
+def _chosen_shots(scene: Scene) -> list[int]:
+    shots = np.arange(scene.start_shot, scene.end_shot)
+    most = _COLUMNS * _MAX_ROWS
+    if len(shots) > most:
+        shots = shots[np.linspace(0, len(shots) - 1, most).round().astype(int)]
+    return [int(shot) for shot in shots]
+
+
+def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, at: tuple[int, int], accent: str) -> None:
+    bold, plain = ImageFont.load_default(16), ImageFont.load_default(14)
+    title = f"Scene {scene.index + 1}"
+    draw.text(at, title, fill=accent, font=bold)
+    shots = scene.end_shot - scene.start_shot
+    facts = (
+        f"{scene.start_timecode} - {scene.end_timecode}     {scene.end - scene.start:.1f} s     "
+        f"{shots} shot{'s' if shots != 1 else ''}"
+        + (f" ({shown} shown)" if shown < shots else "")
+        + f"     confidence {scene.confidence:.2f}"
+    )
+    draw.text((at[0] + 96, at[1] + 2), facts, fill=_INK if scene.confidence >= 0.5 else _FAINT, font=plain)

@@ -1,0 +1,189 @@
+"""Shots, scenes, and ``scenes.json``, the file that holds them.
+
+The format is described in the README and by ``pipelines/scenes.schema.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import BasslError
+
+SCHEMA = "bassl.scenes"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class VideoFacts:
+    """What a video is, as measured by decoding it.
+
+    ``width`` and ``height`` are pixels as shown (after the rotation that phones write). ``duration`` is in seconds and
+    ``frames`` counts what could be decoded. ``frame_rate`` is the nominal rate in frames a second; times never come
+    from it.
+    """
+
+    path: str
+    width: int
+    height: int
+    duration: float
+    frames: int
+    frame_rate: float
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One shot: half-open ranges in frames and seconds; ``score`` is the probability that a scene ends with it."""
+
+    index: int
+    start_frame: int
+    end_frame: int
+    start: float
+    end: float
+    score: float
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One scene: half-open ranges in shots, frames and seconds.
+
+    ``confidence`` (0 to 1) is that of the weakest decision that made it: a beginning or end that is not one, or a
+    division inside that was not made. The film's own beginning and end are certain.
+    """
+
+    index: int
+    start_shot: int
+    end_shot: int
+    start_frame: int
+    end_frame: int
+    start: float
+    end: float
+    start_timecode: str
+    end_timecode: str
+    confidence: float
+
+
+@dataclass(frozen=True)
+class SceneList:
+    """The scenes of a video and all that they rest on.
+
+    Attributes:
+        video: what was read.
+        settings: everything that made this result, the version of bassl included.
+        shots: in order, without gap.
+        scenes: in order; they cover the video without gap.
+        warnings: one line each, about damage in the video; not part of the file.
+    """
+
+    video: VideoFacts
+    settings: Mapping[str, Any]
+    shots: tuple[Shot, ...]
+    scenes: tuple[Scene, ...]
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of ``scenes.json``, version 1."""
+        return {
+            "schema": SCHEMA,
+            "version": SCHEMA_VERSION,
+            "video": asdict(self.video),
+            "settings": dict(self.settings),
+            "shots": [asdict(shot) for shot in self.shots],
+            "scenes": [asdict(scene) for scene in self.scenes],
+        }
+
+    def save(self, path: Path | str) -> None:
+        """Write ``scenes.json``; the file appears whole or not at all.
+
+        Raises:
+            BasslError: where the path cannot be written.
+        """
+        write_atomically(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False).encode() + b"\n")
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write ``content`` beside ``path`` and rename it there.
+
+    Raises:
+        BasslError: one line, where that is not possible.
+    """
+    check_writable(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            Path(temporary).chmod(0o666 & ~_umask())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise BasslError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from error
+
+
+def check_writable(path: Path) -> None:
+    """Make sure that a file can be made at ``path``, before hours of work end there; makes its folder.
+
+    Raises:
+        BasslError: one line, where it cannot.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BasslError(f"{path}: its folder cannot be made ({(error.strerror or str(error)).lower()})") from error
+    if path.is_dir():
+        raise BasslError(f"{path}: is a folder; name a file to write")
+    if not os.access(path.parent, os.W_OK):
+        raise BasslError(f"{path}: its folder may not be written")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def timecode(seconds: float) -> str:
+    """``HH:MM:SS.mmm``."""
+    milliseconds = round(seconds * 1000)
+    minutes, milliseconds = divmod(milliseconds, 60_000)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{milliseconds // 1000:02d}.{milliseconds % 1000:03d}"
+
+
+def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]:
+    """Scenes from shots.
+
+    Args:
+        shots: all shots of the video, in order.
+        ends: the indices of the shots that end scenes, increasing, the last shot included.
+    """
+    scenes = []
+    start = 0
+    for index, end in enumerate(ends):
+        inside = shots[start:end]  # shots of the scene that do not end it
+        decisions = [1.0 - shot.score for shot in inside]
+        decisions += [shots[start - 1].score] if start > 0 else []
+        decisions += [shots[end].score] if end < len(shots) - 1 else []
+        first, last = shots[start], shots[end]
+        scenes.append(
+            Scene(
+                index=index,
+                start_shot=start,
+                end_shot=end + 1,
+                start_frame=first.start_frame,
+                end_frame=last.end_frame,
+                start=first.start,
+                end=last.end,
+                start_timecode=timecode(first.start),
+                end_timecode=timecode(last.end),
+                confidence=min(decisions, default=1.0),
+            )
+        )
+        start = end + 1
+    return tuple(scenes)

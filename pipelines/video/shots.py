@@ -1,0 +1,42 @@
+"""What goes into the reading of a film and what comes out: plain data, without FFmpeg or OpenCV."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ReaderSettings:
+    """How a film is cut into shots and what is kept of each."""
+
+    detector: str = "adaptive"
+    """Shot detector: adaptive, content, histogram, hash, threshold or transnetv2."""
+    shots: Path | None = None
+    """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.detectors.read_cuts`)."""
+    keyframes: int = 3
+    """Key-frames a shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
+    lines: int = 240
+    """Height of a key-frame in pixels; a smaller film is not enlarged."""
+    threads: int | None = None
+    """Threads that decode; None chooses by cores and picture size."""
+
+
+@dataclass(frozen=True)
+class FilmedShot:
+    """A shot as it comes out of the reader.
+
+    Frames and seconds are half-open ranges. ``keyframes`` are N_k upright pictures (H, W, 3) uint8 RGB, and
+    ``keyframe_indices`` the frames that they are; a shot of fewer frames than N_k repeats some.
+    """
+
+    index: int
+    start_frame: int
+    end_frame: int
+    start: float
+    end: float
+    keyframes: tuple[NDArray[np.uint8], ...]
+    keyframe_indices: tuple[int, ...]
