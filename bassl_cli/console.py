@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from pipelines.extract_keyframes import FilmProgress
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -79,3 +82,46 @@ def film_progress(name: str, quiet: bool) -> Iterator[Callable[[str, float, floa
             )
 
         yield show
+
+
+@contextmanager
+def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[FilmProgress], None]]]:
+    """A bar over films and one a film in hand, with frames a second and the time left.
+
+    Gives (tell how many films there are, tell how far one of them is). Both may be called from any thread.
+    """
+    if quiet or not err.is_terminal:
+
+        def line(state: FilmProgress) -> None:
+            if state.result is not None and not quiet:
+                say(f"{state.video_id}: {state.result.status}")
+
+        yield lambda films: None, line
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=err, transient=True) as bars:
+        overall = bars.add_task("films", total=None, speed="")
+        tasks: dict[str, TaskID] = {}
+
+        def start(films: int) -> None:
+            bars.update(overall, total=films)
+
+        def show(state: FilmProgress) -> None:
+            if state.result is not None:
+                bars.advance(overall)
+                if state.video_id in tasks:
+                    bars.remove_task(tasks.pop(state.video_id))
+                return
+            if state.video_id not in tasks:
+                tasks[state.video_id] = bars.add_task(f"  {state.video_id}", speed="")
+            task = next(task for task in bars.tasks if task.id == tasks[state.video_id])
+            speed = f"{state.frames / task.elapsed:.0f} frames/s" if task.elapsed else ""
+            bars.update(task.id, completed=state.done, total=state.total, speed=speed)
+
+        yield start, show

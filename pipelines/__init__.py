@@ -8,7 +8,17 @@ Each stage is one function in the module of its name, and can be had from here::
 __version__ = "0.1.0"
 
 from pipelines.errors import BasslError
+from pipelines.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.predict import PredictSettings, predict
 from pipelines.scenes import Scene, SceneList, Shot
 
-__all__ = ["BasslError", "PredictSettings", "Scene", "SceneList", "Shot", "predict"]
+__all__ = [
+    "BasslError",
+    "ExtractSettings",
+    "PredictSettings",
+    "Scene",
+    "SceneList",
+    "Shot",
+    "extract_keyframes",
+    "predict",
+]

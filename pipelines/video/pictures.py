@@ -51,10 +51,7 @@ class FrameReader:
 
         The planes may be views of the decoder's buffers: they stay valid as long as they are referenced.
         """
-        if frame.format.name in _DIRECT_FORMATS:
-            picture = _picture(frame)
-        else:
-            picture = self._convert(frame)
+        picture = _picture(frame) if frame.format.name in _DIRECT_FORMATS else self._convert(frame)
         while min(picture.y.shape) // 2 >= self.lines:
             picture = halve(picture)
         return picture

@@ -70,6 +70,11 @@ class FilmReader:
     def warnings(self) -> list[str]:
         return self._film.warnings
 
+    @property
+    def frames_read(self) -> int:
+        """Frames decoded so far."""
+        return len(self._times)
+
     def __iter__(self) -> Iterator[FilmedShot]:
         frame_reader = FrameReader(self.settings.lines)
         held = HeldPictures(recent=self._detector.lag + 1, budget=_HELD_BYTES)

@@ -1,0 +1,91 @@
+"""``bassl extract-keyframes``: films in, one store of key-frames each out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from bassl_cli import console
+from pipelines.extract_keyframes import ExtractSettings, FilmResult
+from pipelines.extract_keyframes import extract_keyframes as extract
+
+_defaults = ExtractSettings()
+
+
+def extract_keyframes(
+    films: Annotated[
+        list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder of the stores, one a film.")
+    ] = _defaults.output,
+    detector: Annotated[
+        str, typer.Option(help="Shot detector: adaptive, content, histogram, hash, threshold, transnetv2.")
+    ] = _defaults.detector,
+    keyframes: Annotated[int, typer.Option(metavar="N", help="Key-frames a shot.")] = _defaults.keyframes,
+    lines: Annotated[int, typer.Option(help="Height of a key-frame in pixels.")] = _defaults.lines,
+    quality: Annotated[int, typer.Option(help="JPEG quality of the key-frames, 1 to 100.")] = _defaults.quality,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", "-j", help="Films at a time (unless given: one a core).", show_default=False),
+    ] = _defaults.workers,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Make stores again that are there.")
+    ] = _defaults.overwrite,
+    dask: Annotated[
+        str | None,
+        typer.Option(metavar="SCHEDULER", help="Have the workers of a Dask cluster do the films.", show_default=False),
+    ] = _defaults.dask,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+    debug: console.Debug = False,
+) -> None:
+    """Cut films into shots and store the key-frames of each.
+
+    What is done is not done again; a run that was stopped goes on where it was.
+
+    Example: bassl extract-keyframes movies/
+    """
+    settings = ExtractSettings(output, detector, keyframes, lines, quality, workers, overwrite, dask)
+    with console.films_progress(quiet) as (start, progress):
+        results = extract(films, settings, progress, start)
+    for result in results:
+        for warning in result.warnings:
+            console.warn(warning)
+    failed = [result for result in results if result.status == "failed"]
+    if as_json:
+        typer.echo(json.dumps([_plain(result) for result in results], indent=1))
+    elif not quiet:
+        console.out.print(_table(results))
+    for result in failed:
+        console.complain(result.error)
+    if not quiet:
+        done = sum(result.status == "done" for result in results)
+        console.say(f"{done} done, {len(results) - done - len(failed)} kept, {len(failed)} failed; stores in {output}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _plain(result: FilmResult) -> dict[str, object]:
+    return {key: str(value) if isinstance(value, Path) else value for key, value in vars(result).items()}
+
+
+def _table(results: list[FilmResult]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("video")
+    for name in ("status", "length", "frames", "shots"):
+        table.add_column(name, justify="right")
+    for result in results:
+        known = result.status != "failed"
+        table.add_row(
+            result.video_id,
+            result.status,
+            f"{result.duration:.1f} s" if known else "",
+            f"{result.frames:,}" if known else "",
+            f"{result.shots:,}" if known else "",
+        )
+    return table

@@ -1,0 +1,427 @@
+"""What every reader of label files gives, `VideoAnnotation`, and what the readers share: text, numbers, JSON, ranges.
+
+A reader is a plain function from a path to a list of `VideoAnnotation`, sorted by video id. Whatever is wrong with a
+file ends in one `DatasetError` of one line that names the file, the line where there is one, and the fault; a record
+that exists has passed all checks.
+"""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import DatasetError
+
+SCENE_END = 1
+"""Label of a shot that is the last of its scene."""
+INSIDE = 0
+"""Label of any other shot, and of the last shot of a video: the film's end is no scene end that a model has to find."""
+DOUBTFUL = -1
+"""MovieNet's label of a doubtful scene end."""
+
+MAX_POSITION = 2**31 - 1
+"""Largest frame number, count or time in seconds that is believed; more is damage."""
+MAX_TEXT_BYTES = 64 * 2**20
+"""Largest file that is read whole."""
+MAX_LINE_BYTES = 2**16
+"""Longest line of a file that is read line by line."""
+
+Ranges = NDArray[np.int64] | NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class VideoAnnotation:
+    """What one source says about one video. N is its number of shots, M its number of scenes.
+
+    Sources label either shots (`shots`, `scene_end`) or the time line (`scenes_frames`, `scenes_seconds`), some both.
+    All ranges are half-open, in order and do not overlap; gaps are allowed (gradual transitions, unlabelled stretches).
+
+    Attributes:
+        video_id: name of the video: printable, without slashes.
+        source: file or folder that the record was read from, for messages.
+        shots: (N, 2) int64, frame range of each shot.
+        shots_seconds: (N, 2) float64, the same shots in seconds, where the source says so.
+        scene_end: (N,) int8: `SCENE_END` at the last shot of a scene, `DOUBTFUL` where MovieNet doubts it, else
+            `INSIDE`. The last shot is always `INSIDE`, whatever the source holds there.
+        scenes_frames: (M, 2) int64, frame range of each scene.
+        scenes_seconds: (M, 2) float64, the scenes in seconds.
+        keyframe_files: for each shot, the files of its key-frames in order of time.
+        split: the part of the data set that the source puts the video in ("train", "val", "test", "pretrain").
+        frame_rate: frames a second, where the source says so or the data set is known for it.
+
+    Raises:
+        DatasetError: the values contradict this description or each other.
+    """
+
+    video_id: str
+    source: Path
+    shots: NDArray[np.int64] | None = None
+    shots_seconds: NDArray[np.float64] | None = None
+    scene_end: NDArray[np.int8] | None = None
+    scenes_frames: NDArray[np.int64] | None = None
+    scenes_seconds: NDArray[np.float64] | None = None
+    keyframe_files: Sequence[tuple[Path, ...]] | None = None
+    split: str | None = None
+    frame_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.video_id.strip() or not self.video_id.isprintable() or re.search(r"[/\\]|^\.+$", self.video_id):
+            raise fault(self.source, f"{quote(self.video_id)} is not usable as the id of a video")
+        for shots in (self.shots, self.shots_seconds):
+            if shots is not None:
+                check_ranges(shots, "shot", self.source)
+        for scenes in (self.scenes_frames, self.scenes_seconds):
+            if scenes is not None:
+                check_ranges(scenes, "scene", self.source)
+        for name, first, second in (
+            ("shots in seconds", self.shots_seconds, self.shots),
+            ("scenes in seconds", self.scenes_seconds, self.scenes_frames),
+            ("labels", self.scene_end, self.shots),
+            ("shots with key-frames", self.keyframe_files, self.shots),
+            ("labels", self.scene_end, self.keyframe_files),
+        ):
+            if first is not None and second is not None and len(first) != len(second):
+                raise fault(self.source, f"{len(first)} {name}, but {len(second)} of what they belong to")
+        if self.number_of_shots is None and self.scenes_frames is None and self.scenes_seconds is None:
+            raise fault(self.source, f"holds neither shots nor scenes of {self.video_id}")
+        if self.scene_end is not None:
+            check_labels(self.scene_end, self.source)
+        if self.frame_rate is not None and not 0 < self.frame_rate <= MAX_POSITION:
+            raise fault(self.source, f"{self.frame_rate} is not a number of frames a second")
+        if self.split is not None and (not self.split or not self.split.isprintable()):
+            raise fault(self.source, f"{quote(self.split)} is not the name of a split")
+
+    @property
+    def number_of_shots(self) -> int | None:
+        """N; None for a source that labels the time line only."""
+        for per_shot in (self.shots, self.keyframe_files, self.scene_end):
+            if per_shot is not None:
+                return len(per_shot)
+        return None
+
+
+def training_labels(
+    scene_end: NDArray[np.int8], doubtful: Literal["end", "ignore"] = "end"
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Labels as 0 and 1, and which of them count.
+
+    Args:
+        scene_end: (N,) labels of a `VideoAnnotation`.
+        doubtful: what MovieNet's -1 means: a scene end ("end", as in the paper's release), or a shot that is left out
+            of training and scoring ("ignore"; its label is then 0).
+
+    Returns:
+        (N,) uint8 in {0, 1}, and (N,) bool, False at shots to leave out.
+    """
+    if doubtful not in ("end", "ignore"):
+        raise ValueError(f"doubtful must be 'end' or 'ignore', not {doubtful!r}")
+    if doubtful == "end":
+        return (scene_end != INSIDE).astype(np.uint8), np.ones(len(scene_end), dtype=np.bool_)
+    return (scene_end == SCENE_END).astype(np.uint8), scene_end != DOUBTFUL
+
+
+def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:
+    """The records sorted by video id.
+
+    Raises:
+        DatasetError: two records have the same id.
+    """
+    ordered = sorted(annotations, key=lambda annotation: annotation.video_id)
+    for first, second in pairwise(ordered):
+        if first.video_id == second.video_id:
+            raise fault(second.source, f"is about the video {second.video_id}, and so is {first.source}; remove one")
+    return ordered
+
+
+def fault(path: Path, what: str, line: int | None = None) -> DatasetError:
+    """The error to raise about a file: one printable line, whatever the file's name or content."""
+    message = f"{path}: {what}" if line is None else f"{path}, line {line}: {what}"
+    return DatasetError("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message))
+
+
+def quote(text: str) -> str:
+    """The beginning of a piece of a file, fit for a message."""
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | None = None) -> None:
+    """Check (M, 2) half-open ranges in frames or seconds; `unit` ("shot") and `lines` are for the message.
+
+    Raises:
+        DatasetError: there is none, or one is negative, not finite, too large, empty or overlaps the one before.
+    """
+    if ranges.ndim != 2 or ranges.shape[1] != 2 or ranges.dtype not in (np.int64, np.float64):
+        raise TypeError(f"ranges must be (M, 2) int64 or float64, not {ranges.shape} {ranges.dtype}")
+    if not len(ranges):
+        raise fault(path, f"lists no {unit}s")
+    start, end = ranges[:, 0], ranges[:, 1]
+    # Written so that a NaN, of which no comparison holds, fails too.
+    believable = (start >= 0) & (end <= MAX_POSITION) & (start < end)
+    in_order = np.concatenate([[True], start[1:] >= end[:-1]])
+    if (believable & in_order).all():
+        return
+    i = int(np.flatnonzero(~(believable & in_order))[0])
+    what = f"{unit} {i}, from {start[i]} to {end[i]},"
+    if not (np.isfinite(ranges[i]).all() and end[i] <= MAX_POSITION and start[i] <= MAX_POSITION):
+        what += " is not within any believable video"
+    elif start[i] < 0:
+        what += " starts before the video"
+    elif start[i] >= end[i]:
+        what += " is empty or ends before it starts"
+    else:
+        what += f" starts before the end of {unit} {i - 1} at {end[i - 1]}"
+    raise fault(path, what, lines[i] if lines is not None else None)
+
+
+def check_labels(scene_end: NDArray[np.int8], path: Path) -> None:
+    """Check (N,) labels of shots: known ones, and `INSIDE` at the last shot.
+
+    Raises:
+        DatasetError: otherwise.
+    """
+    if scene_end.ndim != 1 or scene_end.dtype != np.int8:
+        raise TypeError(f"scene_end must be (N,) int8, not {scene_end.shape} {scene_end.dtype}")
+    if not len(scene_end):
+        raise fault(path, "lists no shots")
+    strange = np.flatnonzero(~np.isin(scene_end, (SCENE_END, INSIDE, DOUBTFUL)))
+    if len(strange):
+        raise fault(path, f"label of shot {strange[0]} is {scene_end[strange[0]]}, not 0, 1 or -1")
+    if scene_end[-1] != INSIDE:
+        raise fault(path, f"label of the last shot is {scene_end[-1]}; by convention it is 0")
+
+
+def labels_from_ends(last_shots: Iterable[int], number_of_shots: int) -> NDArray[np.int8]:
+    """Labels (N,) int8 of shots, from the indices of the last shot of each scene; the video's last shot stays 0."""
+    scene_end = np.zeros(number_of_shots, dtype=np.int8)
+    scene_end[list(last_shots)] = SCENE_END
+    scene_end[-1] = INSIDE
+    return scene_end
+
+
+def read_inclusive_ranges(path: Path, unit: str, extra: bool = False) -> NDArray[np.int64]:
+    """Read a file of lines `first last` (frames, inclusive, separated by white space), as (M, 2) half-open ranges.
+
+    Where a range begins on the very frame on which the one before ends, as in a few places of BBC and OVSD, the frame
+    belongs to the later one. With `extra`, more frames may follow on a line; they must lie inside its range
+    (MovieNet's key-frames).
+
+    Raises:
+        DatasetError: the file cannot be read, or its ranges are not as `check_ranges` wants them.
+    """
+    rows: list[tuple[int, int]] = []
+    lines: list[int] = []
+    for number, line in text_lines(path):
+        fields = line.split()
+        if len(fields) < 2 or (len(fields) > 2 and not extra):
+            raise fault(path, f"{quote(line)} is not the first and last frame of a {unit}", number)
+        first, last, *inside = (parse_int(field, "a frame number", path, number) for field in fields)
+        if first < 0 or last < first:
+            raise fault(path, f"{unit} from frame {first} to frame {last} is impossible", number)
+        if any(not first <= frame <= last for frame in inside):
+            raise fault(path, f"a key-frame of {quote(line)} is outside its {unit}", number)
+        if rows and first == rows[-1][1] - 1:
+            rows[-1] = (rows[-1][0], first)
+        rows.append((first, last + 1))
+        lines.append(number)
+    ranges = np.array(rows, dtype=np.int64).reshape(-1, 2)
+    check_ranges(ranges, unit, path, lines)
+    return ranges
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a UTF-8 file that are not blank, stripped, with their numbers from 1. Memory does not grow with the
+    file. A byte-order mark and Windows' line ends are accepted.
+
+    Raises:
+        DatasetError: the file cannot be opened, is not text, or has an absurdly long line.
+    """
+    with _opened(path) as file:
+        number = 0
+        while data := file.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(data) > MAX_LINE_BYTES:
+                raise fault(path, "the line is too long for a file of this kind", number)
+            line = _decoded(data, path, number).strip()
+            if line:
+                yield number, line
+
+
+def read_text(path: Path) -> str:
+    """The whole of a UTF-8 file, without its byte-order mark; line ends as they are.
+
+    Raises:
+        DatasetError: the file cannot be opened, is not text or too large.
+    """
+    with _opened(path) as file:
+        data = file.read(MAX_TEXT_BYTES + 1)
+    if len(data) > MAX_TEXT_BYTES:
+        raise fault(path, f"is larger than {MAX_TEXT_BYTES // 2**20} MB, too large for a file of this kind")
+    return _decoded(data, path, 1)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        # A pipe or a device in the place of a file would be waited for without end.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise fault(path, "is not a file")
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise fault(path, "no such file") from error
+    except OSError as error:
+        raise fault(path, f"cannot be read: {error.strerror}") from error
+
+
+def _decoded(data: bytes, path: Path, line: int) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise fault(path, "is not UTF-8 text", line + data.count(b"\n", 0, error.start)) from error
+    return text.removeprefix("\ufeff") if line == 1 else text
+
+
+def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
+    """A plain decimal number; `what` it should be, for the message.
+
+    Raises:
+        DatasetError: it is none (Python's own `int` also takes `1_000` and digits of other scripts), or is absurd.
+    """
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        raise fault(path, f"{quote(text)} is not {what}", line)
+    return as_int(int(text), what, path, line)
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; see `parse_json`."""
+    return parse_json(read_text(path), path)
+
+
+def parse_json(text: str, path: Path, line: int | None = None) -> Any:
+    """The value of a JSON text: strictly JSON (no NaN, no infinity), and no key twice in one object.
+
+    Raises:
+        DatasetError: it is not.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+    except RecursionError as error:
+        raise fault(path, "is not usable JSON: nested too deeply", line) from error
+    except json.JSONDecodeError as error:
+        raise fault(path, f"is not JSON: {error.msg} at column {error.colno}", line or error.lineno) from error
+    except ValueError as error:
+        raise fault(path, f"is not usable JSON: {error}", line) from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise ValueError("a key appears twice in one object")
+    return values
+
+
+def member(value: Any, key: str, what: str, path: Path, line: int | None = None) -> Any:
+    """`value[key]` of a JSON object called `what` in messages.
+
+    Raises:
+        DatasetError: `value` is no object, or lacks the key.
+    """
+    if not isinstance(value, dict):
+        raise fault(path, f"{what} is not an object", line)
+    if key not in value:
+        raise fault(path, f"{what} has no {key!r}", line)
+    return value[key]
+
+
+def as_int(value: Any, what: str, path: Path, line: int | None = None) -> int:
+    """A JSON value that is a whole number of believable size.
+
+    Raises:
+        DatasetError: it is not.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_POSITION:
+        raise fault(path, f"{_shown(value)} is not {what}", line)
+    return value
+
+
+def as_number(value: Any, what: str, path: Path, line: int | None = None) -> float:
+    """A JSON value that is a finite number of believable size.
+
+    Raises:
+        DatasetError: it is not.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MAX_POSITION:
+        raise fault(path, f"{_shown(value)} is not {what}", line)
+    return float(value)
+
+
+def as_text(value: Any, what: str, path: Path, line: int | None = None) -> str:
+    """A JSON value that is a string.
+
+    Raises:
+        DatasetError: it is not.
+    """
+    if not isinstance(value, str):
+        raise fault(path, f"{_shown(value)} is not {what}", line)
+    return value
+
+
+def as_list(value: Any, what: str, path: Path, line: int | None = None) -> list[Any]:
+    """A JSON value that is a list.
+
+    Raises:
+        DatasetError: it is not.
+    """
+    if not isinstance(value, list):
+        raise fault(path, f"{_shown(value)} is not {what}", line)
+    return value
+
+
+def _shown(value: Any) -> str:
+    """A JSON value for a message. Containers are not printed: they can be huge, or too deep to print."""
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "a number that large" if abs(value) > MAX_POSITION else str(value)
+    return quote(value) if isinstance(value, str) else {True: "true", False: "false"}.get(value, "null")
+
+
+def listed_files(folder: Path, suffix: str) -> dict[str, Path]:
+    """The files of a folder whose names end with `suffix`, by what stands before it; {} where there is no folder.
+    Hidden files are left out: systems strew them.
+
+    Raises:
+        DatasetError: the folder cannot be listed.
+    """
+    names = [name for name in listed_names(folder) if name.endswith(suffix)]
+    return {name.removesuffix(suffix): folder / name for name in names}
+
+
+def listed_names(folder: Path) -> list[str]:
+    """The sorted names in a folder, without hidden ones and without asking the disk about each; [] where there is no
+    folder.
+
+    Raises:
+        DatasetError: the folder cannot be listed.
+    """
+    try:
+        return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise fault(folder, f"cannot be listed: {error.strerror}") from error

@@ -1,0 +1,222 @@
+"""Labels of others on our own shots.
+
+Label files speak of frames, seconds or shots that another detector found; our shots end elsewhere. Each labelled scene
+end goes to the nearest end of one of our shots, each shot takes at most one, order is kept, and what finds no shot end
+within the tolerance is reported, never dropped in silence.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pipelines.datasets.annotations import INSIDE, SCENE_END, VideoAnnotation, fault
+
+DEFAULT_TOLERANCE = 1.0
+"""How far, in seconds, a labelled scene end may be from the end of the shot that takes it."""
+
+
+@dataclass(frozen=True)
+class MatchReport:
+    """How well labelled scene ends fell on ends of shots. Times and distances are in the unit of the match."""
+
+    scene_ends: int
+    """How many scene ends were given, those that fell on the end of the film left out."""
+    matched: int
+    """How many of them found a shot."""
+    unmatched: tuple[float, ...]
+    """Where the others are."""
+    at_film_end: int
+    """How many more fell on the end of the last shot: no label comes of them, for the film's end is no scene end to
+    find."""
+    mean_distance: float
+    """Mean distance between a matched scene end and the end of its shot; 0 when nothing matched."""
+    max_distance: float
+    """Largest such distance."""
+
+
+def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> NDArray[np.int64]:
+    """The shot that takes each scene end: one to one and in order, as many as possible, and among these assignments
+    the one of least total distance; of equally near shots the earlier.
+
+    Args:
+        shot_ends: (N,), strictly increasing.
+        scene_ends: (M,), in order and in the same unit; or (M, 2), the earliest and latest place of each end, for ends
+            that lie somewhere in a gap. A shot end inside the gap is at distance 0.
+        tolerance: largest distance, same unit; may be infinite.
+
+    Returns:
+        (M,) index of the shot, or -1.
+
+    Raises:
+        ValueError: the arguments are not in order or not numbers.
+    """
+    ends, spans = _checked(shot_ends, scene_ends, tolerance)
+    assigned = np.full(len(spans), -1, dtype=np.int64)
+    low = np.searchsorted(ends, spans[:, 0] - tolerance, "left")
+    high = np.searchsorted(ends, spans[:, 1] + tolerance, "right")
+    # Scene ends compete only while their candidates overlap: each such run is a small problem of its own.
+    first = 0
+    for m in range(1, len(spans) + 1):
+        if m == len(spans) or low[m] >= high[m - 1]:
+            found = _assign_run(ends[low[first] : high[m - 1]], spans[first:m], tolerance)
+            assigned[first:m] = np.where(found >= 0, found + low[first], -1)
+            first = m
+    return assigned
+
+
+def match_scenes(
+    shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float, labels: ArrayLike | None = None
+) -> tuple[NDArray[np.int8], MatchReport]:
+    """Labels of shots from scene ends on the time line.
+
+    The end of the last scene, which is the end of the film, may be among the scene ends: it then falls on the last
+    shot, whose label is 0 by convention, and is set aside in the report.
+
+    Args:
+        shot_ends: (N,) ends of our shots, in frames or seconds.
+        scene_ends: (M,) or (M, 2), as for `assign_scene_ends`.
+        tolerance: in the same unit.
+        labels: (M,) what the shots that take them are labelled with; `SCENE_END` by default.
+
+    Returns:
+        (N,) int8 labels as in `VideoAnnotation.scene_end`, and the report.
+
+    Raises:
+        ValueError: as `assign_scene_ends`.
+    """
+    ends, spans = _checked(shot_ends, scene_ends, tolerance)
+    assigned = assign_scene_ends(ends, spans, tolerance)
+    values = np.full(len(spans), SCENE_END) if labels is None else np.asarray(labels)
+    scene_end = np.zeros(len(ends), dtype=np.int8)
+    scene_end[assigned[assigned >= 0]] = values[assigned >= 0]
+    scene_end[-1] = INSIDE
+
+    at_film_end = assigned == len(ends) - 1
+    matched = (assigned >= 0) & ~at_film_end
+    distances = _distances(ends[assigned[matched]], spans[matched])
+    return scene_end, MatchReport(
+        scene_ends=int(len(spans) - at_film_end.sum()),
+        matched=int(matched.sum()),
+        unmatched=tuple(float(place) for place in spans[assigned < 0, 0]),
+        at_film_end=int(at_film_end.sum()),
+        mean_distance=float(distances.mean()) if len(distances) else 0.0,
+        max_distance=float(distances.max()) if len(distances) else 0.0,
+    )
+
+
+def match_annotation(
+    annotation: VideoAnnotation,
+    shots: NDArray[np.int64],
+    shots_seconds: NDArray[np.float64],
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> tuple[NDArray[np.int8], MatchReport]:
+    """Labels of our shots from what a source says about the video, on the time line in seconds.
+
+    Taken is the most direct that the source has: scenes in seconds, scenes in frames, labelled shots in seconds,
+    labelled shots in frames. Frames become seconds by our own shots' times, which also holds for a variable frame
+    rate; the source's frames must then be those of the same file. A scene end of a source with gaps between its scenes
+    or shots may lie anywhere in the gap. Labels keep their value: a doubtful end stays doubtful.
+
+    Args:
+        annotation: of this video.
+        shots: (N, 2) frame ranges of our shots.
+        shots_seconds: (N, 2) the same in seconds.
+        tolerance: in seconds.
+
+    Returns:
+        (N,) int8 labels and the report, in seconds.
+
+    Raises:
+        DatasetError: the source has no scenes and no labelled shots.
+    """
+    spans, labels = _labelled_ends(annotation, shots, shots_seconds)
+    return match_scenes(shots_seconds[:, 1], spans, tolerance, labels)
+
+
+def _labelled_ends(
+    annotation: VideoAnnotation, shots: NDArray[np.int64], shots_seconds: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """Spans (M, 2) in seconds in which the source's scenes end, and their labels (M,)."""
+    if annotation.scenes_seconds is not None:
+        spans = _end_spans(annotation.scenes_seconds)
+    elif annotation.scenes_frames is not None:
+        spans = _seconds_of_frames(_end_spans(annotation.scenes_frames), shots, shots_seconds)
+    else:
+        labels, own = annotation.scene_end, annotation.shots
+        if labels is None or own is None:
+            raise fault(annotation.source, f"has no scenes of {annotation.video_id} that our shots could be matched to")
+        last_shots = np.flatnonzero(labels != INSIDE)
+        if annotation.shots_seconds is not None:
+            spans = _end_spans(annotation.shots_seconds)[last_shots]
+        else:
+            spans = _seconds_of_frames(_end_spans(own)[last_shots], shots, shots_seconds)
+        return spans, labels[last_shots]
+    return spans, np.full(len(spans), SCENE_END, dtype=np.int8)
+
+
+def _end_spans(ranges: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """From the end of each range to the start of the next, (M, 2)."""
+    ends = ranges[:, 1].astype(np.float64)
+    return np.column_stack([ends, np.append(ranges[1:, 0], ends[-1])])
+
+
+def _seconds_of_frames(
+    frames: NDArray[np.float64], shots: NDArray[np.int64], shots_seconds: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    known, seconds = shots.ravel().astype(np.float64), shots_seconds.ravel()
+    rate = (seconds[-1] - seconds[0]) / (known[-1] - known[0])
+    # Outside our shots np.interp would move every frame to the film's edge, as if it had matched.
+    outside = np.minimum(frames - known[0], 0) + np.maximum(frames - known[-1], 0)
+    result: NDArray[np.float64] = np.interp(frames, known, seconds) + rate * outside
+    return result
+
+
+def _checked(
+    shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ends, spans = np.asarray(shot_ends, dtype=np.float64), np.asarray(scene_ends, dtype=np.float64)
+    if spans.ndim == 1:
+        spans = np.column_stack([spans, spans])
+    if ends.ndim != 1 or not len(ends) or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
+        raise ValueError("shot_ends must be (N,) finite numbers in strictly increasing order, N >= 1")
+    if spans.ndim != 2 or spans.shape[1] != 2 or not np.isfinite(spans).all():
+        raise ValueError("scene_ends must be (M,) or (M, 2) finite numbers")
+    if (spans[:, 1] < spans[:, 0]).any() or (np.diff(spans, axis=0) < 0).any():
+        raise ValueError("scene_ends must be in order")
+    if not tolerance >= 0:
+        raise ValueError("tolerance must be 0 or more")
+    return ends, spans
+
+
+def _distances(ends: NDArray[np.float64], spans: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Distance of each end to its span (..., 2); 0 inside."""
+    distances: NDArray[np.float64] = np.maximum(np.maximum(spans[..., 0] - ends, ends - spans[..., 1]), 0)
+    return distances
+
+
+def _assign_run(ends: NDArray[np.float64], spans: NDArray[np.float64], tolerance: float) -> NDArray[np.int64]:
+    """`assign_scene_ends` by dynamic programming over (scene ends so far, shots so far)."""
+    assigned = np.full(len(spans), -1, dtype=np.int64)
+    if not len(ends):
+        return assigned
+    distance = _distances(ends[None, :], spans[:, None, :])  # (M, N)
+    near = distance <= tolerance
+    # Dearer than any sum of distances, so that to match one more always pays.
+    unmatched = 1.0 + len(spans) * distance[near].max(initial=0.0)
+    distance[~near] = np.inf
+
+    # cost[m, n]: least cost of the first m scene ends on the first n shots. It never grows with n.
+    cost = np.zeros((len(spans) + 1, len(ends) + 1))
+    for m in range(len(spans)):
+        skip = cost[m] + unmatched
+        take = np.append(np.inf, cost[m, :-1] + distance[m])
+        cost[m + 1] = np.minimum.accumulate(np.minimum(skip, take))
+
+    n = len(ends)
+    for m in range(len(spans), 0, -1):
+        n = int(np.argmax(cost[m] <= cost[m, n]))  # the fewest shots at the same cost: the earlier of equals
+        if n > 0 and cost[m - 1, n - 1] + distance[m - 1, n - 1] == cost[m, n]:
+            n -= 1
+            assigned[m - 1] = n
+    return assigned

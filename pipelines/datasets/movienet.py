@@ -1,0 +1,354 @@
+"""MovieNet as people have it on disk (Huang et al., "MovieNet", ECCV 2020; scene labels: Rao et al., "A Local-to-Global
+Approach to Multi-modal Movie Scene Segmentation", CVPR 2020). Below one root, any of:
+
+    240P_frames/<imdb id>/shot_0000_img_0.jpg       key-frames
+    scene318/shot_movie318/<imdb id>.txt            `49 329 119 189 259`: first and last frame, then the key-frames'
+    scene318/label318/<imdb id>.txt                 `0003 1`: shot and label 0, 1 or -1
+    scene318/meta/split318.json                     {"train": [ids], "val": [...], "test": [...]}
+    anno/anno.{train,val,test,trainvaltest,pretrain}.ndjson     the BaSSL release's, one shot a line
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.datasets.annotations import (
+    DOUBTFUL,
+    INSIDE,
+    SCENE_END,
+    VideoAnnotation,
+    as_int,
+    as_list,
+    as_text,
+    by_id,
+    fault,
+    listed_files,
+    listed_names,
+    member,
+    parse_int,
+    parse_json,
+    quote,
+    read_inclusive_ranges,
+    read_json,
+    text_lines,
+)
+
+FRAME_RATE = 24.0
+"""Frames a second, by the field's convention; MovieNet's files do not say."""
+SPLITS = ("train", "val", "test")
+MAX_UNLABELLED = 2
+"""How many shots of a film may have no label: none in one film of MovieNet, the last in 316, two in one."""
+
+_KEYFRAMES = Path("240P_frames")
+_LABELS = Path("scene318/label318")
+_SHOTS = Path("scene318/shot_movie318")
+_SPLIT = Path("scene318/meta/split318.json")
+_LISTS = Path("anno")
+_LIST_PARTS = (*SPLITS, "trainvaltest", "pretrain")
+
+
+@dataclass(frozen=True)
+class KeyframeFolder(Sequence[tuple[Path, ...]]):
+    """The key-frames of a film, a tuple of paths for each shot. The paths are made when asked for: all of MovieNet has
+    4.8 million, and their names follow from their numbers."""
+
+    folder: Path
+    shots: int
+    """Number of shots, N."""
+    images: int
+    """Number of key-frames of each shot."""
+
+    def __len__(self) -> int:
+        return self.shots
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Path, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[Path, ...]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[Path, ...] | Sequence[tuple[Path, ...]]:
+        if isinstance(index, slice):
+            return [self[shot] for shot in range(self.shots)[index]]
+        shot = range(self.shots)[index]
+        return tuple(self.folder / _keyframe_name(shot, image) for image in range(self.images))
+
+
+def is_movienet(root: Path) -> bool:
+    """Whether the folder holds any of MovieNet's files, at the places that the module's docstring lists."""
+    return any(_is_there(root / part) for part in (_KEYFRAMES, _LABELS, _SHOTS, *_list_files()))
+
+
+def read_movienet(root: Path) -> list[VideoAnnotation]:
+    """Read every film of which the folder holds key-frames, a shot list or labels.
+
+    Shots and labels come from `scene318`, where it has the film, else from the ndjson lists. A film has as many shots
+    as its shot list has lines, else as it has key-frame folders' shots, else as the ndjson says. Shots without a label
+    (at most `MAX_UNLABELLED` a film: the last ones, or a first shot that the numbering leaves out) are `INSIDE`; so is
+    the last shot whatever its label. Doubtful ends stay -1, see `training_labels`. A film that is only named in a list
+    or a split, without labels, is left out. Frame rate: `FRAME_RATE`.
+
+    Key-frame folders are listed once and their numbering is checked, without asking the disk about each file.
+
+    Raises:
+        DatasetError: nothing of MovieNet is there, a file is damaged, files contradict each other about a film (both
+            are named), a film has labels but its number of shots is nowhere, or a key-frame is missing.
+    """
+    if not is_movienet(root):
+        raise fault(root, "holds neither 240P_frames nor scene318 nor anno/anno.*.ndjson; give MovieNet's folder")
+    shot_files = listed_files(root / _SHOTS, ".txt")
+    label_files = listed_files(root / _LABELS, ".txt")
+    keyframe_folders = {name: root / _KEYFRAMES / name for name in _subfolders(root / _KEYFRAMES)}
+    listed = _read_lists(root)
+    splits = read_movienet_splits(root)
+    labelled = [video_id for video_id, film in listed.items() if film.labelled]
+    ids = {*shot_files, *label_files, *keyframe_folders, *labelled}
+    if not ids:
+        raise fault(root, "has the folders or lists of MovieNet, but no film's key-frames, shots or labels")
+    return by_id(
+        _film(
+            video_id,
+            shot_files.get(video_id),
+            label_files.get(video_id),
+            keyframe_folders.get(video_id),
+            listed.get(video_id),
+            splits.get(video_id),
+            root,
+        )
+        for video_id in ids
+    )
+
+
+def read_movienet_splits(root: Path) -> dict[str, str]:
+    """The split of each film in `split318.json`: what a complete MovieNet-SSeg would hold. {} where it is missing.
+
+    Raises:
+        DatasetError: the file is damaged, or a film is listed twice.
+    """
+    path = root / _SPLIT
+    if not _is_there(path):
+        return {}
+    content = read_json(path)
+    splits: dict[str, str] = {}
+    for split in SPLITS:  # the file has other keys too
+        for video_id in as_list(member(content, split, "the file", path), f"the list of films of {split}", path):
+            video_id = as_text(video_id, f"the id of a film of {split}", path)
+            if video_id in splits:
+                raise fault(path, f"lists the film {quote(video_id)} in {splits[video_id]} and again in {split}")
+            splits[video_id] = split
+    return splits
+
+
+@dataclass
+class _Listed:
+    """A film as an ndjson list has it."""
+
+    path: Path
+    line: int
+    """Where it begins."""
+    shots: int
+    part: str
+    labels: dict[int, int | None] = field(default_factory=dict)
+    """By shot."""
+
+    @property
+    def labelled(self) -> bool:
+        """A list has labels of all the shots of a film that it lists, or of none."""
+        return None not in self.labels.values()
+
+
+def _film(
+    video_id: str,
+    shot_file: Path | None,
+    label_file: Path | None,
+    keyframe_folder: Path | None,
+    listed: _Listed | None,
+    split: str | None,
+    root: Path,
+) -> VideoAnnotation:
+    shots = read_inclusive_ranges(shot_file, "shot", extra=True) if shot_file else None
+    keyframes = _read_keyframe_folder(keyframe_folder) if keyframe_folder else None
+    if shots is not None:
+        number, counted = len(shots), shot_file
+    elif keyframes is not None:
+        number, counted = len(keyframes), keyframe_folder
+    elif listed is not None:
+        number, counted = listed.shots, listed.path
+    else:
+        number, counted = 0, None
+    if keyframes is not None and len(keyframes) != number:
+        raise fault(keyframes.folder, f"has key-frames of {len(keyframes)} shots, but {counted} lists {number} shots")
+    if listed is not None and not number - MAX_UNLABELLED <= listed.shots <= number:
+        raise fault(listed.path, f"gives {video_id} {listed.shots} shots, but {counted} has {number}", line=listed.line)
+
+    scene_end = None
+    if label_file:
+        if counted is None:
+            raise fault(label_file, f"labels shots, but {root} has neither a shot list nor key-frames of {video_id}")
+        labels = _read_labels(label_file)
+        scene_end = _spread(labels, number, label_file, f"{counted} has")
+        if listed is not None:
+            _compare(labels, listed, label_file)
+    elif listed is not None and listed.labelled:
+        known = {shot: label for shot, label in listed.labels.items() if label is not None}
+        scene_end = _spread(known, number, listed.path, f"for {video_id} {counted} has")
+
+    if listed is not None and listed.part in SPLITS and split not in (None, listed.part):
+        raise fault(listed.path, f"has {video_id} in {listed.part}, but {root / _SPLIT} in {split}; remove one of them")
+    if split is None and listed is not None and listed.part != "trainvaltest":
+        split = listed.part
+    source = next(path for path in (label_file, shot_file, keyframe_folder, listed and listed.path) if path)
+    return VideoAnnotation(
+        video_id, source, shots, scene_end=scene_end, keyframe_files=keyframes, split=split, frame_rate=FRAME_RATE
+    )
+
+
+def _spread(labels: dict[int, int], number: int, path: Path, whose: str) -> NDArray[np.int8]:
+    """Labels (N,) of all shots from those of a run of shots, which must leave out few of them; `whose` are the shots,
+    for messages."""
+    if not labels:
+        raise fault(path, "holds no labels")
+    first, last = min(labels), max(labels)
+    if last >= number:
+        raise fault(path, f"labels shot {last}, but {whose} only {number} shots")
+    if number - len(labels) > MAX_UNLABELLED:
+        raise fault(path, f"has {len(labels)} labels, but {whose} {number} shots")
+    if first > 1 or last - first + 1 != len(labels):
+        missing = next(shot for shot in range(number) if shot not in labels)
+        raise fault(path, f"has no label of shot {missing}, which is not one of the last; {whose} {number} shots")
+    scene_end = np.full(number, INSIDE, dtype=np.int8)
+    for shot, label in labels.items():
+        scene_end[shot] = label
+    scene_end[-1] = INSIDE
+    return scene_end
+
+
+def _compare(labels: dict[int, int], listed: _Listed, label_file: Path) -> None:
+    """The lists of the release are made from the label files, with or without the sign of a doubtful end."""
+    for shot, label in listed.labels.items():
+        if label is not None and shot in labels and abs(label) != abs(labels[shot]):
+            raise fault(
+                listed.path,
+                f"labels shot {shot} with {label}, but {label_file} with {labels[shot]}; remove one of them",
+            )
+
+
+def _read_labels(path: Path) -> dict[int, int]:
+    labels: dict[int, int] = {}
+    due = None
+    for number, line in text_lines(path):
+        fields = line.split()
+        if len(fields) != 2:
+            raise fault(path, f"{quote(line)} is not a shot and its label", number)
+        shot = parse_int(fields[0], "the number of a shot", path, number)
+        if due is None:
+            due = shot if shot in (0, 1) else 0
+        if shot != due:
+            raise fault(path, f"labels shot {shot} where shot {due} is due", number)
+        labels[shot] = _label(parse_int(fields[1], "a label", path, number), path, number)
+        due += 1
+    return labels
+
+
+def _label(value: int, path: Path, line: int) -> int:
+    if value not in (SCENE_END, INSIDE, DOUBTFUL):
+        raise fault(path, f"{value} is not a label; those are 0, 1 and -1", line)
+    return value
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is anything of the name: a link that leads nowhere is a fault, not a file that nobody has."""
+    return path.exists() or path.is_symlink()
+
+
+def _list_files() -> list[Path]:
+    return [_LISTS / f"anno.{part}.ndjson" for part in _LIST_PARTS]
+
+
+def _read_lists(root: Path) -> dict[str, _Listed]:
+    films: dict[str, _Listed] = {}
+    for part, name in zip(_LIST_PARTS, _list_files(), strict=True):
+        path = root / name
+        if not _is_there(path):
+            continue
+        for video_id, film in _read_list(path, part).items():
+            first = films.setdefault(video_id, film)
+            if first is film:
+                continue
+            if part in SPLITS:
+                raise fault(path, f"has the film {video_id}, and so has {first.path}", film.line)
+            # `trainvaltest` repeats the three, `pretrain` may; they must say the same.
+            if film.shots != first.shots:
+                raise fault(path, f"gives {video_id} {film.shots} shots, {first.path} {first.shots}", film.line)
+            for shot, label in film.labels.items():
+                other = first.labels.get(shot)
+                if label is not None and other is not None and label != other:
+                    raise fault(path, f"labels shot {shot} of {video_id} with {label}, {first.path} with {other}")
+    return films
+
+
+def _read_list(path: Path, part: str) -> dict[str, _Listed]:
+    films: dict[str, _Listed] = {}
+    for number, line in text_lines(path):
+        entry = parse_json(line, path, number)
+        video_id = as_text(member(entry, "video_id", "the line", path, number), "the id of a film", path, number)
+        shot = _shot_number(member(entry, "shot_id", "the line", path, number), path, number)
+        shots = as_int(member(entry, "num_shot", "the line", path, number), "a number of shots", path, number)
+        label = None
+        if entry.get("boundary_label") is not None:
+            label = _label(as_int(entry["boundary_label"], "a label", path, number), path, number)
+        film = films.setdefault(video_id, _Listed(path, number, shots, part))
+        if shots != film.shots:
+            raise fault(path, f"gives {quote(video_id)} {shots} shots, and {film.shots} before", number)
+        if not 0 <= shot < shots:
+            raise fault(path, f"shot {shot} of {quote(video_id)} is beyond its {shots} shots", number)
+        if shot in film.labels:
+            raise fault(path, f"has shot {shot} of {quote(video_id)} a second time", number)
+        film.labels[shot] = label
+    for video_id, film in films.items():
+        absent = film.shots - len(film.labels)
+        if absent > MAX_UNLABELLED:
+            raise fault(path, f"has {len(film.labels)} of the {film.shots} shots of {quote(video_id)}", film.line)
+        unlabelled = sum(label is None for label in film.labels.values())
+        if 0 < unlabelled < len(film.labels):
+            raise fault(path, f"has labels of only some shots of {quote(video_id)}", film.line)
+        if film.shots < 1:
+            raise fault(path, f"gives {quote(video_id)} no shots", film.line)
+    return films
+
+
+def _shot_number(value: Any, path: Path, line: int) -> int:
+    if isinstance(value, str):
+        return parse_int(value, "the number of a shot", path, line)
+    return as_int(value, "the number of a shot", path, line)
+
+
+def _subfolders(folder: Path) -> list[str]:
+    # A folder that is a link counts too, hence is_dir of each; it is a thousand names, not a million.
+    return [name for name in listed_names(folder) if (folder / name).is_dir()]
+
+
+def _keyframe_name(shot: int, image: int) -> str:
+    return f"shot_{shot:04d}_img_{image}.jpg"
+
+
+def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
+    names = [name for name in listed_names(folder) if name.endswith(".jpg")]
+    if not names:
+        raise fault(folder, "has no key-frames (shot_0000_img_0.jpg)")
+    shots = images = 0
+    for name in names:
+        numbers = re.fullmatch(r"shot_([0-9]{4,9})_img_([0-9]{1,3})\.jpg", name)
+        if not numbers or name != _keyframe_name(shot := int(numbers[1]), image := int(numbers[2])):
+            raise fault(folder / name, "is not named like a key-frame (shot_0000_img_0.jpg)")
+        shots, images = max(shots, shot + 1), max(images, image + 1)
+    if len(names) != shots * images:
+        # Names are distinct and in range, so one is missing, and it turns up after as many steps as there are names.
+        there = set(names)
+        every = ((shot, image) for shot in range(shots) for image in range(images))
+        shot, image = next(pair for pair in every if _keyframe_name(*pair) not in there)
+        raise fault(folder, f"lacks {_keyframe_name(shot, image)}, key-frame {image} of shot {shot}")
+    return KeyframeFolder(folder, shots, images)

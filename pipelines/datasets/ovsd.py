@@ -1,0 +1,64 @@
+"""Open Video Scene Detection (Rotman, Porat and Ashour, "Robust and Efficient Video Scene Detection Using Optimal
+Sequential Grouping", ISM 2016), in one folder:
+
+    02_scenes.txt       `0 3169`: first and last frame of each scene, counted from zero, inclusive
+    02_shots.txt        `0 414`: the same of each shot
+"""
+
+import math
+from pathlib import Path
+
+from pipelines.datasets.annotations import (
+    VideoAnnotation,
+    by_id,
+    fault,
+    labels_from_ends,
+    listed_files,
+    read_inclusive_ranges,
+)
+from pipelines.datasets.matching import assign_scene_ends
+
+MAX_DIFFERENCE = 48
+"""By how many frames, about two seconds, the scenes may begin or end before or after the shots."""
+
+_SCENES = "_scenes.txt"
+_SHOTS = "_shots.txt"
+
+
+def is_ovsd(root: Path) -> bool:
+    """Whether the folder holds a file `<id>_scenes.txt`."""
+    return root.is_dir() and any(root.glob(f"[!.]*{_SCENES}"))
+
+
+def read_ovsd(root: Path) -> list[VideoAnnotation]:
+    """Read all videos of a folder, with the scenes as frames and, where a shot list is there, labelled shots.
+
+    Scenes were marked by eye: they seldom end exactly where a shot does, often some frames and at times many seconds
+    away, and there may be frames between two of them. A scene ends with the shot whose end is nearest to the scene's,
+    one shot to one scene. A video's id is what stands before `_scenes.txt`. The files do not give the frame rate.
+
+    Raises:
+        DatasetError: a file is missing or damaged, a shot list is without scenes, scenes are more than shots, or scenes
+            and shots do not begin and end together, as they do in the whole set: then one of the files is cut off.
+    """
+    scene_files, shot_files = listed_files(root, _SCENES), listed_files(root, _SHOTS)
+    if not scene_files:
+        raise fault(root, f"has no files *{_SCENES}; give the folder that holds OVSD's annotations")
+    if alone := sorted({*shot_files} - {*scene_files}):
+        raise fault(shot_files[alone[0]], f"has no {alone[0]}{_SCENES} beside it")
+    return by_id(_video(video_id, path, shot_files.get(video_id)) for video_id, path in scene_files.items())
+
+
+def _video(video_id: str, scene_file: Path, shot_file: Path | None) -> VideoAnnotation:
+    scenes = read_inclusive_ranges(scene_file, "scene")
+    if shot_file is None:
+        return VideoAnnotation(video_id, scene_file, scenes_frames=scenes)
+    shots = read_inclusive_ranges(shot_file, "shot")
+    for does, frame, other in (("begins", scenes[0, 0], shots[0, 0]), ("ends", scenes[-1, 1], shots[-1, 1])):
+        if abs(int(frame) - int(other)) > MAX_DIFFERENCE:
+            raise fault(scene_file, f"{does} at frame {frame}, but {shot_file} at {other}; one of them is cut off")
+    if len(scenes) > len(shots):
+        raise fault(scene_file, f"has {len(scenes)} scenes, but {shot_file} only {len(shots)} shots")
+    last_shots = assign_scene_ends(shots[:, 1], scenes[:, 1], tolerance=math.inf)
+    scene_end = labels_from_ends(last_shots.tolist(), len(shots))
+    return VideoAnnotation(video_id, scene_file, shots, scene_end=scene_end, scenes_frames=scenes)

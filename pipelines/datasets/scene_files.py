@@ -1,0 +1,258 @@
+"""Scenes of one video in one file: our own `scenes.json`, or a CSV such as people make by hand or by other tools."""
+
+import csv
+import io
+import re
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.datasets.annotations import (
+    VideoAnnotation,
+    as_int,
+    as_list,
+    as_number,
+    as_text,
+    by_id,
+    check_ranges,
+    fault,
+    labels_from_ends,
+    listed_names,
+    member,
+    parse_int,
+    quote,
+    read_json,
+    read_text,
+)
+from pipelines.scenes import SCHEMA, SCHEMA_VERSION
+
+TIME_ROUNDING = 0.002
+"""By how many seconds times that should be the same may differ in a scenes.json: what rounding does."""
+
+_SUFFIXES = (".json", ".csv")
+# Names of CSV columns, after lower-casing and with anything but letters and digits as "_"; the first that is there is
+# taken.
+_FRAMES = (("start_frame",), ("end_frame",))
+_TIMES = (
+    ("start_time_seconds", "start_seconds", "start_s", "start", "start_time", "start_timecode"),
+    ("end_time_seconds", "end_seconds", "end_s", "end", "end_time", "end_timecode"),
+)
+_SCENEDETECT = {
+    "scene_number",
+    "start_time_seconds",
+    "end_time_seconds",
+    "length_frames",
+    "length_timecode",
+    "length_seconds",
+}
+"""Two of these columns are enough to know PySceneDetect's list by; a table with scenes.json's names has none."""
+
+
+def is_scene_files(path: Path) -> bool:
+    """Whether this is a .json or .csv file, or a folder with some; ask the other readers about a folder first."""
+    if path.is_dir():
+        return any(child.suffix.lower() in _SUFFIXES for child in path.glob("[!.]*"))
+    return path.suffix.lower() in _SUFFIXES and path.is_file()
+
+
+def read_scene_files(path: Path, frame_rate: float | None = None) -> list[VideoAnnotation]:
+    """Read a scenes.json or a CSV of scenes, or all of a folder. See `read_scenes_json` and `read_scenes_csv`.
+
+    Raises:
+        DatasetError: a file is damaged or of another kind, or two are about the same video.
+    """
+    files = [path]
+    if path.is_dir():
+        files = [path / name for name in listed_names(path) if name.lower().endswith(_SUFFIXES)]
+        if not files:
+            raise fault(path, "has no .json and no .csv in it; give the folder that holds the lists of scenes")
+    return by_id(
+        read_scenes_csv(file, frame_rate) if file.suffix.lower() == ".csv" else read_scenes_json(file) for file in files
+    )
+
+
+def read_scenes_json(path: Path) -> VideoAnnotation:
+    """Read a `scenes.json`, version 1: shots in frames and seconds, and their labels.
+
+    The id is the stem of the video's own file name.
+
+    Raises:
+        DatasetError: it is none, is of another version, or contradicts itself: shots and scenes follow one another
+            without gap from frame 0 to the end of the video, and scenes begin and end where their shots do.
+    """
+    content = read_json(path)
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != SCHEMA:
+        raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
+    version = as_int(member(content, "version", "the file", path), "a version", path)
+    if version != SCHEMA_VERSION:
+        raise fault(path, f"is a scenes.json of version {version}; version {SCHEMA_VERSION} can be read")
+
+    video = member(content, "video", "the file", path)
+    name = as_text(member(video, "path", "the video", path), "the path of a video", path)
+    length = as_int(member(video, "frames", "the video", path), "a number of frames", path)
+    frame_rate = as_number(member(video, "frame_rate", "the video", path), "a frame rate", path)
+
+    shots = as_list(member(content, "shots", "the file", path), "the list of shots", path)
+    scenes = as_list(member(content, "scenes", "the file", path), "the list of scenes", path)
+    shot_frames, shot_times = _timed(shots, "shot", path)
+    scene_frames, scene_times = _timed(scenes, "scene", path)
+    if shot_frames[0, 0] != 0 or shot_frames[-1, 1] != length:
+        raise fault(path, f"its shots go from frame {shot_frames[0, 0]} to {shot_frames[-1, 1]}, the video to {length}")
+    firsts, ends = _integers(scenes, "scene", ("start_shot", "end_shot"), path).T
+    if firsts[0] != 0 or ends[-1] != len(shots) or (firsts[1:] != ends[:-1]).any() or (ends <= firsts).any():
+        raise fault(path, f"its scenes do not follow one another from shot 0 to the end of its {len(shots)} shots")
+    for of_scenes, of_shots in ((scene_frames, shot_frames), (scene_times, shot_times)):
+        should_be = np.column_stack([of_shots[firsts, 0], of_shots[ends - 1, 1]])
+        wrong = np.flatnonzero((np.abs(of_scenes - should_be) > TIME_ROUNDING).any(axis=1))
+        if len(wrong):
+            (start, end), m = of_scenes[wrong[0]], wrong[0]
+            raise fault(path, f"scene {m}, {start} to {end}, is not where its shots {firsts[m]} to {ends[m] - 1} are")
+    return VideoAnnotation(
+        PureWindowsPath(name).stem,
+        path,
+        shots=shot_frames,
+        shots_seconds=shot_times,
+        scene_end=labels_from_ends((ends - 1).tolist(), len(shots)),
+        frame_rate=frame_rate,
+    )
+
+
+def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
+    """Read a table of scenes: one a line, in order, below a line with the names of the columns.
+
+    Taken are the columns `start` and `end` (seconds, or timecodes `H:MM:SS`, `MM:SS`, `HH:MM:SS.mmm`, `HH:MM:SS:FF`),
+    or `start_frame` and `end_frame` (counted from zero, the end frame being the first that is no longer in the scene),
+    or both; capitals, blanks and units in a name ("Start Time (seconds)") do not matter, other columns neither.
+    Columns may be separated by commas, semicolons or tabs.
+
+    PySceneDetect's `list-scenes` is recognised by its columns, with or without the list of cuts ("Timecode List:") as
+    its first line; it counts frames from one, and its End Frame is the last of the scene.
+
+    The id is the file's name without `.csv` and without the `-Scenes` that PySceneDetect adds, or `.scenes`.
+
+    Args:
+        path: the file.
+        frame_rate: frames a second, for timecodes that end in a frame number (non-drop-frame); no other use.
+
+    Raises:
+        DatasetError: the file is no such table, or a cell of it is wrong; the line is named.
+    """
+    header, rows = _table(path)
+    lines = [line for _, line in rows]
+    video_id = re.sub(r"(?i)([-_.]scenes)?$", "", path.stem, count=1)
+    frames = times = None
+    if columns := _columns(header, _FRAMES):
+        whole = [[parse_int(row[column], "a frame number", path, line) for column in columns] for row, line in rows]
+        frames = np.array(whole, dtype=np.int64).reshape(-1, 2)
+        if len({*header} & _SCENEDETECT) >= 2:
+            frames[:, 0] -= 1
+            if "length_frames" in header:
+                _check_lengths(frames, [row[header.index("length_frames")] for row, _ in rows], path, lines)
+        check_ranges(frames, "scene", path, lines)
+    if columns := _columns(header, _TIMES):
+        seconds = [[_seconds(row[column], frame_rate, path, line) for column in columns] for row, line in rows]
+        times = np.array(seconds, dtype=np.float64).reshape(-1, 2)
+        check_ranges(times, "scene", path, lines)
+    return VideoAnnotation(video_id, path, scenes_frames=frames, scenes_seconds=times)
+
+
+def _check_lengths(frames: NDArray[np.int64], lengths: list[str], path: Path, lines: list[int]) -> None:
+    for (start, end), length, line in zip(frames.tolist(), lengths, lines, strict=True):
+        if parse_int(length, "a number of frames", path, line) != end - start:
+            raise fault(path, f"the scene has {end - start} frames, but another number as its length", line)
+
+
+def _timed(entries: list[Any], unit: str, path: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The frame ranges and the times of the shots or scenes of a scenes.json, checked."""
+    for i, entry in enumerate(entries):
+        index = as_int(member(entry, "index", f"{unit} {i}", path), f"the index of {unit} {i}", path)
+        if index != i:
+            raise fault(path, f"{unit} {i} has the index {index}")
+    frames = _integers(entries, unit, ("start_frame", "end_frame"), path)
+    seconds = [
+        [
+            as_number(member(entry, key, f"{unit} {i}", path), f"the {key} of {unit} {i}", path)
+            for key in ("start", "end")
+        ]
+        for i, entry in enumerate(entries)
+    ]
+    times = np.array(seconds, dtype=np.float64).reshape(-1, 2)
+    for ranges in (frames, times):
+        check_ranges(ranges, unit, path)
+        gaps = np.flatnonzero(ranges[1:, 0] - ranges[:-1, 1] > TIME_ROUNDING)
+        if len(gaps):
+            i = gaps[0] + 1
+            raise fault(path, f"{unit} {i} starts at {ranges[i, 0]}, but {unit} {i - 1} ends at {ranges[i - 1, 1]}")
+    return frames, times
+
+
+def _integers(entries: list[Any], unit: str, keys: tuple[str, str], path: Path) -> NDArray[np.int64]:
+    pairs = [
+        [as_int(member(entry, key, f"{unit} {i}", path), f"the {key} of {unit} {i}", path) for key in keys]
+        for i, entry in enumerate(entries)
+    ]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
+    """The names of the columns, normalised, and the rows as stripped cells, each with its line number."""
+    text = read_text(path)
+    for delimiter in ",;\t":
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        try:
+            table = [([cell.strip() for cell in row], reader.line_num) for row in reader]
+        except csv.Error as error:
+            raise fault(path, f"is not a table of comma-separated values: {error}", reader.line_num) from error
+        table = [(row, line) for row, line in table if any(row)]
+        if table and _is_cut_list(table[0][0]):
+            del table[0]
+        if not table:
+            raise fault(path, "is empty")
+        header = [re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") for name in table.pop(0)[0]]
+        if not (_columns(header, _FRAMES) or _columns(header, _TIMES)):
+            continue
+        if len({*header} - {""}) != len([name for name in header if name]):
+            raise fault(path, "names a column twice")
+        for row, line in table:
+            if len(row) < len(header) or any(row[len(header) :]):
+                raise fault(path, f"has {len(row)} cells where the header has {len(header)}", line)
+        if not table:
+            raise fault(path, "lists no scenes")
+        return header, table
+    raise fault(path, "has no columns 'start' and 'end', nor 'start_frame' and 'end_frame'")
+
+
+def _is_cut_list(row: list[str]) -> bool:
+    """Whether the row is PySceneDetect's list of cuts: "Timecode List:" and timecodes. Written from Python without a
+    list of cuts, release 0.7.2 leaves out the words."""
+    if row[0] == "Timecode List:":
+        return True
+    return all(re.fullmatch(r"[0-9]{2,}:[0-9]{2}:[0-9]{2}\.[0-9]{3}", cell) for cell in row)
+
+
+def _columns(header: list[str], names: tuple[tuple[str, ...], tuple[str, ...]]) -> list[int]:
+    """Indices of the start's and the end's column, which must be of the same kind; [] without."""
+    for start, end in zip(*names, strict=True):
+        if start in header and end in header:
+            return [header.index(start), header.index(end)]
+    return []
+
+
+def _seconds(text: str, frame_rate: float | None, path: Path, line: int) -> float:
+    if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?", text):
+        return as_number(float(text), "a time", path, line)
+    if match := re.fullmatch(r"(?:([0-9]{1,4}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
+        return 3600.0 * int(match[1] or 0) + 60.0 * int(match[2]) + float(match[3].replace(",", "."))
+    if match := re.fullmatch(r"([0-9]{1,4}):([0-5][0-9]):([0-5][0-9]):([0-9]{1,3})", text):
+        if frame_rate is None:
+            raise fault(path, f"{quote(text)} ends in a frame number; give the frame rate with the file", line)
+        # Non-drop-frame timecode counts whole frames: at 23.976 a second of timecode is 24 frames.
+        nominal = round(frame_rate)
+        hours, minutes, seconds, frame = (int(part) for part in match.groups())
+        if frame >= nominal:
+            raise fault(path, f"{quote(text)} has a frame number beyond the {nominal} frames of a second", line)
+        return ((hours * 60 + minutes) * 60 + seconds) * nominal / frame_rate + frame / frame_rate
+    raise fault(path, f"{quote(text)} is neither seconds nor a timecode", line)

@@ -1,0 +1,156 @@
+"""Per-shot features with scene labels, as plain `.npz` files: what the default model is trained on."""
+
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import DatasetError
+
+ARRAYS = ("features", "shots", "scene_end")
+
+
+@dataclass(frozen=True)
+class ShotFeatures:
+    """One video as its shots.
+
+    Attributes:
+        video_id: name of the file's folder and its stem, such as `bbc/01`.
+        features: (N, D) float32, one encoding a shot.
+        shots: (N, 2) int64, half-open frame range of each shot, in order; gaps between shots are allowed (gradual
+            transitions belong to no shot).
+        scene_end: (N,) uint8, 1 at the last shot of a scene.
+    """
+
+    video_id: str
+    features: NDArray[np.float32]
+    shots: NDArray[np.int64]
+    scene_end: NDArray[np.uint8]
+
+    @property
+    def durations(self) -> NDArray[np.int64]:
+        """Length of each shot in frames, (N,)."""
+        lengths: NDArray[np.int64] = self.shots[:, 1] - self.shots[:, 0]
+        return lengths
+
+
+def read_shot_features(path: Path) -> ShotFeatures:
+    """Read one `.npz` file.
+
+    Raises:
+        DatasetError: the file is not an `.npz`, is truncated, lacks an array, or its arrays contradict the layout of
+            `ShotFeatures` or each other.
+    """
+    arrays = _read_arrays(path)
+    features, shots, scene_end = (arrays[name] for name in ARRAYS)
+
+    if features.ndim != 2 or features.shape[0] == 0 or features.shape[1] == 0:
+        raise DatasetError(f"{path}: features must have the shape (N, D) with N, D >= 1, not {features.shape}")
+    if not np.issubdtype(features.dtype, np.floating):
+        raise DatasetError(f"{path}: features must be floating point, not {features.dtype}")
+    N = len(features)
+    if shots.shape != (N, 2):
+        raise DatasetError(
+            f"{path}: shots must have the shape ({N}, 2), one row for each row of features, not {shots.shape}"
+        )
+    if shots.dtype != np.int64:
+        raise DatasetError(f"{path}: shots must be int64, not {shots.dtype}")
+    if scene_end.shape != (N,):
+        raise DatasetError(
+            f"{path}: scene_end must have the shape ({N},), one label for each row of features, not {scene_end.shape}"
+        )
+    if scene_end.dtype != np.uint8:
+        raise DatasetError(f"{path}: scene_end must be uint8, not {scene_end.dtype}")
+
+    features = _to_float32(features, path)
+    _check_shots(shots, path)
+    shots = _without_shared_frames(shots)
+    strange = np.flatnonzero(scene_end > 1)
+    if len(strange):
+        raise DatasetError(f"{path}: scene_end of shot {strange[0]} is {scene_end[strange[0]]}, not 0 or 1")
+    return ShotFeatures(f"{path.resolve().parent.name}/{path.stem}", features, shots, scene_end)
+
+
+def read_shot_feature_folder(folder: Path) -> list[ShotFeatures]:
+    """Read every `.npz` below a folder, sorted by path.
+
+    Raises:
+        DatasetError: the folder is missing or holds no `.npz`, two files have the same video id, or a file
+            cannot be read.
+    """
+    if not folder.is_dir():
+        raise DatasetError(f"{folder}: not a folder; give the folder that holds the .npz feature files")
+    paths = sorted(path for path in folder.rglob("*.npz") if path.is_file())
+    if not paths:
+        raise DatasetError(f"{folder}: no .npz file in it or below; give the folder that holds the feature files")
+    videos: list[ShotFeatures] = []
+    seen: dict[str, Path] = {}
+    for path in paths:
+        video = read_shot_features(path)
+        if video.video_id in seen:
+            raise DatasetError(
+                f"{path}: has the same video id as {seen[video.video_id]} ({video.video_id}); rename one of them"
+            )
+        seen[video.video_id] = path
+        videos.append(video)
+    return videos
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    if not path.is_file():
+        raise DatasetError(f"{path}: no such file")
+    # np.load takes a file that is not a zip for a pickle or a bare array; neither is what we want.
+    if not zipfile.is_zipfile(path):
+        raise DatasetError(f"{path}: not an .npz file, or truncated")
+    arrays: dict[str, NDArray[Any]] = {}
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            for name in ARRAYS:
+                if name not in archive.files:
+                    raise DatasetError(f"{path}: array '{name}' is missing")
+                arrays[name] = archive[name]
+    except (OSError, EOFError, ValueError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
+        # ValueError is also what numpy says about an array of Python objects, which only a pickle can hold;
+        # RuntimeError is what zipfile says about an encrypted member or a compression it does not know.
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DatasetError(f"{path}: cannot be read as an .npz file: {reason}") from error
+    return arrays
+
+
+def _to_float32(features: NDArray[Any], path: Path) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # a float64 beyond the range of float32 becomes inf, which the check below finds
+        values = features.astype(np.float32)
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if len(bad):
+        raise DatasetError(f"{path}: features of shot {bad[0]} are not all finite ({len(bad)} such shots)")
+    return values
+
+
+def _without_shared_frames(shots: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give a frame that two neighbours both claim to the later one.
+
+    TransNetV2's shot lists, on which the public sets rest, count the frame of a cut twice now and then (three times in
+    the BBC set). `_check_shots` has made sure that at most one frame is shared and that no shot becomes empty.
+    """
+    ends = np.append(np.minimum(shots[:-1, 1], shots[1:, 0]), shots[-1:, 1])
+    return np.stack([shots[:, 0], ends], axis=1)
+
+
+def _check_shots(shots: NDArray[Any], path: Path) -> None:
+    start, end = shots[:, 0], shots[:, 1]
+    if start[0] < 0:
+        raise DatasetError(f"{path}: shot 0 starts before the video, at frame {start[0]}")
+    empty = np.flatnonzero(end <= start)
+    if len(empty):
+        i = empty[0]
+        raise DatasetError(f"{path}: shot {i} is empty: [{start[i]}, {end[i]})")
+    wrong = np.flatnonzero((start[1:] < end[:-1] - 1) | (start[1:] <= start[:-1]))
+    if len(wrong):
+        i = wrong[0] + 1
+        raise DatasetError(
+            f"{path}: shot {i} starts at frame {start[i]}, before the end of shot {i - 1} at frame {end[i - 1]}"
+        )

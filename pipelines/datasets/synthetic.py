@@ -1,0 +1,453 @@
+"""Little animated films with known scenes, drawn by a program.
+
+`plan_film` writes the screenplay (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few
+frames of every shot without encoding anything, and `write_film` draws and encodes the whole film and puts its truth
+beside it. What makes finding the scenes a real problem: within a scene the shots look different (wide shots, shot and
+reverse shot against opposite sides of the set, inserts), while sets return later in the film with other people and
+another light, and people return in other sets.
+
+    python -m pipelines.datasets.synthetic film.mp4 --seed 3
+
+What it draws is in `synthetic_art`; places are in metres, x to the right and y up from the ground.
+"""
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn
+
+import av
+import cv2
+import numpy as np
+from av.video.stream import VideoStream
+from numpy.random import Generator
+
+from pipelines import __version__
+from pipelines.datasets.synthetic_art import (
+    LIGHTS,
+    PROPS,
+    Actor,
+    Image,
+    LitSet,
+    View,
+    draw_figure,
+    insert_backdrop,
+    set_backdrop,
+)
+from pipelines.errors import BasslError
+from pipelines.scenes import SceneList, Shot, VideoFacts, check_writable, group_shots, timecode
+
+Camera = tuple[float, float, float]  # centre x, y and height of what it sees, in metres
+
+
+@dataclass(frozen=True)
+class SyntheticFilmSettings:
+    """What film to make. The same settings always give the same pictures."""
+
+    seed: int = 0
+    """Chooses everything that the other settings leave open; 0 or more."""
+    scenes: int = 12
+    """Number of scenes, 1 or more."""
+    shots_per_scene: tuple[int, int] = (4, 12)
+    """Fewest and most shots in a scene, both included."""
+    shot_seconds: tuple[float, float] = (1.5, 6.0)
+    """Shortest and longest shot, in seconds; short shots are the common ones. A shot has 4 frames or more."""
+    frame_rate: float = 24.0
+    """Frames a second, 1 to 240. 23.976 and its like become the exact n/1001 fraction."""
+    width: int = 640
+    """Width of the picture in pixels, even, 16 to 4096."""
+    height: int = 360
+    """Height of the picture in pixels, even, 16 to 4096."""
+    dissolves: int = 2
+    """How many scene changes are dissolves (all, if there are fewer). Every other change of shot is a hard cut."""
+    dissolve_seconds: float = 1.0
+    """Length of a dissolve, at most two thirds of the shorter shot. The cut is deemed to be in its middle."""
+    grain: float = 1.2
+    """Standard deviation of the film grain in steps of luma, 0 to 20."""
+
+
+@dataclass(frozen=True)
+class SyntheticShot:
+    """The frames `[start_frame, end_frame)` of the film, and what they show.
+
+    `kind` is wide, two (people), close, medium, detail (a piece of the set) or insert (the prop number `which` fills
+    the picture); `cameras` are those of its start and its end.
+    """
+
+    start_frame: int
+    end_frame: int
+    scene: int
+    kind: str
+    which: int
+    cameras: tuple[Camera, Camera]
+    actors: tuple[Actor, ...]
+
+
+@dataclass(frozen=True)
+class SyntheticFilm:
+    """A film that is known to the last frame.
+
+    Of every scene: its set (in `sets`; the same number is the same place), light and cast. `dissolves` are the
+    half-open frame ranges in which two shots are mixed.
+    """
+
+    settings: SyntheticFilmSettings
+    shots: tuple[SyntheticShot, ...]
+    sets: tuple[int, ...]
+    lights: tuple[str, ...]
+    casts: tuple[tuple[int, ...], ...]
+    dissolves: tuple[tuple[int, int], ...]
+
+    @property
+    def frame_rate(self) -> Fraction:
+        """Frames a second, exactly."""
+        rate = self.settings.frame_rate
+        ntsc = Fraction(1000 * round(rate), 1001)
+        return ntsc if abs(ntsc - rate) < 0.003 else Fraction(rate).limit_denominator(1000)
+
+    @property
+    def frames(self) -> int:
+        """Number of frames."""
+        return self.shots[-1].end_frame
+
+    @property
+    def shot_ranges(self) -> tuple[tuple[int, int], ...]:
+        """Half-open frame range of every shot."""
+        return tuple((shot.start_frame, shot.end_frame) for shot in self.shots)
+
+    @property
+    def scene_of_shot(self) -> tuple[int, ...]:
+        """Scene index of every shot."""
+        return tuple(shot.scene for shot in self.shots)
+
+
+# --- the screenplay -------------------------------------------------------------------------------------------------
+
+
+def plan_film(settings: SyntheticFilmSettings) -> SyntheticFilm:
+    """The film's screenplay, without a picture drawn (a few milliseconds).
+
+    Raises:
+        BasslError: a setting is out of range.
+    """
+    _check(settings)
+    rng = np.random.default_rng([settings.seed, 0])
+    sets = _order_of_sets(rng, settings.scenes)
+    people = 2 + round(0.6 * settings.scenes)
+    casts: list[tuple[int, ...]] = []
+    shots: list[SyntheticShot] = []
+    for scene, place in enumerate(sets):
+        likely = np.where(np.arange(people) < 2, 3.0, 1.0)  # the first two are the leads
+        for earlier, cast in enumerate(casts):
+            if sets[earlier] == place:
+                likely[list(cast)] = 0.01  # a set returns with other people
+        size = min(people, int(rng.choice((1, 2, 2, 2, 3))))
+        casts.append(tuple(map(int, rng.choice(people, size, replace=False, p=likely / likely.sum()))))
+        cameras, over_shoulder = _set_up_cameras(rng), bool(rng.random() < 0.4)
+        count = int(rng.integers(settings.shots_per_scene[0], settings.shots_per_scene[1], endpoint=True))
+        for kind, which in _storyboard(rng, count, size):
+            shortest, longest = settings.shot_seconds
+            start = shots[-1].end_frame if shots else 0
+            end = start + round(shortest * (longest / shortest) ** (rng.random() ** 1.3) * settings.frame_rate)
+            staged = _stage(rng, kind, which, casts[-1], cameras, over_shoulder)
+            shots.append(SyntheticShot(start, end, scene, kind, which, *staged))
+    lights = tuple(str(rng.choice(tuple(LIGHTS))) for _ in sets)
+    return SyntheticFilm(settings, tuple(shots), sets, lights, tuple(casts), _place_dissolves(rng, settings, shots))
+
+
+def _check(s: SyntheticFilmSettings) -> None:
+    """Raises BasslError for settings that no film can be made with."""
+    sane = {
+        "seed": (s.seed >= 0, "0 or more"),
+        "scenes": (s.scenes >= 1, "1 or more"),
+        "shots_per_scene": (1 <= s.shots_per_scene[0] <= s.shots_per_scene[1], "a range from 1"),
+        "frame_rate": (1 <= s.frame_rate <= 240, "1 to 240"),
+        "shot_seconds": (
+            3.5 <= s.shot_seconds[0] * s.frame_rate <= s.shot_seconds[1] * s.frame_rate < math.inf,
+            "a range, of 4 frames or more",
+        ),
+        "width": (16 <= s.width <= 4096 and s.width % 2 == 0, "even, 16 to 4096"),
+        "height": (16 <= s.height <= 4096 and s.height % 2 == 0, "even, 16 to 4096"),
+        "dissolves": (s.dissolves >= 0, "0 or more"),
+        "dissolve_seconds": (0 < s.dissolve_seconds < math.inf, "above 0"),
+        "grain": (0 <= s.grain <= 20, "0 to 20"),
+    }
+    for name, (holds, need) in sane.items():
+        if not holds:
+            raise BasslError(f"no film can be made with {name} = {getattr(s, name)}: it must be {need}")
+
+
+def _order_of_sets(rng: Generator, scenes: int) -> tuple[int, ...]:
+    """Set of every scene: about a third of the scenes return to an earlier set, never the one just left."""
+    sets = min(scenes, max(2, round(0.65 * scenes)))
+    order: list[int] = []
+    shown = 0
+    for scene in range(scenes):
+        earlier = [place for place in range(shown) if place != order[-1]]
+        must_show = sets - shown == scenes - scene
+        fresh = shown < sets and (must_show or not earlier or rng.random() < 0.65)
+        order.append(shown if fresh else int(rng.choice(earlier)))
+        shown += fresh
+    return tuple(order)
+
+
+def _storyboard(rng: Generator, count: int, people: int) -> list[tuple[str, int]]:
+    """`count` set-ups (kind and which speaker, prop or detail), neighbours always different."""
+    board = [("wide", 0)] if rng.random() < 0.75 else [("insert", int(rng.integers(len(PROPS))))]
+    while len(board) < count:
+        kind = str(rng.choice(("talk", "two", "insert", "wide", "detail"), p=(0.5, 0.14, 0.16, 0.1, 0.1)))
+        beats = [(kind, int(rng.integers(len(PROPS))) if kind in ("insert", "detail") else 0)]
+        if kind == "talk":  # shot and reverse shot; someone alone is seen from two sides
+            one, other = rng.permutation(people)[:2] if people > 1 else (0, 0)
+            sides = (("close", int(one)), ("close", int(other)) if people > 1 else ("medium", 0))
+            beats = [sides[turn % 2] for turn in range(rng.integers(3, 7))]
+        elif kind == "two" and people == 1:
+            beats = [("medium", 0)]
+        if beats[0] != board[-1] and (kind == "talk" or kind != board[-1][0]):
+            board += beats
+    return board[:count]
+
+
+def _set_up_cameras(rng: Generator) -> dict[tuple[str, int], Camera]:
+    """The scene's camera positions; every speaker has another side of the set behind them."""
+    one, other = rng.permutation((2.4, 13.6))
+    jitter, tight = rng.uniform(-0.5, 0.5, 6), rng.uniform(0.75, 1.0)
+    places = zip((one, other, 8.0), jitter, strict=False)
+    cameras = {("close", who): (x + shift, 1.42, tight * (1 + 0.15 * who)) for who, (x, shift) in enumerate(places)}
+    cameras["wide", 0] = (8 + 3 * jitter[3], 1.4, rng.uniform(3.6, 4.4))
+    cameras["two", 0] = (rng.choice((5.0, 11.0)) + jitter[4], 1.05, rng.uniform(1.9, 2.3))
+    cameras["medium", 0] = (other + jitter[5], 1.2, 1.5)
+    cameras |= {("detail", which): (2.0 + 3 * which, 1.9, 1.5) for which in range(len(PROPS))}
+    return cameras | {("insert", which): (0.8, 0.45, 0.62) for which in range(len(PROPS))}
+
+
+def _stage(
+    rng: Generator,
+    kind: str,
+    which: int,
+    cast: Sequence[int],
+    cameras: dict[tuple[str, int], Camera],
+    over_shoulder: bool,
+) -> tuple[tuple[Camera, Camera], tuple[Actor, ...]]:
+    """Puts the camera and the actors of one shot in place."""
+    x, y, height = cameras[kind, which]
+    actors: list[Actor] = []
+    if kind == "wide":
+        speed = float(rng.choice((0.0, 0.0, 0.35)))
+        for place, character in enumerate(cast):
+            side = 1 if place == 1 else -1
+            where = x + side * (0.75 + 0.6 * (place // 2)) - (1.2 * speed if place == 0 else 0)
+            actors.append(Actor(character, where, -side, place == 1, speed if place == 0 else 0.0))
+    elif kind == "two":
+        actors = [Actor(cast[0], x - 0.5, 1, bool(rng.random() < 0.5)), Actor(cast[1], x + 0.5, -1, True)]
+    elif kind in ("close", "medium"):
+        facing = 1 if x < 8 else -1
+        actors = [Actor(cast[which], x - 0.12 * facing * height, facing, bool(rng.random() < 0.75))]
+        if over_shoulder and kind == "close" and len(cast) > 1:
+            height *= 1.3
+            actors.append(Actor(cast[1 if which == 0 else 0], x + 0.62 * facing * height, -facing, near=True))
+    moves = ((-0.1, 1.0), (0.1, 1.0), (0.0, 0.9), (0.0, 1.1))
+    pan, zoom = moves[rng.integers(4)] if rng.random() < 0.4 else (0.0, 1.0)
+    return ((x, y, height), (x + pan * height, y, height * zoom)), tuple(actors)
+
+
+def _place_dissolves(
+    rng: Generator, s: SyntheticFilmSettings, shots: list[SyntheticShot]
+) -> tuple[tuple[int, int], ...]:
+    """Half-open frame ranges around some of the scene changes."""
+    changes = [pair for pair in pairwise(shots) if pair[0].scene != pair[1].scene]
+    ranges = []
+    for i in sorted(rng.permutation(len(changes))[: s.dissolves]):
+        before, after = changes[i]
+        shorter = min(shot.end_frame - shot.start_frame for shot in (before, after))
+        half = max(1, min(round(s.dissolve_seconds * s.frame_rate / 2), shorter // 3))
+        ranges.append((after.start_frame - half, after.start_frame + half))
+    return tuple(ranges)
+
+
+# --- frames ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=2)
+def _backdrop(place: LitSet, shot: SyntheticShot) -> View:
+    """The picture behind a shot's actors, out of focus as far as the camera is near."""
+    if shot.kind == "insert":
+        return insert_backdrop(place, shot.which)
+    view, height = set_backdrop(place), shot.cameras[0][2]
+    blur = 0.0 if height > 3 else view.scale * (0.05 if height < 1.4 else 0.02)
+    return replace(view, image=cv2.GaussianBlur(view.image, (0, 0), blur)) if blur > 0.3 else view
+
+
+@lru_cache(maxsize=2)
+def _background(place: LitSet, shot: SyntheticShot, camera: Camera, width: int) -> Image:
+    """What a camera sees of the backdrop; cached because most cameras stand still."""
+    view, (x, y, height) = _backdrop(place, shot), camera
+    zoom = height / place.height * view.scale  # pixels of the backdrop a pixel of the picture
+    left = (x - view.left) * view.scale - zoom * width / 2
+    top = (view.top - y) * view.scale - zoom * place.height / 2
+    window, how = np.array(((zoom, 0, left), (0, zoom, top))), cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    size = width, place.height
+    seen: Image = cv2.warpAffine(view.image, window, size, flags=how, borderMode=cv2.BORDER_REFLECT)
+    return seen
+
+
+def _draw_shot(film: SyntheticFilm, index: int, frame: int) -> Image:
+    """What the camera of a shot sees at a frame of the film (which a dissolve may put outside the shot)."""
+    shot, s = film.shots[index], film.settings
+    along = (frame - shot.start_frame) / (shot.end_frame - shot.start_frame)
+    x, y, height = (a + (b - a) * along for a, b in zip(*shot.cameras, strict=True))
+    place, scale = LitSet(s.seed, film.sets[shot.scene], film.lights[shot.scene], s.height), s.height / height
+    image = _background(place, shot, (x, y, height), s.width).copy()
+    camera = View(image, scale, x - s.width / 2 / scale, y + height / 2, *LIGHTS[place.light])
+    for actor in shot.actors:
+        view = camera
+        if actor.near:  # half as large again, around the same place, and lower
+            left, top = actor.x - (actor.x - camera.left) / 1.5, 1.5 + (camera.top - 1.62) / 1.5
+            view = replace(camera, scale=1.5 * scale, left=left, top=top)
+        draw_figure(view, actor, s.seed, (frame - shot.start_frame) / s.frame_rate)
+    return image
+
+
+@lru_cache(maxsize=2)
+def _grain(settings: SyntheticFilmSettings) -> Image:
+    """Eight tiles of film grain around 128."""
+    rng = np.random.default_rng([settings.seed, 5])
+    return rng.normal(128.5, settings.grain, (8, settings.height, settings.width)).clip(0, 255).astype(np.uint8)
+
+
+def _draw_frame(film: SyntheticFilm, index: int, frame: int) -> Image:
+    """A frame of the film, which lies in shot `index`, as I420 (3/2 height, width): dissolve, flicker and grain too."""
+    image = _draw_shot(film, index, frame)
+    for start, end in film.dissolves:
+        if start <= frame < end:
+            other = _draw_shot(film, index + (1 if frame < (start + end) // 2 else -1), frame)
+            share = abs(frame + 0.5 - (start + end) / 2) / (end - start) + 0.5
+            image = cv2.addWeighted(image, share, other, 1 - share, 0)
+    picture: Image = cv2.cvtColor(image, cv2.COLOR_BGR2YUV_I420)
+    luma, flicker = picture[: film.settings.height], 1 + 0.008 * math.sin(1.7 * frame) + 0.006 * math.sin(0.61 * frame)
+    cv2.addWeighted(luma, flicker, _grain(film.settings)[frame * 5 % 8], 1.0, -128, luma)
+    return picture
+
+
+def render_keyframes(film: SyntheticFilm, per_shot: int = 3) -> Image:
+    """Evenly spread frames of every shot, RGB, (shots, per_shot, height, width, 3), without encoding a film.
+
+    Frame k of a shot lies at (k + 1) / (per_shot + 1) of it, as key-frames do.
+    """
+    keyframes: Image = np.empty((len(film.shots), per_shot, film.settings.height, film.settings.width, 3), np.uint8)
+    for index, (start, end) in enumerate(film.shot_ranges):
+        for k in range(per_shot):
+            picture = _draw_frame(film, index, start + (end - start) * (k + 1) // (per_shot + 1))
+            keyframes[index, k] = cv2.cvtColor(picture, cv2.COLOR_YUV2RGB_I420)
+    return keyframes
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi")
+
+
+def write_film(
+    path: str | Path, settings: SyntheticFilmSettings, progress: Callable[[int, int], None] | None = None
+) -> SyntheticFilm:
+    """Draws and encodes the film, and writes its true scenes beside it (film.mp4 and film.scenes.json).
+
+    Both files appear only when both are whole. `progress` is called with the frames done and the frames in all.
+
+    Raises:
+        BasslError: a setting is out of range, or the path cannot be written or names no kind of video.
+    """
+    film, path = plan_film(settings), Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise BasslError(f"{path}: a film's name ends in {', '.join(_SUFFIXES)}")
+    check_writable(path)
+    check_writable(truth_path(path))
+    part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        _encode(part, film, progress)
+        _truth(film, path).save(truth_path(path))
+        part.replace(path)
+    except (OSError, av.FFmpegError) as error:
+        raise BasslError(f"{path}: cannot write a film there: {getattr(error, 'strerror', None) or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return film
+
+
+def truth_path(film: Path) -> Path:
+    """Where the true scenes of a film are."""
+    return film.with_suffix(".scenes.json")
+
+
+def _encode(path: Path, film: SyntheticFilm, progress: Callable[[int, int], None] | None) -> None:
+    codec, options = "libx264", {"preset": "ultrafast", "crf": "25"}
+    if codec not in av.codecs_available:
+        codec, options = "mpeg4", {"qscale": "4"}
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=film.frame_rate, options=options)
+        assert isinstance(stream, VideoStream)
+        stream.width, stream.height, stream.pix_fmt = film.settings.width, film.settings.height, "yuv420p"
+        stream.codec_context.thread_count = 1  # the number of threads changes what x264 writes
+        for index, shot in enumerate(film.shots):
+            for frame in range(shot.start_frame, shot.end_frame):
+                picture = av.VideoFrame.from_ndarray(_draw_frame(film, index, frame), format="yuv420p")
+                picture.pts, picture.time_base = frame, 1 / film.frame_rate
+                container.mux(stream.encode(picture))
+                if progress is not None:
+                    progress(frame + 1, film.frames)
+        container.mux(stream.encode())
+
+
+def _truth(film: SyntheticFilm, path: Path) -> SceneList:
+    """The film's scenes; nothing is in doubt, so scores are 1 and 0."""
+    s, rate = film.settings, film.frame_rate
+    shots = []
+    for i, (shot, following) in enumerate(zip(film.shots, (*film.scene_of_shot[1:], None), strict=True)):
+        start, end = shot.start_frame, shot.end_frame
+        shots.append(Shot(i, start, end, float(start / rate), float(end / rate), float(shot.scene != following)))
+    return SceneList(
+        VideoFacts(path.name, s.width, s.height, shots[-1].end, film.frames, float(rate)),
+        {"made_by": f"pipelines.datasets.synthetic {__version__}", "dissolve_frames": film.dissolves} | asdict(s),
+        tuple(shots),
+        group_shots(shots, [shot.index for shot in shots if shot.score]),
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m pipelines.datasets.synthetic OUT.mp4 [--seed N ...]`; returns the exit code."""
+    parser = _Parser(prog="python -m pipelines.datasets.synthetic", description="Make a film with known scenes.")
+    parser.add_argument("out", type=Path, help="video to write; its scenes go beside it, to NAME.scenes.json")
+    for field in fields(SyntheticFilmSettings):
+        option, default, text = "--" + field.name.replace("_", "-"), field.default, f"default: {field.default}"
+        if isinstance(default, tuple):
+            kind = type(default[0])
+            parser.add_argument(option, nargs=2, type=kind, default=default, metavar=("MIN", "MAX"), help=text)
+        else:
+            parser.add_argument(option, type=type(default), default=default, metavar="N", help=text)
+    given = vars(parser.parse_args(arguments))
+    out: Path = given.pop("out")
+    try:
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        film = write_film(out, SyntheticFilmSettings(**values))
+    except BasslError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    length = timecode(float(film.frames / film.frame_rate))
+    print(f"{out}: {length}, {len(film.shots)} shots in {len(film.sets)} scenes, listed in {truth_path(out)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

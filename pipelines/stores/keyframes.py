@@ -1,0 +1,200 @@
+"""Key-frame stores: one HDF5 file a video with its shots and their key-frames as JPEG.
+
+Layout (schema ``bassl.keyframes``, version 1), for N shots of N_k key-frames:
+
+==================  ==================  ==================================================================
+``jpeg``            (bytes,) uint8      all key-frames, one after the other, contiguous in the file
+``jpeg_offsets``    (N * N_k + 1,)      where each begins in ``jpeg``; the last is its length
+``jpeg_crc32``      (N * N_k,) uint32   checksum of each
+``shots/frames``    (N, 2) int64        half-open frame range of each shot
+``shots/seconds``   (N, 2) float64      half-open range in seconds
+``shots/keyframes`` (N, N_k) int64      the frames that the key-frames are
+attributes          JSON                ``video`` (facts), ``source`` (name, bytes, sha256), ``settings``
+==================  ==================  ==================================================================
+
+Because ``jpeg`` is contiguous, a window's key-frames are one stretch of the file, and a loader reads them with one
+``pread`` without HDF5 (:class:`pipelines.datasets.windows.KeyframeWindows`).
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import StoreError
+from pipelines.scenes import VideoFacts
+from pipelines.stores.hdf5 import create_store, open_store, read_array, read_json_attribute
+
+SCHEMA = "bassl.keyframes"
+VERSION = 1
+_REMEDY = "run `bassl extract-keyframes --overwrite` on its film"
+_BLOCK = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class KeyframeStore:
+    """What a store holds, without the pictures.
+
+    Attributes:
+        path: the store.
+        video_id: its name without the ending.
+        frames, seconds: (N, 2) half-open ranges of the shots.
+        keyframes: (N, N_k) frame numbers.
+        jpeg_offsets: (N * N_k + 1,) positions in the *file* at which the JPEGs begin and the last one ends.
+        jpeg_crc32: (N * N_k,) their checksums.
+        video: facts about the film.
+        source: ``name``, ``bytes`` and ``sha256`` of the film's file.
+        settings: with which it was made.
+    """
+
+    path: Path
+    video_id: str
+    frames: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    keyframes: NDArray[np.int64]
+    jpeg_offsets: NDArray[np.int64]
+    jpeg_crc32: NDArray[np.uint32]
+    video: VideoFacts
+    source: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StoredShot:
+    """A shot to be stored: half-open ranges, the frames of its key-frames, and these as JPEG."""
+
+    frames: tuple[int, int]
+    seconds: tuple[float, float]
+    keyframes: tuple[int, ...]
+    jpegs: tuple[bytes, ...]
+
+
+def write_keyframes(
+    path: Path,
+    shots: Iterable[StoredShot],
+    describe: Callable[[], tuple[VideoFacts, Mapping[str, Any]]],
+    settings: Mapping[str, Any],
+) -> int:
+    """Write a store from a stream of shots, in memory that does not grow with the pictures.
+
+    Args:
+        path: where; the file appears when it is whole.
+        shots: in order.
+        describe: called after the last shot; gives the film's facts and the description of its file.
+        settings: recorded.
+
+    Returns:
+        the number of shots.
+
+    Raises:
+        BasslError: where the path cannot be written; what ``shots`` and ``describe`` raise.
+    """
+    frames: list[tuple[int, int]] = []
+    seconds: list[tuple[float, float]] = []
+    keyframes: list[tuple[int, ...]] = []
+    lengths: list[int] = []
+    checksums: list[int] = []
+    # The JPEGs wait in a file of their own: a contiguous data set needs to know its size when it is made.
+    with create_store(path, SCHEMA, VERSION, {"jpeg"}) as file, tempfile.TemporaryFile(dir=path.parent) as waiting:
+        for shot in shots:
+            frames.append(shot.frames)
+            seconds.append(shot.seconds)
+            keyframes.append(shot.keyframes)
+            for jpeg in shot.jpegs:
+                lengths.append(len(jpeg))
+                checksums.append(zlib.crc32(jpeg))
+                waiting.write(jpeg)
+        facts, source = describe()
+        file.attrs["video"] = json.dumps(asdict(facts))
+        file.attrs["source"] = json.dumps(dict(source))
+        file.attrs["settings"] = json.dumps(dict(settings))
+        file["shots/frames"] = np.array(frames, np.int64)
+        file["shots/seconds"] = np.array(seconds, np.float64)
+        file["shots/keyframes"] = np.array(keyframes, np.int64)
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        file["jpeg_offsets"] = offsets
+        file["jpeg_crc32"] = np.array(checksums, np.uint32)
+        jpeg = file.create_dataset("jpeg", (int(offsets[-1]),), np.uint8)
+        waiting.seek(0)
+        position = 0
+        while block := waiting.read(_BLOCK):
+            jpeg[position : position + len(block)] = np.frombuffer(block, np.uint8)
+            position += len(block)
+    return len(frames)
+
+
+def read_keyframes(path: Path) -> KeyframeStore:
+    """Open a store and check it.
+
+    Raises:
+        StoreError: one line, for a file that is missing, damaged, contradictory or not a key-frame store.
+    """
+    with open_store(path, SCHEMA, VERSION, _REMEDY) as file:
+        store_frames = read_array(file, "shots/frames", "i", 2)
+        seconds = read_array(file, "shots/seconds", "f", 2)
+        keyframes = read_array(file, "shots/keyframes", "i", 2)
+        offsets = read_array(file, "jpeg_offsets", "i", 1)
+        checksums = read_array(file, "jpeg_crc32", "u", 1)
+        jpeg = file["jpeg"]
+        start = jpeg.id.get_offset()
+        if start is None or jpeg.dtype != np.uint8 or jpeg.chunks is not None:
+            raise StoreError(f"{path}: is damaged: its key-frames are not one stretch of bytes; {_REMEDY}")
+        store = KeyframeStore(
+            path=path,
+            video_id=path.stem,
+            frames=store_frames.astype(np.int64),
+            seconds=seconds.astype(np.float64),
+            keyframes=keyframes.astype(np.int64),
+            jpeg_offsets=offsets.astype(np.int64) + start,
+            jpeg_crc32=checksums.astype(np.uint32),
+            video=VideoFacts(**read_json_attribute(file, "video")),
+            source=read_json_attribute(file, "source"),
+            settings=read_json_attribute(file, "settings"),
+        )
+        fault = _fault(store, start, jpeg.shape[0])
+    if fault is None and path.stat().st_size < start + jpeg_size(store):
+        fault = "it is cut short"
+    if fault is not None:
+        raise StoreError(f"{path}: is damaged: {fault}; {_REMEDY}")
+    return store
+
+
+def jpeg_size(store: KeyframeStore) -> int:
+    """Bytes of all its key-frames."""
+    return int(store.jpeg_offsets[-1] - store.jpeg_offsets[0])
+
+
+def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
+    shots = len(store.frames)
+    if shots == 0 or store.frames.shape != (shots, 2) or store.seconds.shape != (shots, 2):
+        return "its shots are not N ranges"
+    if len(store.keyframes) != shots or store.keyframes.shape[1] < 1:
+        return f"it has key-frames for {len(store.keyframes)} of {shots} shots"
+    if len(store.jpeg_offsets) != store.keyframes.size + 1 or len(store.jpeg_crc32) != store.keyframes.size:
+        return f"it has {len(store.jpeg_offsets) - 1} pictures for {store.keyframes.size} key-frames"
+    if (
+        store.jpeg_offsets[0] != start
+        or store.jpeg_offsets[-1] != start + size
+        or np.any(np.diff(store.jpeg_offsets) <= 0)
+    ):
+        return "the positions of its pictures do not rise to their end"
+    starts, ends = store.frames.T
+    if np.any(ends <= starts) or np.any(starts[1:] < ends[:-1]) or starts[0] < 0:
+        return "its shots are empty, out of order or overlap"
+    if not np.all(np.isfinite(store.seconds)) or np.any(store.seconds[:, 1] <= store.seconds[:, 0]):
+        return "its shots have no length in seconds"
+    if np.any(np.diff(store.seconds[:, 0]) <= 0) or np.any(store.seconds[1:, 0] < store.seconds[:-1, 1] - 1e-6):
+        return "its shots overlap in time"
+    if np.any(store.keyframes < starts[:, None]) or np.any(store.keyframes >= ends[:, None]):
+        return "a key-frame lies outside its shot"
+    if ends[-1] > store.video.frames:
+        return f"its shots end at frame {ends[-1]} of a film of {store.video.frames}"
+    return None

@@ -1,0 +1,171 @@
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets.matching import assign_scene_ends, match_annotation, match_scenes
+from pipelines.errors import DatasetError
+
+
+def test_each_scene_end_goes_to_the_nearest_shot_end() -> None:
+    assert assign_scene_ends([10, 20, 30, 40], [11, 28, 40], tolerance=3).tolist() == [0, 2, 3]
+
+
+def test_the_tolerance_is_kept_and_counts_itself() -> None:
+    assert assign_scene_ends([10, 20, 30], [13, 24], tolerance=3).tolist() == [0, -1]
+
+
+def test_two_scene_ends_never_share_a_shot() -> None:
+    assert assign_scene_ends([10, 20, 30], [19, 20], tolerance=10).tolist() == [0, 1]
+    assert assign_scene_ends([10, 20, 30], [20, 21], tolerance=10).tolist() == [1, 2]
+    assert assign_scene_ends([20], [18, 19, 23], tolerance=10).tolist() == [-1, 0, -1]
+
+
+def test_of_equally_near_shots_the_earlier() -> None:
+    assert assign_scene_ends([10, 20], [15], tolerance=5).tolist() == [0]
+
+
+def test_an_end_may_lie_anywhere_in_a_gap() -> None:
+    assert assign_scene_ends([10, 48, 80], [[20, 50]], tolerance=1).tolist() == [1]
+    assert assign_scene_ends([10, 30, 48, 80], [[20, 50]], tolerance=1).tolist() == [1]
+
+
+def test_nothing_to_assign() -> None:
+    assert assign_scene_ends([10, 20], [], tolerance=1).tolist() == []
+    assert assign_scene_ends([10, 20], [100, 200], tolerance=1).tolist() == [-1, -1]
+
+
+def best_by_trying_all(ends: list[float], scenes: list[float], tolerance: float) -> tuple[int, float]:
+    best = (0, 0.0)
+    for count in range(len(scenes) + 1):
+        for chosen in itertools.combinations(range(len(scenes)), count):
+            for shots in itertools.combinations(range(len(ends)), count):
+                distances = [abs(scenes[m] - ends[n]) for m, n in zip(chosen, shots, strict=True)]
+                if all(distance <= tolerance for distance in distances):
+                    best = min(best, (-count, sum(distances)))
+    return -best[0], best[1]
+
+
+def test_as_good_as_trying_all_assignments() -> None:
+    random = np.random.default_rng(0)
+    for trial in range(150):
+        ends = np.cumsum(random.integers(1, 12, random.integers(1, 7))).astype(float)
+        scenes = np.sort(random.integers(0, int(ends[-1]) + 10, random.integers(0, 5))).astype(float)
+        tolerance = [0.0, 1.0, 4.0, 15.0, math.inf][trial % 5]
+        assigned = assign_scene_ends(ends, scenes, tolerance)
+        taken = assigned[assigned >= 0]
+        assert (np.diff(taken) > 0).all()
+        distances = np.abs(ends[taken] - scenes[assigned >= 0])
+        assert (distances <= tolerance).all()
+        assert (len(taken), distances.sum()) == best_by_trying_all(ends.tolist(), scenes.tolist(), tolerance)
+
+
+def test_a_long_film_is_matched_at_once() -> None:
+    random = np.random.default_rng(1)
+    ends = np.cumsum(random.integers(20, 200, 20_000))
+    chosen = np.sort(random.choice(len(ends) - 1, 2_000, replace=False))
+    labels, report = match_scenes(ends, ends[chosen] + random.integers(-5, 6, len(chosen)), tolerance=24)
+    assert np.flatnonzero(labels).tolist() == chosen.tolist()
+    assert report.unmatched == ()
+
+
+def test_report() -> None:
+    labels, report = match_scenes([10.0, 20.0, 30.0, 40.0], [10.5, 25.0, 29.0, 40.2], tolerance=1.0)
+    assert labels.dtype == np.int8
+    assert labels.tolist() == [1, 0, 1, 0]
+    assert (report.scene_ends, report.matched, report.unmatched) == (3, 2, (25.0,))
+    assert report.at_film_end == 1  # no label, and no part of the figures
+    assert report.mean_distance == pytest.approx(0.75)
+    assert report.max_distance == pytest.approx(1.0)
+
+
+def test_report_without_a_match() -> None:
+    labels, report = match_scenes([10, 20], [15], tolerance=1)
+    assert labels.tolist() == [0, 0]
+    assert (report.matched, report.mean_distance, report.max_distance) == (0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "scenes", "tolerance"),
+    [
+        ([], [1], 1),
+        ([2, 1], [1], 1),
+        ([1, 1], [1], 1),
+        ([1, math.nan], [1], 1),
+        ([1, 2], [2, 1], 1),
+        ([1, 2], [math.inf], 1),
+        ([1, 2], [[2, 1]], 1),
+        ([1, 2], [1], -1),
+        ([1, 2], [1], math.nan),
+    ],
+)
+def test_wrong_arguments(ends: list[float], scenes: list[float], tolerance: float) -> None:
+    with pytest.raises(ValueError):
+        assign_scene_ends(ends, scenes, tolerance)
+
+
+OUR_SHOTS = np.array([[0, 100], [100, 200], [200, 300], [300, 400]])
+OUR_TIMES = OUR_SHOTS / 25.0
+
+
+def annotation(**values: object) -> VideoAnnotation:
+    return VideoAnnotation("film", Path("film.txt"), **values)  # type: ignore[arg-type]
+
+
+def test_scenes_in_seconds() -> None:
+    labels, report = match_annotation(
+        annotation(scenes_seconds=np.array([[0.0, 4.5], [4.5, 16.0]])), OUR_SHOTS, OUR_TIMES
+    )
+    assert labels.tolist() == [1, 0, 0, 0]
+    assert (report.scene_ends, report.matched, report.at_film_end) == (1, 1, 1)
+    assert report.max_distance == pytest.approx(0.5)
+
+
+def test_scenes_in_frames_follow_our_own_times() -> None:
+    times = OUR_TIMES.copy()
+    times[2:] += 5.0  # the second half is late: a variable frame rate
+    times[1, 1] = times[2, 0]
+    labels, report = match_annotation(annotation(scenes_frames=np.array([[0, 290], [290, 400]])), OUR_SHOTS, times)
+    assert labels.tolist() == [0, 0, 1, 0]
+    assert report.max_distance == pytest.approx(0.4)
+
+
+def test_frames_beyond_our_film_are_not_drawn_to_its_end() -> None:
+    labels, report = match_annotation(annotation(scenes_frames=np.array([[0, 200], [200, 900]])), OUR_SHOTS, OUR_TIMES)
+    assert labels.tolist() == [0, 1, 0, 0]
+    assert report.unmatched == pytest.approx([36.0])
+    assert report.at_film_end == 0
+
+
+def test_labelled_shots_of_another_detector() -> None:
+    theirs = annotation(
+        shots=np.array([[0, 50], [50, 101], [130, 210], [210, 400]]),
+        scene_end=np.array([0, 1, -1, 0], dtype=np.int8),
+    )
+    labels, report = match_annotation(theirs, OUR_SHOTS, OUR_TIMES, tolerance=0.5)
+    assert labels.tolist() == [1, -1, 0, 0]  # a doubtful end stays one
+    assert report.matched == 2
+
+
+def test_an_end_within_a_gradual_transition() -> None:
+    theirs = annotation(
+        shots=np.array([[0, 60], [150, 400]]), scene_end=np.array([1, 0], dtype=np.int8), frame_rate=25.0
+    )
+    labels, report = match_annotation(theirs, OUR_SHOTS, OUR_TIMES, tolerance=0.1)
+    assert labels.tolist() == [1, 0, 0, 0]
+    assert report.max_distance == 0.0
+
+
+def test_same_shots_keep_their_labels() -> None:
+    scene_end = np.array([1, 0, 1, 0], dtype=np.int8)
+    labels, report = match_annotation(annotation(shots=OUR_SHOTS, scene_end=scene_end), OUR_SHOTS, OUR_TIMES, 0.0)
+    assert labels.tolist() == scene_end.tolist()
+    assert report.unmatched == ()
+
+
+def test_a_source_without_scenes() -> None:
+    with pytest.raises(DatasetError, match=r"film.txt: has no scenes of film"):
+        match_annotation(annotation(shots=OUR_SHOTS), OUR_SHOTS, OUR_TIMES)

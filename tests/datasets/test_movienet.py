@@ -1,0 +1,311 @@
+import json
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipelines.datasets.annotations import training_labels
+from pipelines.datasets.movienet import KeyframeFolder, is_movienet, read_movienet, read_movienet_splits
+from pipelines.errors import DatasetError
+
+FILM = "tt0047396"
+SHOTS = [(0, 48), (49, 329), (330, 340), (341, 400), (401, 499)]
+
+
+def put(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def put_shots(root: Path, film: str = FILM, shots: Sequence[tuple[int, int]] = SHOTS) -> Path:
+    quarters = [[first + (last - first) * q // 4 for q in (1, 2, 3)] for first, last in shots]
+    lines = [f"{first} {last} {a} {b} {c}\n" for (first, last), (a, b, c) in zip(shots, quarters, strict=True)]
+    return put(root / "scene318" / "shot_movie318" / f"{film}.txt", "".join(lines))
+
+
+def put_labels(root: Path, labels: Sequence[int], film: str = FILM, first: int = 0) -> Path:
+    lines = [f"{shot:04d} {label}\n" for shot, label in enumerate(labels, first)]
+    return put(root / "scene318" / "label318" / f"{film}.txt", "".join(lines))
+
+
+def put_split(root: Path, **splits: list[str]) -> Path:
+    content = {"train": [], "val": [], "test": [], **splits}
+    return put(root / "scene318" / "meta" / "split318.json", json.dumps(content))
+
+
+def put_keyframes(root: Path, film: str = FILM, shots: int = 5, images: int = 3) -> Path:
+    folder = root / "240P_frames" / film
+    folder.mkdir(parents=True)
+    for shot in range(shots):
+        for image in range(images):
+            (folder / f"shot_{shot:04d}_img_{image}.jpg").touch()
+    return folder
+
+
+def put_list(root: Path, part: str, labels: Sequence[Any], film: str = FILM, num_shot: int | None = None) -> Path:
+    lines = [
+        {"video_id": film, "shot_id": f"{shot:04d}", "num_shot": num_shot or len(labels), "boundary_label": label}
+        | {"invideo_scene_id": 0, "global_scene_id": 0, "global_video_id": 0}
+        for shot, label in enumerate(labels)
+    ]
+    return put(root / "anno" / f"anno.{part}.ndjson", "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def labels_of(root: Path) -> list[int]:
+    [film] = read_movienet(root)
+    assert film.scene_end is not None
+    assert film.scene_end.dtype == np.int8
+    return [int(label) for label in film.scene_end]
+
+
+def test_everything_of_a_film(tmp_path: Path) -> None:
+    put_shots(tmp_path)
+    put_labels(tmp_path, [0, 1, -1, 0])
+    put_split(tmp_path, val=[FILM], train=["tt0000001"])
+    put_list(tmp_path, "val", [0, 1, 1, 0, 0])
+    put_list(tmp_path, "trainvaltest", [0, 1, 1, 0, 0])
+    put_list(tmp_path, "pretrain", [None] * 5)
+    folder = put_keyframes(tmp_path)
+    [film] = read_movienet(tmp_path)
+    assert film.video_id == FILM
+    assert film.shots is not None
+    assert film.shots.tolist() == [[first, last + 1] for first, last in SHOTS]
+    assert film.scene_end is not None
+    assert film.scene_end.tolist() == [0, 1, -1, 0, 0]
+    assert film.split == "val"
+    assert film.frame_rate == 24.0
+    assert film.keyframe_files is not None
+    assert len(film.keyframe_files) == 5
+    assert film.keyframe_files[1] == tuple(folder / f"shot_0001_img_{image}.jpg" for image in range(3))
+    assert list(film.keyframe_files) == list(film.keyframe_files[:])
+    assert read_movienet_splits(tmp_path) == {FILM: "val", "tt0000001": "train"}
+
+
+def test_doubtful_ends_count_or_are_left_out() -> None:
+    scene_end = np.array([0, 1, -1, 0], dtype=np.int8)
+    labels, counts = training_labels(scene_end)
+    assert labels.tolist() == [0, 1, 1, 0]
+    assert counts.tolist() == [True] * 4
+    labels, counts = training_labels(scene_end, "ignore")
+    assert labels.tolist() == [0, 1, 0, 0]
+    assert counts.tolist() == [True, True, False, True]
+    with pytest.raises(ValueError, match="doubtful"):
+        training_labels(scene_end, "maybe")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("labels", "first", "expected"),
+    [
+        ([1, 0, 0, 1], 0, [1, 0, 0, 1, 0]),  # as in 316 of the 318 films
+        ([1, 0, 0, 1, 1], 0, [1, 0, 0, 1, 0]),  # as many labels as shots: the film's end is no scene end
+        ([1, 0, 1], 0, [1, 0, 1, 0, 0]),  # two fewer
+        ([0, 0, 1], 1, [0, 0, 0, 1, 0]),  # numbered from shot 1
+    ],
+)
+def test_unlabelled_shots_at_the_edges(tmp_path: Path, labels: list[int], first: int, expected: list[int]) -> None:
+    put_shots(tmp_path)
+    put_labels(tmp_path, labels, first=first)
+    assert labels_of(tmp_path) == expected
+
+
+def test_films_with_key_frames_only(tmp_path: Path) -> None:
+    put_keyframes(tmp_path, "tt2", 3)
+    put_keyframes(tmp_path, "tt1", 2, images=1)
+    first, second = read_movienet(tmp_path)
+    assert (first.video_id, first.number_of_shots) == ("tt1", 2)
+    assert (second.video_id, second.number_of_shots) == ("tt2", 3)
+    assert first.scene_end is None
+    assert first.shots is None
+    assert first.split is None
+
+
+def test_shots_are_counted_by_key_frames_where_there_is_no_list(tmp_path: Path) -> None:
+    put_keyframes(tmp_path)
+    put_labels(tmp_path, [0, 1, 0, 1])
+    assert labels_of(tmp_path) == [0, 1, 0, 1, 0]
+
+
+def test_release_lists_alone(tmp_path: Path) -> None:
+    put_list(tmp_path, "train", [0, 1, 0], "tt3")
+    put_list(tmp_path, "test", [0, -1], "tt1", num_shot=3)
+    put_list(tmp_path, "pretrain", [0, 0], "tt2")
+    one, two, three = read_movienet(tmp_path)
+    assert [film.split for film in (one, two, three)] == ["test", "pretrain", "train"]
+    assert one.scene_end is not None
+    assert one.scene_end.tolist() == [0, -1, 0]
+    assert two.number_of_shots == 2
+
+
+def test_films_of_an_unlabelled_list_count_where_something_of_them_is_there(tmp_path: Path) -> None:
+    path = put_list(tmp_path, "pretrain", [None, None], "tt2")
+    path.write_text(path.read_text() + path.read_text().replace("tt2", "tt1"))
+    put_keyframes(tmp_path, "tt2", 2)
+    [film] = read_movienet(tmp_path)
+    assert (film.video_id, film.split, film.scene_end) == ("tt2", "pretrain", None)
+
+
+def test_key_frame_folders_are_cheap_and_travel_between_processes(tmp_path: Path) -> None:
+    frames = KeyframeFolder(tmp_path, shots=12_000, images=3)
+    assert pickle.loads(pickle.dumps(frames)) == frames
+    assert frames[-1][2].name == "shot_11999_img_2.jpg"
+    with pytest.raises(IndexError):
+        frames[12_000]
+
+
+def test_key_frame_folder_with_more_than_ten_thousand_shots(tmp_path: Path) -> None:
+    put_keyframes(tmp_path, shots=10_002, images=1)
+    [film] = read_movienet(tmp_path)
+    assert film.number_of_shots == 10_002
+
+
+def test_recognised(tmp_path: Path) -> None:
+    assert not is_movienet(tmp_path)
+    assert not is_movienet(tmp_path / "missing")
+    put_list(tmp_path, "pretrain", [None])
+    assert is_movienet(tmp_path)
+    with pytest.raises(DatasetError, match="give MovieNet's folder"):
+        read_movienet(tmp_path / "missing")
+    (tmp_path / "empty" / "240P_frames").mkdir(parents=True)
+    with pytest.raises(DatasetError, match="no film's key-frames"):
+        read_movienet(tmp_path / "empty")
+
+
+def fault_of(root: Path) -> str:
+    with pytest.raises(DatasetError) as caught:
+        read_movienet(root)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [("shot_0003_img_1.jpg", "key-frame 1 of shot 3"), ("shot_0004_img_2.jpg", "key-frame 2 of shot 4")],
+)
+def test_missing_key_frames_are_named(tmp_path: Path, missing: str, said: str) -> None:
+    folder = put_keyframes(tmp_path)
+    (folder / missing).unlink()
+    assert fault_of(tmp_path) == f"{folder}: lacks {missing}, {said}"
+
+
+def test_strange_key_frames(tmp_path: Path) -> None:
+    folder = put_keyframes(tmp_path)
+    (folder / "Thumbs.db").touch()
+    (folder / ".shot_0000_img_0.jpg").touch()
+    assert len(read_movienet(tmp_path)) == 1
+    (folder / "shot_00003_img_0.jpg").touch()
+    assert "shot_00003_img_0.jpg: is not named like a key-frame" in fault_of(tmp_path)
+    (folder / "shot_00003_img_0.jpg").rename(folder / "shot_999999999_img_0.jpg")
+    assert "lacks shot_0005_img_0.jpg" in fault_of(tmp_path)
+
+
+def test_folder_without_key_frames(tmp_path: Path) -> None:
+    put_keyframes(tmp_path, shots=0)
+    assert f"{FILM}: has no key-frames" in fault_of(tmp_path)
+
+
+def test_key_frames_of_other_shots(tmp_path: Path) -> None:
+    put_shots(tmp_path)
+    put_keyframes(tmp_path, shots=4)
+    assert "has key-frames of 4 shots" in fault_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "holds no labels"),
+        ("0000 0\n0001 1\n", "has 2 labels, but"),
+        ("0000 0\n0001 1\n0003 0\n0004 0\n", "line 3: labels shot 3 where shot 2 is due"),
+        ("0000 0\n0001 1\n0001 1\n0002 0\n", "line 3: labels shot 1 where shot 2 is due"),
+        ("0002 0\n0003 1\n0004 1\n", "line 1: labels shot 2 where shot 0 is due"),
+        ("0000 0\n0001 1\n0002 0\n0003 1\n0004 0\n0005 1\n", "labels shot 5, but"),
+        ("0000 0\n0001 2\n", "line 2: 2 is not a label"),
+        ("0000 0\n0001\n", "line 2: '0001' is not a shot and its label"),
+        ("0000 0\n0001 0.5\n", "line 2: '0.5' is not a label"),
+        ("-001 0\n", "labels shot -1"),
+    ],
+)
+def test_damaged_labels(tmp_path: Path, text: str, message: str) -> None:
+    put_shots(tmp_path)
+    path = put(tmp_path / "scene318" / "label318" / f"{FILM}.txt", text)
+    said = fault_of(tmp_path)
+    assert said.startswith(str(path))
+    assert message in said
+
+
+def test_labels_without_shots(tmp_path: Path) -> None:
+    put_labels(tmp_path, [0, 1])
+    assert "has neither a shot list nor key-frames" in fault_of(tmp_path)
+
+
+def test_damaged_shot_lists(tmp_path: Path) -> None:
+    path = put(tmp_path / "scene318" / "shot_movie318" / f"{FILM}.txt", "0 48 12 24 36\n40 329 119 189 259\n")
+    assert fault_of(tmp_path) == f"{path}, line 2: shot 1, from 40 to 330, starts before the end of shot 0 at 49"
+    put(path, "0 48 12 24 36\n49 129 119 189 259\n")
+    assert "line 2: a key-frame of '49 129 119 189 259' is outside its shot" in fault_of(tmp_path)
+
+
+def test_damaged_splits(tmp_path: Path) -> None:
+    put_shots(tmp_path)
+    path = put_split(tmp_path, train=["a", "b"], test=["c", "b"])
+    assert fault_of(tmp_path) == f"{path}: lists the film 'b' in train and again in test"
+    put(path, '{"train": ["a"], "val": []}')
+    assert "has no 'test'" in fault_of(tmp_path)
+    put(path, '{"train": ["a"], "train": [], "val": [], "test": []}')
+    assert "a key appears twice" in fault_of(tmp_path)
+    put(path, "[" * 200_000)
+    assert fault_of(tmp_path).startswith(str(path))
+    put_split(tmp_path, train=[7])  # type: ignore[list-item]
+    assert "7 is not the id of a film of train" in fault_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"shot_id": "0001"}, "line 3: has shot 1 of 'tt0047396' a second time"),
+        ({"shot_id": "0003"}, "line 3: shot 3 of 'tt0047396' is beyond its 3 shots"),
+        ({"shot_id": None}, "line 3: null is not the number of a shot"),
+        ({"num_shot": 4}, "line 3: gives 'tt0047396' 4 shots, and 3 before"),
+        ({"num_shot": True}, "line 3: true is not a number of shots"),
+        ({"boundary_label": 3}, "line 3: 3 is not a label"),
+        ({"boundary_label": None}, "line 1: has labels of only some shots"),
+        ({"boundary_label": 0.0}, "line 3: 0.0 is not a label"),
+        ({"video_id": ["x"]}, "line 3: a list is not the id of a film"),
+    ],
+)
+def test_damaged_lists(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = put_list(tmp_path, "train", [0, 1, 0])
+    *lines, last = path.read_text().splitlines()
+    put(path, "\n".join([*lines, json.dumps(json.loads(last) | change)]))
+    said = fault_of(tmp_path)
+    assert said.startswith(str(path))
+    assert message in said
+
+
+def test_cut_off_list(tmp_path: Path) -> None:
+    path = put_list(tmp_path, "train", [0, 1, 0, 0], num_shot=7)
+    assert "has 4 of the 7 shots of 'tt0047396'" in fault_of(tmp_path)
+    path.write_text(path.read_text()[:-9])
+    assert "line 4: is not JSON" in fault_of(tmp_path)
+
+
+def test_sources_that_contradict_each_other_are_both_named(tmp_path: Path) -> None:
+    put_shots(tmp_path)
+    labels = put_labels(tmp_path, [0, 1, 0, 0])
+    listed = put_list(tmp_path, "train", [0, 1, 1, 0, 0])
+    assert fault_of(tmp_path) == f"{listed}: labels shot 2 with 1, but {labels} with 0; remove one of them"
+    put_list(tmp_path, "train", [0, 1])
+    assert "gives tt0047396 2 shots, but" in fault_of(tmp_path)
+    put_list(tmp_path, "train", [0, 1, 0, 0, 0])
+    split = put_split(tmp_path, test=[FILM])
+    assert f"has tt0047396 in train, but {split} in test" in fault_of(tmp_path)
+    put_split(tmp_path)
+    second = put_list(tmp_path, "val", [0, 1, 0, 0, 0])
+    assert fault_of(tmp_path) == f"{second}, line 1: has the film tt0047396, and so has {listed}"
+    second.unlink()
+    put_list(tmp_path, "trainvaltest", [0, 1, 1, 0, 0])
+    assert "labels shot 2 of tt0047396 with 1" in fault_of(tmp_path)

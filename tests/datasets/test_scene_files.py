@@ -1,0 +1,268 @@
+import csv
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenedetect import FrameTimecode
+from scenedetect.output import write_scene_list
+
+from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets.scene_files import is_scene_files, read_scene_files, read_scenes_csv, read_scenes_json
+from pipelines.errors import DatasetError
+from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
+
+
+def scenes_json(ends: tuple[int, ...] = (2, 5), path: str = "movies/film.mp4") -> dict[str, Any]:
+    """A scenes.json of five shots of 50 frames at 25 frames a second."""
+
+    def timed(start: int, end: int) -> dict[str, Any]:
+        return {"start_frame": start, "end_frame": end, "start": start / 25, "end": end / 25}
+
+    firsts = (0, *ends[:-1])
+    return {
+        "schema": "bassl.scenes",
+        "version": 1,
+        "video": {"path": path, "width": 4, "height": 3, "duration": 10.0, "frames": 250, "frame_rate": 25.0},
+        "settings": {},
+        "shots": [{"index": i, **timed(50 * i, 50 * i + 50), "score": 0.5} for i in range(5)],
+        "scenes": [
+            {"index": m, "start_shot": first, "end_shot": end, **timed(50 * first, 50 * end), "confidence": None}
+            for m, (first, end) in enumerate(zip(firsts, ends, strict=True))
+        ],
+    }
+
+
+def put(path: Path, content: Any) -> Path:
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8", newline="")
+    return path
+
+
+def frames(video: VideoAnnotation) -> list[list[int]]:
+    assert video.scenes_frames is not None
+    return video.scenes_frames.tolist()  # type: ignore[no-any-return]
+
+
+def seconds(video: VideoAnnotation) -> list[list[float]]:
+    assert video.scenes_seconds is not None
+    return video.scenes_seconds.tolist()  # type: ignore[no-any-return]
+
+
+def test_scenes_json(tmp_path: Path) -> None:
+    video = read_scenes_json(put(tmp_path / "any.json", scenes_json()))
+    assert video.video_id == "film"
+    assert video.frame_rate == 25.0
+    assert video.shots is not None
+    assert video.shots_seconds is not None
+    assert video.scene_end is not None
+    assert video.shots.tolist() == [[50 * i, 50 * i + 50] for i in range(5)]
+    assert video.shots_seconds.tolist() == [[2.0 * i, 2.0 * i + 2] for i in range(5)]
+    assert video.scene_end.tolist() == [0, 1, 0, 0, 0]
+
+
+def test_scenes_json_from_windows(tmp_path: Path) -> None:
+    content = scenes_json(path="C:\\movies\\My film.mkv")
+    video = read_scenes_json(put(tmp_path / "a.json", "\ufeff" + json.dumps(content, indent=1).replace("\n", "\r\n")))
+    assert video.video_id == "My film"
+
+
+def test_scenes_json_as_the_package_writes_it(tmp_path: Path) -> None:
+    shots = [Shot(i, 7 * i, 7 * i + 7, 0.3 * i, 0.3 * (i + 1), 0.25 * i) for i in range(4)]
+    facts = VideoFacts("film.mp4", 4, 3, 1.2, 28, 30.0)
+    SceneList(facts, {"seed": 1}, tuple(shots), group_shots(shots, [0, 3])).save(tmp_path / "scenes.json")
+    video = read_scenes_json(tmp_path / "scenes.json")
+    assert video.scene_end is not None
+    assert video.scene_end.tolist() == [1, 0, 0, 0]
+
+
+def changed(keys: list[Any], value: Any) -> dict[str, Any]:
+    content: Any = scenes_json()
+    *parents, last = keys
+    part = content
+    for key in parents:
+        part = part[key]
+    if value is ...:
+        del part[last]
+    else:
+        part[last] = value
+    return content  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (["schema"], "other", "its 'schema' is not 'bassl.scenes'"),
+        (["schema"], ..., "its 'schema' is not"),
+        (["version"], 2, "is a scenes.json of version 2; version 1 can be read"),
+        (["version"], True, "true is not a version"),
+        (["video"], [], "the video is not an object"),
+        (["video", "path"], None, "null is not the path of a video"),
+        (["video", "path"], "", "'' is not usable as the id of a video"),
+        (["video", "frame_rate"], 0, "0.0 is not a number of frames a second"),
+        (["shots"], {}, "an object is not the list of shots"),
+        (["shots"], [], "lists no shots"),
+        (["scenes"], [], "lists no scenes"),
+        (["shots", 1], 5, "shot 1 is not an object"),
+        (["shots", 1, "start_frame"], ..., "shot 1 has no 'start_frame'"),
+        (["shots", 1, "start_frame"], 40, "shot 1, from 40 to 100, starts before the end of shot 0 at 50"),
+        (["shots", 1, "start_frame"], 50.0, "50.0 is not the start_frame of shot 1"),
+        (["shots", 1, "start_frame"], "50", "'50' is not the start_frame"),
+        (["shots", 1, "end_frame"], 10**30, "a number that large is not the end_frame"),
+        (["shots", 0, "start_frame"], -1, "shot 0, from -1 to 50, starts before the video"),
+        (["shots", 1, "end"], 1.0, "shot 1, from 2.0 to 1.0, is empty"),
+        (["shots", 1, "index"], 2, "shot 1 has the index 2"),
+        (["shots", 4], ..., "its shots go from frame 0 to 200, the video to 250"),
+        (["scenes", 1], ..., "to the end of its 5 shots"),
+        (["scenes", 0, "end_shot"], 3, "its scenes do not follow one another"),
+        (["scenes", 1, "end_shot"], 6, "its scenes do not follow one another"),
+        (["scenes", 0, "end_frame"], 99, "scene 1 starts at 100, but scene 0 ends at 99"),
+        (["scenes", 0, "start"], 0.1, "scene 0, 0.1 to 4.0, is not where its shots 0 to 1 are"),
+        (["scenes", 1, "end"], 11.0, "scene 1, 4.0 to 11.0, is not where its shots 2 to 4 are"),
+        (["shots", 1, "end_frame"], 90, "shot 2 starts at 100, but shot 1 ends at 90"),
+        (["shots", 1, "end"], 3.9, "shot 2 starts at 4.0, but shot 1 ends at 3.9"),
+        (["shots", 0, "start_frame"], 1, "its shots go from frame 1 to 250, the video to 250"),
+        (["video", "frames"], 260, "its shots go from frame 0 to 250, the video to 260"),
+        (["video", "frame_rate"], ..., "the video has no 'frame_rate'"),
+    ],
+)
+def test_damaged_scenes_json(tmp_path: Path, keys: list[Any], value: Any, message: str) -> None:
+    path = put(tmp_path / "a.json", changed(keys, value))
+    with pytest.raises(DatasetError, match=re.escape(message)) as caught:
+        read_scenes_json(path)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1, 2]", "null", "[" * 100_000, '{"a":' * 100_000, "NaN", '{"a":1,"a":2}']
+)
+def test_json_that_is_no_scenes_json(tmp_path: Path, content: str) -> None:
+    path = put(tmp_path / "a.json", content)
+    with pytest.raises(DatasetError) as caught:
+        read_scenes_json(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("start,end\n0,12.5\n12.5,20\n", [[0, 12.5], [12.5, 20]]),
+        ("\ufeffScene;Start (s);End (s)\r\n1;0;12.5\r\n2;13;20\r\n", [[0, 12.5], [13, 20]]),
+        ("title\tStart Time\tEnd Time\n\nOpening\t0:00\t1:05\nRest\t1:05\t1:02:03.25\n", [[0, 65], [65, 3723.25]]),
+        ("start,end\n00:00:00.000,00:00:01.500\n00:00:01.500,00:00:03\n", [[0, 1.5], [1.5, 3]]),
+        ('start,end,name\n0,"00:00:01,500","a, b"\n2e0,3.,"c\nd"\n', [[0, 1.5], [2, 3]]),
+        ("start,end,,\n0,1,,\n", [[0, 1]]),
+    ],
+)
+def test_csv_with_times(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
+    video = read_scenes_csv(put(tmp_path / "film.csv", text))
+    assert video.video_id == "film"
+    assert video.scenes_frames is None
+    assert seconds(video) == expected
+
+
+def test_csv_with_frames_counts_from_zero_and_is_half_open(tmp_path: Path) -> None:
+    video = read_scenes_csv(
+        put(tmp_path / "film.scenes.csv", "start_frame,end_frame,start,end\n0,50,0,2\n50,80,2,3.2\n")
+    )
+    assert video.video_id == "film"
+    assert frames(video) == [[0, 50], [50, 80]]
+    assert seconds(video) == [[0, 2], [2, 3.2]]
+
+
+def test_csv_with_the_columns_of_scenes_json(tmp_path: Path) -> None:
+    scenes = scenes_json()["scenes"]
+    rows = [{**scene, "start_timecode": "00:00:00.000", "end_timecode": "00:00:10.000"} for scene in scenes]
+    with (path := tmp_path / "film.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    assert frames(read_scenes_csv(path)) == [[0, 100], [100, 250]]
+    assert seconds(read_scenes_csv(path)) == [[0, 4], [4, 10]]
+
+
+def test_csv_with_frame_timecodes(tmp_path: Path) -> None:
+    path = put(tmp_path / "film.csv", "start,end\n00:00:00:00,00:00:01:12\n00:00:01:12,01:00:00:00\n")
+    assert seconds(read_scenes_csv(path, 24)) == [[0, 1.5], [1.5, 3600]]
+    assert seconds(read_scenes_csv(path, 24000 / 1001))[1][1] == pytest.approx(3603.6)
+    with pytest.raises(DatasetError, match="line 2: '00:00:00:00' ends in a frame number; give the frame rate"):
+        read_scenes_csv(path)
+    with pytest.raises(DatasetError, match="line 2: '00:00:01:12' has a frame number beyond the 12 frames of a second"):
+        read_scenes_csv(path, 12)
+
+
+@pytest.mark.parametrize("first_line", ["Timecode List:", "00:00:02.000,00:00:05.000", "Scene Number"])
+def test_csv_of_scenedetect(tmp_path: Path, first_line: str) -> None:
+    path = tmp_path / "film-Scenes.csv"
+    edges = [FrameTimecode(frame, 25.0) for frame in (0, 50, 125, 250)]
+    with path.open("w", newline="") as file:
+        cuts = edges[1:-1] if first_line == "Timecode List:" else None
+        write_scene_list(file, list(pairwise(edges)), include_cut_list=first_line != "Scene Number", cut_list=cuts)
+    assert path.read_text().startswith(first_line)
+    video = read_scenes_csv(path)
+    assert video.video_id == "film"
+    assert frames(video) == [[0, 50], [50, 125], [125, 250]]
+    assert seconds(video) == [[0, 2], [2, 5], [5, 10]]
+    path.write_text(path.read_text().replace(",125,", ",126,"))
+    with pytest.raises(DatasetError, match=r"line \d: the scene has 76 frames, but another number as its length"):
+        read_scenes_csv(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("Timecode List:,00:00:01.000\n", "is empty"),
+        ("0,1\n1,2\n", "has no columns 'start' and 'end'"),
+        ("start,end_frame\n0,1\n", "has no columns 'start' and 'end'"),
+        ("start,end\n", "lists no scenes"),
+        ("start,end,start\n0,1,2\n", "names a column twice"),
+        ("start,end\n0,1\n1\n", "line 3: has 1 cells where the header has 2"),
+        ("start,end\n0,1,2\n", "line 2: has 3 cells where the header has 2"),
+        ("start,end\n0,\n", "line 2: '' is neither seconds nor a timecode"),
+        ("start,end\n0,nan\n", "line 2: 'nan' is neither seconds nor a timecode"),
+        ("start,end\n0,inf\n", "line 2: 'inf' is neither"),
+        ("start,end\n0,1e300\n", "line 2: a number that large is not a time"),
+        ("start,end\n0,1e999\n", "line 2: "),
+        ("start,end\n-1,2\n", "line 2: scene 0, from -1.0 to 2.0, starts before the video"),
+        ("start,end\n\n0,5\n4,6\n", "line 4: scene 1, from 4.0 to 6.0, starts before the end of scene 0 at 5.0"),
+        ("start,end\n5,5\n", "line 2: scene 0, from 5.0 to 5.0, is empty"),
+        ("start,end\n0,1:60\n", "line 2: '1:60' is neither"),
+        ("start,end\n0,00:00:10;12\n", "line 2: '00:00:10;12' is neither"),
+        ("start_frame,end_frame\n0,1.5\n", "line 2: '1.5' is not a frame number"),
+        ("start_frame,end_frame\n0,10\n9,20\n", "line 3: scene 1, from 9 to 20, starts before the end of scene 0"),
+    ],
+)
+def test_damaged_csv(tmp_path: Path, text: str, message: str) -> None:
+    path = put(tmp_path / "film.csv", text)
+    with pytest.raises(DatasetError, match=re.escape(message)) as caught:
+        read_scenes_csv(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_folder_of_scene_files(tmp_path: Path) -> None:
+    put(tmp_path / "b.csv", "start,end\n0,1\n")
+    put(tmp_path / "x.JSON", scenes_json(path="a.mp4"))
+    put(tmp_path / "notes.txt", "not a list of scenes")
+    put(tmp_path / ".hidden.csv", "\0")
+    assert is_scene_files(tmp_path)
+    assert [video.video_id for video in read_scene_files(tmp_path)] == ["a", "b"]
+    put(tmp_path / "c.json", scenes_json(path="other/b.mp4"))
+    with pytest.raises(DatasetError, match=r"c.json: is about the video b, and so is .*b.csv; remove one"):
+        read_scene_files(tmp_path)
+
+
+def test_recognised(tmp_path: Path) -> None:
+    assert not is_scene_files(tmp_path)
+    assert not is_scene_files(tmp_path / "a.json")
+    assert is_scene_files(put(tmp_path / "a.json", "{}"))
+    assert not is_scene_files(put(tmp_path / "a.txt", ""))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DatasetError, match=r"has no \.json and no \.csv in it"):
+        read_scene_files(tmp_path / "empty")
+    with pytest.raises(DatasetError, match="no such file"):
+        read_scene_files(tmp_path / "missing.json")

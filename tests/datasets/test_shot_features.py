@@ -1,0 +1,157 @@
+"""Feature files are read whole, or refused with one line that names the file and the fault."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipelines.datasets.shot_features import read_shot_feature_folder, read_shot_features
+from pipelines.errors import DatasetError
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "features"
+
+
+def good_arrays() -> dict[str, Any]:
+    return {
+        "features": np.arange(12, dtype=np.float16).reshape(3, 4),
+        "shots": np.array([[0, 10], [10, 25], [30, 31]], dtype=np.int64),
+        "scene_end": np.array([0, 1, 0], dtype=np.uint8),
+    }
+
+
+def write(folder: Path, name: str = "01.npz", **changes: Any) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {**good_arrays(), **changes}
+    np.savez_compressed(path, **{name: array for name, array in arrays.items() if array is not None})
+    return path
+
+
+def fault(path: Path) -> str:
+    """The message of the refusal, after the checks that hold for every refusal."""
+    with pytest.raises(DatasetError) as caught:
+        read_shot_features(path)
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
+    video = read_shot_features(write(tmp_path / "bbc", "07.npz"))
+    assert video.video_id == "bbc/07"
+    assert video.features.dtype == np.float32
+    np.testing.assert_array_equal(video.features, good_arrays()["features"])
+    np.testing.assert_array_equal(video.shots, good_arrays()["shots"])
+    np.testing.assert_array_equal(video.scene_end, [0, 1, 0])
+    np.testing.assert_array_equal(video.durations, [10, 15, 1])
+
+
+def test_a_single_frame_that_two_shots_claim_goes_to_the_later_one(tmp_path: Path) -> None:
+    video = read_shot_features(write(tmp_path, shots=np.array([[0, 10], [9, 25], [24, 31]])))
+    np.testing.assert_array_equal(video.shots, [[0, 9], [9, 24], [24, 31]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"features": None}, "array 'features' is missing"),
+        ({"shots": None}, "array 'shots' is missing"),
+        ({"scene_end": None}, "array 'scene_end' is missing"),
+        ({"features": np.zeros(3, np.float32)}, "shape (N, D)"),
+        ({"features": np.zeros((3, 0), np.float32)}, "shape (N, D)"),
+        ({"features": np.zeros((0, 4), np.float32)}, "shape (N, D)"),
+        ({"features": np.zeros((3, 4), np.int32)}, "floating point"),
+        ({"features": np.full((3, 4), np.nan, np.float32)}, "features of shot 0 are not all finite"),
+        ({"features": np.array([[0.0], [1.0], [np.inf]], np.float32)}, "features of shot 2 are not all finite"),
+        ({"features": np.array([[0.0], [1e300], [0.0]], np.float64)}, "features of shot 1 are not all finite"),
+        ({"shots": np.zeros((2, 2), np.int64)}, "shots must have the shape (3, 2)"),
+        ({"shots": np.zeros(3, np.int64)}, "shots must have the shape (3, 2)"),
+        ({"shots": good_arrays()["shots"].astype(np.float64)}, "shots must be int64"),
+        ({"shots": np.array([[0, 10], [10, 10], [30, 31]])}, "shot 1 is empty"),
+        ({"shots": np.array([[0, 10], [12, 11], [30, 31]])}, "shot 1 is empty"),
+        ({"shots": np.array([[0, 10], [8, 25], [30, 31]])}, "shot 1 starts at frame 8, before the end of shot 0"),
+        ({"shots": np.array([[9, 10], [9, 25], [30, 31]])}, "shot 1 starts at frame 9, before the end of shot 0"),
+        ({"shots": np.array([[30, 31], [0, 10], [10, 25]])}, "shot 1 starts at frame 0, before the end of shot 0"),
+        ({"shots": np.array([[-1, 10], [10, 25], [30, 31]])}, "starts before the video"),
+        ({"scene_end": np.zeros(4, np.uint8)}, "scene_end must have the shape (3,)"),
+        ({"scene_end": np.zeros(3, np.int64)}, "scene_end must be uint8"),
+        ({"scene_end": np.array([0, 2, 0], np.uint8)}, "scene_end of shot 1 is 2"),
+    ],
+)
+def test_arrays_that_contradict_the_layout_are_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    assert words in fault(write(tmp_path, **changes))
+
+
+def test_a_file_that_is_not_an_npz_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "text.npz"
+    path.write_text("features\n")
+    assert "not an .npz file" in fault(path)
+    path.write_bytes(b"")
+    assert "not an .npz file" in fault(path)
+    path.write_bytes(pickle.dumps(good_arrays()))
+    assert "not an .npz file" in fault(path)
+
+
+def test_a_bare_npy_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bare.npz"
+    with path.open("wb") as file:
+        np.save(file, np.zeros((3, 4)))
+    assert "not an .npz file" in fault(path)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    assert "no such file" in fault(tmp_path / "none.npz")
+    assert "no such file" in fault(tmp_path)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
+def test_a_truncated_file_is_refused(tmp_path: Path, share: float) -> None:
+    path = write(tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    fault(path)
+
+
+def test_damage_inside_the_file_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, features=np.random.default_rng(0).normal(size=(3, 400)).astype(np.float32))
+    content = bytearray(path.read_bytes())
+    content[1000:1100] = bytes(100)
+    path.write_bytes(content)
+    assert "cannot be read" in fault(path)
+
+
+def test_an_array_of_objects_is_never_unpickled(tmp_path: Path) -> None:
+    assert "cannot be read" in fault(write(tmp_path, features=np.array([[None] * 4] * 3, dtype=object)))
+
+
+def test_a_folder_is_read_below_and_in_order(tmp_path: Path) -> None:
+    for name in ("ovsd/02.npz", "bbc/10.npz", "bbc/09.npz"):
+        write(tmp_path, name)
+    (tmp_path / "titles.json").write_text("{}")
+    assert [video.video_id for video in read_shot_feature_folder(tmp_path)] == ["bbc/09", "bbc/10", "ovsd/02"]
+
+
+def test_a_folder_that_cannot_serve_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="not a folder"):
+        read_shot_feature_folder(tmp_path / "none")
+    with pytest.raises(DatasetError, match=r"no \.npz file"):
+        read_shot_feature_folder(tmp_path)
+    write(tmp_path, "a/bbc/01.npz")
+    write(tmp_path, "b/bbc/01.npz")
+    with pytest.raises(DatasetError, match="same video id"):
+        read_shot_feature_folder(tmp_path)
+
+
+def test_the_public_sets_are_read_whole() -> None:
+    if not SHARED.is_dir():
+        pytest.skip("the shared BBC and OVSD features are not on this machine")
+    videos = read_shot_feature_folder(SHARED)
+    for name, count, shots, ends in (("bbc", 11, 4855, 557), ("ovsd", 14, 2960, 259)):
+        chosen = [video for video in videos if video.video_id.startswith(f"{name}/")]
+        assert len(chosen) == count
+        assert sum(len(video.features) for video in chosen) == shots
+        assert sum(int(video.scene_end.sum()) for video in chosen) == ends
+        assert all(video.scene_end[-1] == 0 for video in chosen)

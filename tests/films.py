@@ -1,0 +1,187 @@
+"""Small films for tests: shots with known cuts, in which every picture says which frame it is.
+
+The upper part of a picture is the texture of its shot; a strip along the bottom holds the number of the frame, one
+bright or dark block a bit, so that it survives compression and scaling.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from io import BytesIO
+from pathlib import Path
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Picture = NDArray[np.uint8]
+
+_BITS = 12
+_DARK, _BRIGHT = 40, 215
+
+
+def pictures(
+    frames: int, cuts: Sequence[int] = (), width: int = 160, height: int = 96, seed: int = 0, numbered: bool = True
+) -> Iterator[Picture]:
+    """The pictures of a film whose new shots begin at ``cuts``: (height, width, 3) uint8 RGB."""
+    rng = np.random.default_rng(seed)
+    texture = _texture(rng, width, height)
+    for index in range(frames):
+        if index in cuts:
+            texture = _texture(rng, width, height)
+        yield with_number(texture, index) if numbered else texture
+
+
+def plain_pictures(frames: int, colour: tuple[int, int, int], width: int, height: int) -> Iterator[Picture]:
+    """The same picture of one colour again and again."""
+    yield from (np.full((height, width, 3), colour, np.uint8) for _ in range(frames))
+
+
+def with_number(picture: Picture, number: int) -> Picture:
+    """The picture with a number in its strip."""
+    numbered = picture.copy()
+    height, width = picture.shape[:2]
+    strip = numbered[height - max(1, height // 6) :]
+    for bit in range(_BITS):
+        strip[:, width * bit // _BITS : width * (bit + 1) // _BITS] = _BRIGHT if number >> bit & 1 else _DARK
+    return numbered
+
+
+def number_of(picture: Picture) -> int:
+    """The number in the strip of a picture."""
+    height, width = picture.shape[:2]
+    number = 0
+    for bit in range(_BITS):
+        left, right = width * bit / _BITS, width * (bit + 1) / _BITS
+        quarter = (right - left) / 4
+        block = picture[-max(1, height // 12) :, int(left + quarter) : max(int(left + quarter) + 1, int(right - quarter))]
+        number |= int(block.mean() > (_DARK + _BRIGHT) / 2) << bit
+    return number
+
+
+def write_film(
+    path: Path,
+    shown: Iterable[Picture],
+    rate: float = 24,
+    codec: str = "libx264",
+    pixel_format: str = "yuv420p",
+    times: Sequence[float] | None = None,
+    options: dict[str, str] | None = None,
+    container_options: dict[str, str] | None = None,
+    pixel_aspect: Fraction | None = None,
+    full_range: bool = False,
+    sound_seconds: float = 0.0,
+    container_format: str | None = None,
+) -> Path:
+    """Encode pictures. ``times`` are their presentation times in seconds, where these are not to be regular."""
+    if options is None:
+        options = {"preset": "ultrafast", "crf": "12"} if codec == "libx264" else {}
+    exact = Fraction(rate).limit_denominator(1001)
+    clock = 1 / exact if times is None else Fraction(1, 1000)
+    with av.open(str(path), "w", format=container_format, container_options=container_options or {}) as container:
+        stream = container.add_stream(codec, rate=exact, options=options)
+        stream.codec_context.thread_count = 1
+        if times is not None:
+            stream.codec_context.time_base = stream.time_base = clock
+        sound = container.add_stream("aac", rate=48000) if sound_seconds else None
+        for index, picture in enumerate(shown):
+            if index == 0:
+                stream.height, stream.width = picture.shape[:2]
+                stream.pix_fmt = pixel_format
+                if pixel_aspect is not None:
+                    stream.codec_context.sample_aspect_ratio = pixel_aspect
+                if full_range:
+                    stream.codec_context.color_range = 2
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+            frame = frame.reformat(format=pixel_format, **({"dst_color_range": 2} if full_range else {}))
+            frame.pts = index if times is None else round(times[index] * 1000)
+            frame.time_base = clock
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+        if sound is not None:
+            _encode_sound(container, sound, sound_seconds)
+    return path
+
+
+def write_sound(path: Path, codec: str = "aac", seconds: float = 1.0) -> Path:
+    """A file of sound without pictures."""
+    with av.open(str(path), "w") as container:
+        _encode_sound(container, container.add_stream(codec, rate=48000), seconds)
+    return path
+
+
+def write_sound_with_cover(path: Path) -> Path:
+    """An MP3 with a cover picture in its ID3 tag."""
+    write_sound(path, "libmp3lame")
+    cover = BytesIO()
+    Image.fromarray(next(pictures(1))).save(cover, "JPEG")
+    content = b"\0image/jpeg\0\x03\0" + cover.getvalue()
+    frame = b"APIC" + struct.pack(">I", len(content)) + b"\0\0" + content
+    size = bytes(len(frame) >> shift & 0x7F for shift in (21, 14, 7, 0))
+    path.write_bytes(b"ID3\x03\0\0" + size + frame + path.read_bytes())
+    return path
+
+
+def write_still(path: Path) -> Path:
+    """A picture: PNG, JPEG, ... by the suffix."""
+    Image.fromarray(next(pictures(1))).save(path)
+    return path
+
+
+def rotated(source: Path, path: Path, quarter_turns: int) -> Path:
+    """A copy of an MP4 with the mark that phones write: turn it clockwise by so many quarters to show it upright."""
+    content = bytearray(source.read_bytes())
+    cos, sin = ((1, 0), (0, 1), (-1, 0), (0, -1))[quarter_turns]
+    at = content.index(b"tkhd") + 4 + 40  # a version 0 header: the matrix follows 40 bytes of other fields
+    matrix = (cos, sin, 0, -sin, cos, 0, 0, 0)
+    content[at : at + 36] = struct.pack(">9i", *(value << 16 for value in matrix), 1 << 30)
+    path.write_bytes(content)
+    return path
+
+
+def truncated(source: Path, path: Path, share: float) -> Path:
+    """The first part of a file."""
+    content = source.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    return path
+
+
+def damaged(source: Path, path: Path, start: float = 0.4, end: float = 0.6) -> Path:
+    """A copy with noise in the middle of the file."""
+    content = bytearray(source.read_bytes())
+    a, b = int(len(content) * start), int(len(content) * end)
+    content[a:b] = np.random.default_rng(0).integers(0, 256, b - a).astype(np.uint8).tobytes()
+    path.write_bytes(content)
+    return path
+
+
+def joined(sources: Sequence[Path], path: Path) -> Path:
+    """The bytes of one file after those of another, as some recorders join what they wrote."""
+    path.write_bytes(b"".join(source.read_bytes() for source in sources))
+    return path
+
+
+def decoded(path: Path) -> list[Picture]:
+    """All pictures of a film as FFmpeg converts them to RGB."""
+    with av.open(str(path)) as container:
+        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+
+
+def _texture(rng: np.random.Generator, width: int, height: int) -> Picture:
+    colours = rng.integers(20, 236, (4, 6, 3)).astype(np.uint8)
+    rows, columns = np.arange(height) * 4 // height, np.arange(width) * 6 // width
+    return colours[rows][:, columns]
+
+
+def _encode_sound(container: av.container.OutputContainer, stream: av.AudioStream, seconds: float) -> None:
+    samples = int(48000 * seconds)
+    wave = (0.1 * np.sin(np.arange(samples) / 48000 * 440 * 2 * np.pi)).astype(np.float32)
+    for start in range(0, samples, 1024):
+        part = np.ascontiguousarray(np.stack([wave[start : start + 1024]] * 2))
+        frame = av.AudioFrame.from_ndarray(part, format="fltp", layout="stereo")
+        frame.sample_rate, frame.pts, frame.time_base = 48000, start, Fraction(1, 48000)
+        container.mux(stream.encode(frame))
+    container.mux(stream.encode())
