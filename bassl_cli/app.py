@@ -10,6 +10,7 @@ import typer
 
 import pipelines
 from bassl_cli import console
+from bassl_cli.commands.build_index import build_index
 from bassl_cli.commands.extract_keyframes import extract_keyframes
 from bassl_cli.commands.predict import predict
 from pipelines.errors import BasslError
@@ -22,6 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(extract_keyframes)
+app.command()(build_index)
 app.command()(predict)
 
 

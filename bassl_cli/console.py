@@ -60,7 +60,7 @@ def film_progress(name: str, quiet: bool) -> Iterator[Callable[[str, float, floa
         yield lambda stage, done, total: None
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.fields[speed]}"),
@@ -99,7 +99,7 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
         yield lambda films: None, line
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.fields[speed]}"),

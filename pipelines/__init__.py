@@ -7,6 +7,7 @@ Each stage is one function in the module of its name, and can be had from here::
 
 __version__ = "0.1.0"
 
+from pipelines.build_index import IndexReport, IndexSettings, build_index
 from pipelines.errors import BasslError
 from pipelines.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.predict import PredictSettings, predict
@@ -15,10 +16,13 @@ from pipelines.scenes import Scene, SceneList, Shot
 __all__ = [
     "BasslError",
     "ExtractSettings",
+    "IndexReport",
+    "IndexSettings",
     "PredictSettings",
     "Scene",
     "SceneList",
     "Shot",
+    "build_index",
     "extract_keyframes",
     "predict",
 ]

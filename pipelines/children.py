@@ -1,9 +1,9 @@
 """Child processes that do one task each and report in messages.
 
-A task that may crash (a codec) or that must not share Python's lock with its caller runs in a child, which gets the task
-as a line of JSON on its stdin. Messages come back on its stdout: the length of a
-JSON head, the head, and as many raw bytes as the head's ``bytes`` says. The child ends when its parent does: it watches
-its stdin, which stays open until then.
+A task that may crash (a codec) or that must not share Python's lock with its caller runs in a child, which gets the
+task as a line of JSON on its stdin. Messages come back on its stdout: the length of a JSON head, the head, and as many
+raw bytes as the head's ``bytes`` says. The child ends when its parent does: it watches its stdin, which stays open
+until then.
 """
 
 from __future__ import annotations

@@ -137,8 +137,11 @@ def check_writable(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BasslError(f"{path}: its folder cannot be made ({(error.strerror or str(error)).lower()})") from error
-    if path.is_dir():
-        raise BasslError(f"{path}: is a folder; name a file to write")
+    try:
+        if path.exists() and not path.is_file():  # /dev/null must not be replaced by a file
+            raise BasslError(f"{path}: is a {'folder' if path.is_dir() else 'device'}; name a file to write")
+    except OSError as error:  # such as a name that is too long
+        raise BasslError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from error
     if not os.access(path.parent, os.W_OK):
         raise BasslError(f"{path}: its folder may not be written")
 

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from bassl_cli import console
+from pipelines.errors import BasslError
 from pipelines.predict import PredictSettings
 from pipelines.predict import predict as find_scenes
 from pipelines.scenes import SceneList, check_writable
@@ -67,6 +68,8 @@ def predict(
         output = Path("scenes.json")
     for path in (output, storyboard):
         if path is not None:
+            if path.resolve() == video.resolve():
+                raise BasslError(f"{path}: is the video itself; name another file to write")
             check_writable(path)
     thumbnails: list[bytes] = []
     if storyboard is not None:

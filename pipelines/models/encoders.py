@@ -115,7 +115,7 @@ def choose_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
+        torch.zeros(1, device=device).cpu()
     except (RuntimeError, AssertionError) as error:
         raise BasslError(f"the device {name!r} is not there: {str(error).splitlines()[0]}") from error
     return device

@@ -48,7 +48,8 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
     os.close(handle)
     partial = Path(name)
     try:
-        with h5py.File(partial, "w", libver=("v110", "v110")) as file:
+        # Newer formats of HDF5 note the time at which a group is made.
+        with h5py.File(partial, "w", libver="earliest") as file:
             file.attrs["schema"] = schema
             file.attrs["schema_version"] = version
             yield file

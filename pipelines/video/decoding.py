@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from types import TracebackType
 
 import av
@@ -23,6 +26,9 @@ logging.getLogger("libav").setLevel(logging.CRITICAL)
 
 # Demuxers that make "video" of a picture or of plain text.
 _STILL_FORMATS = ("image2", "tty")
+
+# A clock that steps back further than this, in seconds, was set anew; less is a flaw of single timestamps.
+_CLOCK_NOISE = 0.5
 
 
 class Film:
@@ -79,7 +85,7 @@ class Film:
 
         Yields:
             ``(index, time, frame)``: index from 0, time in seconds from the film's first frame, strictly increasing,
-            from presentation timestamps. A stretch without usable timestamps is timed by the nominal rate.
+            from presentation timestamps. Frames without one follow each other by their lengths or the nominal rate.
 
         Raises:
             VideoError: when not one frame can be decoded.
@@ -92,13 +98,14 @@ class Film:
         for frame in self._decode():
             index += 1
             if frame.pts is None:
-                time = last + nominal
+                time = end
             else:
                 stamp = frame.time
                 first = stamp if first is None else first
                 time = stamp - first + offset
-                if time <= last:  # a clock that jumps back, as where recordings were joined, goes on from here
-                    offset += last + nominal - time
+                if time <= last:  # after its predecessor all the same; where recordings were joined, a new clock
+                    if last - time > _CLOCK_NOISE:
+                        offset += last + nominal - time
                     time = last + nominal
             if index == 0:
                 self.rotation = (-round(frame.rotation / 90)) % 4
@@ -113,7 +120,7 @@ class Film:
         if self.rotation % 2:
             width, height = height, width
         self._facts = VideoFacts(str(self.path), width, height, end, index + 1, self.frame_rate)
-        self._note_missing_end(end)
+        self._note_missing_end(end, first or 0.0)
 
     def _decode(self) -> Iterator[VideoFrame]:
         damaged = 0
@@ -125,18 +132,24 @@ class Film:
                 break
             except av.FFmpegError:  # the container breaks off here: what came before it counts
                 damaged += 1
+                with suppress(av.FFmpegError):
+                    yield from self._stream.decode(None)  # what the decoder still holds
                 break
             try:
-                yield from packet.decode()
+                for frame in packet.decode():
+                    damaged += frame.is_corrupt
+                    yield frame
             except av.EOFError:
                 break
             except av.FFmpegError:
                 damaged += 1
         if damaged:
-            self.warnings.append(f"{self.path}: {damaged} damaged packet(s) were skipped")
+            self.warnings.append(f"{self.path}: is damaged in {damaged} place(s); what could be read of it was used")
 
-    def _note_missing_end(self, end: float) -> None:
+    def _note_missing_end(self, end: float, first: float) -> None:
         declared = self.declared_duration
+        if declared is not None and self._container.format.name.startswith("matroska"):
+            declared -= first  # it counts from time 0, not from the first frame
         if declared is not None and declared - end > max(1.0, 0.02 * declared):
             self.warnings.append(
                 f"{self.path}: ends early: {end:.1f} s of the {declared:.1f} s it declares could be read"
@@ -151,15 +164,16 @@ def _decoding_threads(stream: VideoStream) -> int:
 
 
 def _open_container(path: Path) -> InputContainer:
-    if not path.exists():
-        raise VideoError(f"{path}: no such file")
-    if path.is_dir():
-        raise VideoError(f"{path}: is a folder, not a video")
     try:
-        if path.stat().st_size == 0:
+        status = path.stat()
+        if S_ISDIR(status.st_mode):
+            raise VideoError(f"{path}: is a folder, not a video")
+        if S_ISREG(status.st_mode) and status.st_size == 0:
             raise VideoError(f"{path}: is empty")
         # "file:" keeps FFmpeg from reading a name with a colon as a protocol.
         container = av.open(f"file:{path}", metadata_errors="replace")
+    except FileNotFoundError as error:
+        raise VideoError(f"{path}: no such file") from error
     except PermissionError as error:
         raise VideoError(f"{path}: may not be read (permission denied)") from error
     except (av.FFmpegError, OSError) as error:
@@ -181,13 +195,17 @@ def _picture_stream(path: Path, container: InputContainer) -> VideoStream:
     streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not streams:
         raise VideoError(f"{path}: has no moving pictures")
-    stream = max(streams, key=lambda s: (bool(s.disposition & Disposition.default), s.width * s.height))
-    if stream.codec_context is None:
+    known = [s for s in streams if s.codec_context is not None]
+    if not known:
         raise VideoError(f"{path}: its video codec is not one that this FFmpeg decodes")
-    return stream
+    return max(known, key=lambda s: (bool(s.disposition & Disposition.default), s.width * s.height))
 
 
 def _declared_duration(container: InputContainer, stream: VideoStream) -> float | None:
+    # Matroska keeps the length of a track in a tag; that of the file may be one of longer sound.
+    tag = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
+    if tag is not None:
+        return int(tag[1]) * 3600 + int(tag[2]) * 60 + float(tag[3])
     if stream.duration is not None and stream.time_base is not None and stream.duration > 0:
         return float(stream.duration * stream.time_base)
     if container.duration is not None and container.duration > 0:

@@ -72,8 +72,9 @@ class KnownCuts:
 
     lag = 1
 
-    def __init__(self, cuts: Sequence[int]) -> None:
+    def __init__(self, cuts: Sequence[int], source: Path) -> None:
         self._cuts = frozenset(cuts)
+        self._source = source
 
     def push(self, index: int, picture: Picture) -> list[int]:
         return [index] if index in self._cuts else []
@@ -82,7 +83,7 @@ class KnownCuts:
         beyond = [cut for cut in self._cuts if cut >= frames]
         if beyond:
             raise DatasetError(
-                f"the shot list names frame {min(beyond)}, but the film has {frames} frames: is it of another film?"
+                f"{self._source}: names frame {min(beyond)}, but the film has {frames} frames: is it of another film?"
             )
         return []
 
@@ -228,7 +229,7 @@ def read_cuts(path: Path) -> list[int]:
 def _starts_from_json(path: Path, text: str) -> list[int]:
     try:
         return [int(shot["start_frame"]) for shot in json.loads(text)["shots"]]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DatasetError(f"{path}: is JSON, but not a scenes.json with shots") from error
 
 

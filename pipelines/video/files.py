@@ -13,46 +13,8 @@ from pipelines.errors import VideoError
 
 # What a folder is searched for. A file that is named itself is tried whatever its ending.
 VIDEO_ENDINGS = frozenset(
-    [
-        ".3g2",
-        ".3gp",
-        ".asf",
-        ".avi",
-        ".divx",
-        ".dv",
-        ".f4v",
-        ".flv",
-        ".gif",
-        ".h264",
-        ".h265",
-        ".hevc",
-        ".ivf",
-        ".m1v",
-        ".m2ts",
-        ".m2v",
-        ".m4v",
-        ".mjpeg",
-        ".mjpg",
-        ".mkv",
-        ".mov",
-        ".mp4",
-        ".mpe",
-        ".mpeg",
-        ".mpg",
-        ".mts",
-        ".mxf",
-        ".nut",
-        ".ogm",
-        ".ogv",
-        ".qt",
-        ".rm",
-        ".rmvb",
-        ".ts",
-        ".vob",
-        ".webm",
-        ".wmv",
-        ".y4m",
-    ]
+    """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
+    .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
 )
 _LONGEST_ID = 120
 

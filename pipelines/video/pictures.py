@@ -8,6 +8,7 @@ about a quarter of a full conversion of each frame (``benchmarks/predict.py`` sh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import cv2
 import numpy as np
@@ -45,13 +46,21 @@ class FrameReader:
     def __init__(self, lines: int) -> None:
         self.lines = lines
         self._reformatter = VideoReformatter()
+        self._size: tuple[int, int] | None = None
 
     def read(self, frame: VideoFrame) -> YUVPicture:
         """The frame, halved while its shorter side keeps ``lines`` pixels.
 
-        The planes may be views of the decoder's buffers: they stay valid as long as they are referenced.
+        The planes may be views of the decoder's buffers: they stay valid as long as they are referenced. A film that
+        changes its size on the way keeps the first, so that pictures can be compared.
         """
-        picture = _picture(frame) if frame.format.name in _DIRECT_FORMATS else self._convert(frame)
+        self._size = self._size or (frame.width, frame.height)
+        if (frame.width, frame.height) != self._size:
+            frame = self._reformatter.reformat(frame, *self._size, interpolation="AREA")
+        if frame.format.name in _DIRECT_FORMATS:
+            picture = _picture(frame, _matrix(_colour_standard(frame), _is_full_range(frame)))
+        else:
+            picture = self._convert(frame)
         while min(picture.y.shape) // 2 >= self.lines:
             picture = halve(picture)
         return picture
@@ -60,8 +69,14 @@ class FrameReader:
         width, height = frame.width, frame.height
         while min(width, height) // 2 >= self.lines:
             width, height = width // 2, height // 2
+        if frame.format.is_rgb or frame.format.has_palette:  # FFmpeg's scaler makes BT.601 of it, whatever its size
+            small = self._reformatter.reformat(
+                frame, width, height, "yuv420p", dst_colorspace=Colorspace.ITU601, interpolation="AREA"
+            )
+            return _picture(small, _matrix("bt601", _is_full_range(small)))
         small = self._reformatter.reformat(frame, width, height, "yuv420p", interpolation="AREA")
-        return _picture(small)
+        # By the frame itself: a film in high definition that was scaled down has its colours still.
+        return _picture(small, _matrix(_colour_standard(frame), _is_full_range(small)))
 
 
 def halve(picture: YUVPicture) -> YUVPicture:
@@ -106,9 +121,9 @@ def shown_size(width: int, height: int, pixel_aspect: float, lines: int) -> tupl
     return max(1, round(width * pixel_aspect * shown_height / height)), shown_height
 
 
-def _picture(frame: VideoFrame) -> YUVPicture:
+def _picture(frame: VideoFrame, to_rgb: NDArray[np.float32]) -> YUVPicture:
     y, u, v = (_plane(plane) for plane in frame.planes)
-    return YUVPicture(y, u, v, _matrix_to_rgb(frame))
+    return YUVPicture(y, u, v, to_rgb)
 
 
 def _plane(plane: object) -> Plane:
@@ -124,15 +139,8 @@ def _halve_plane(plane: Plane) -> Plane:
     return np.asarray(cv2.resize(even, half, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-_matrices: dict[tuple[str, bool], NDArray[np.float32]] = {}
-
-
-def _matrix_to_rgb(frame: VideoFrame) -> NDArray[np.float32]:
-    full_range = frame.format.name.startswith("yuvj") or frame.color_range == 2
-    key = (_colour_standard(frame), full_range)
-    if key not in _matrices:
-        _matrices[key] = _build_matrix(*key)
-    return _matrices[key]
+def _is_full_range(frame: VideoFrame) -> bool:
+    return frame.format.name.startswith("yuvj") or frame.color_range == 2
 
 
 def _colour_standard(frame: VideoFrame) -> str:
@@ -147,7 +155,8 @@ def _colour_standard(frame: VideoFrame) -> str:
     return "bt709" if frame.height > 576 or frame.width > 1024 else "bt601"
 
 
-def _build_matrix(standard: str, full_range: bool) -> NDArray[np.float32]:
+@cache
+def _matrix(standard: str, full_range: bool) -> NDArray[np.float32]:
     """(3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of ITU-R BT.601, BT.709 or BT.2020."""
     kr, kb = _LUMA_WEIGHTS[standard]
     kg = 1.0 - kr - kb

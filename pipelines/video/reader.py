@@ -49,12 +49,10 @@ class FilmReader:
                 any frame is read.
         """
         self.settings = settings
-        cuts = None if settings.shots is None else read_cuts(settings.shots)
+        known = None if settings.shots is None else KnownCuts(read_cuts(settings.shots), settings.shots)
         self._film = Film(path, settings.threads)
         try:
-            self._detector: ShotDetector = (
-                make_detector(settings.detector, self._film.frame_rate) if cuts is None else KnownCuts(cuts)
-            )
+            self._detector: ShotDetector = known or make_detector(settings.detector, self._film.frame_rate)
         except BaseException:
             self._film.__exit__(None, None, None)
             raise

@@ -1,0 +1,169 @@
+"""``bassl build-index``: sources of shots, key-frames and labels in, one sequence index out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+from rich.table import Table
+
+from bassl_cli import console
+from pipelines.build_index import IndexReport, IndexSettings, missing
+from pipelines.build_index import build_index as build
+from pipelines.errors import BasslError
+from pipelines.extract_keyframes import ExtractSettings
+
+if TYPE_CHECKING:
+    from pipelines.stores.index import Index
+
+_defaults = IndexSettings()
+
+
+def build_index(
+    sources: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Folders of key-frame stores, MovieNet, BBC, OVSD, .npz features or scenes.json files "
+            f"(unless given: {ExtractSettings().output}).",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The index.")] = _defaults.output,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH", help="Label files for the videos of the sources; may be repeated.", show_default=False
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARES", help="Draw splits by video: 0.6,0.2,0.2 for train, val, test.", show_default=False
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = _defaults.seed,
+    doubtful: Annotated[
+        str, typer.Option(help="MovieNet's label -1: 'end' counts as a scene end, 'ignore' is left out.")
+    ] = _defaults.doubtful,
+    tolerance: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How far a label may lie from the end of its shot.")
+    ] = _defaults.tolerance,
+    annotator: Annotated[int, typer.Option(help="Whose labels of BBC are read.")] = _defaults.annotator,
+    features: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where features in the sources are stored.")
+    ] = _defaults.features,
+    pack: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Pack folders of JPEG files into stores there.", show_default=False),
+    ] = _defaults.pack,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Make the index again.")] = _defaults.overwrite,
+    show: Annotated[bool, typer.Option("--show", help="Only show the index that is there.")] = False,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+    debug: console.Debug = False,
+) -> None:
+    """Index all shots of all videos for training.
+
+    Example: bassl build-index data/keyframes --labels labels/ --split 0.6,0.2,0.2
+    """
+    if show:
+        from pipelines.stores.index import read_index
+
+        if sources or labels:
+            raise typer.BadParameter("--show reads the index that is there; name it with --output")
+        index = read_index(output)
+        report = IndexReport(index, {}, tuple(missing(index)))
+    else:
+        settings = IndexSettings(
+            output=output,
+            labels=tuple(labels or ()),
+            split=None if split is None else _shares(split),
+            seed=seed,
+            doubtful=cast(Any, doubtful),
+            tolerance=tolerance,
+            annotator=annotator,
+            features=features,
+            pack=pack,
+            overwrite=overwrite,
+        )
+        report = build(sources or [ExtractSettings().output], settings)
+    for video, match in report.matches.items():
+        if match.unmatched:
+            places = ", ".join(f"{place:.1f}" for place in match.unmatched[:5])
+            console.warn(
+                f"{video}: {len(match.unmatched)} of {match.scene_ends} scene ends found no shot end within the "
+                f"tolerance (at {places}{', ...' if len(match.unmatched) > 5 else ''} s)"
+            )
+    if as_json:
+        typer.echo(json.dumps(_plain(report), indent=1))
+    elif not quiet:
+        console.out.print(_table(report.index))
+        for note in report.notes:
+            console.say(f"note: {note}")
+        matched = sum(match.matched for match in report.matches.values())
+        if report.matches:
+            ends = sum(match.scene_ends for match in report.matches.values())
+            mean = sum(match.mean_distance * match.matched for match in report.matches.values()) / max(1, matched)
+            console.say(f"labels: {matched} of {ends} scene ends matched, {mean:.2f} s away on average")
+        if not show:
+            console.say(f"wrote {output}")
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(share) for share in text.split(","))
+    except ValueError as error:
+        raise BasslError(f"a split is shares such as 0.6,0.2,0.2, not {text!r}") from error
+
+
+def _statistics(index: Index) -> list[dict[str, Any]]:
+    """A row a split and one for all: videos, labelled videos, scenes, shots, hours."""
+    import numpy as np
+
+    from pipelines.stores.index import NO_LABEL
+
+    splits = sorted(
+        set(index.splits),
+        key=lambda name: (["train", "val", "test"].index(name) if name in ("train", "val", "test") else 3, name),
+    )
+    rows = []
+    for split in [*splits, None] if len(splits) > 1 else [None]:
+        videos = [v for v, name in enumerate(index.splits) if split is None or name == split]
+        spans = [slice(index.first_row[v], index.first_row[v + 1]) for v in videos]
+        labelled = [span for span in spans if np.any(index.label[span] != NO_LABEL)]
+        hours = sum(float(index.seconds[span.stop - 1, 1]) for span in spans) / 3600
+        rows.append(
+            {
+                "split": "all" if split is None else split or "none",
+                "videos": len(videos),
+                "labelled": len(labelled),
+                # The last scene of a video ends with the film, without a label.
+                "scenes": int(sum(np.sum(index.targets(np.arange(s.start, s.stop))) for s in labelled)) + len(labelled),
+                "shots": int(sum(span.stop - span.start for span in spans)),
+                "hours": None if np.isnan(hours) else hours,
+            }
+        )
+    return rows
+
+
+def _table(index: Index) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("split")
+    for name in ("videos", "labelled", "scenes", "shots", "hours"):
+        table.add_column(name, justify="right")
+    for row in _statistics(index):
+        hours = "" if row["hours"] is None else f"{row['hours']:.1f}"
+        counts = (f"{row[name]:,}" for name in ("videos", "labelled", "scenes", "shots"))
+        table.add_row(row["split"], *counts, hours)
+    return table
+
+
+def _plain(report: IndexReport) -> dict[str, Any]:
+    return {
+        "index": str(report.index.path),
+        "splits": _statistics(report.index),
+        "matches": {video: vars(match) for video, match in report.matches.items()},
+        "notes": list(report.notes),
+    }

@@ -1,0 +1,368 @@
+"""Sources of shots, key-frames and labels in, one sequence index out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pipelines.errors import BasslError, DatasetError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pipelines.datasets.annotations import VideoAnnotation
+    from pipelines.datasets.matching import MatchReport
+    from pipelines.stores.index import Index, IndexedVideo
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """What goes into an index and how."""
+
+    output: Path = Path("data/index.h5")
+    """The index."""
+    labels: tuple[Path, ...] = ()
+    """Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV."""
+    split: tuple[float, ...] | None = None
+    """Shares of the videos for train, val and test; None keeps the splits that the sources give."""
+    seed: int = 0
+    """Of the draw of splits."""
+    doubtful: Literal["end", "ignore"] = "end"
+    """MovieNet's label -1: a scene end, as in the paper's release, or left out of training and scoring."""
+    tolerance: float = 1.0
+    """How far, in seconds, a labelled scene end may lie from the end of the shot that takes it."""
+    annotator: int = 0
+    """Whose labels of BBC are read."""
+    features: Path = Path("data/features")
+    """Folder of the feature stores that are made of features in the sources."""
+    pack: Path | None = None
+    """Folder in which folders of JPEG key-frames are packed into stores; None reads them in place."""
+    overwrite: bool = False
+    """Make the index again when it is there."""
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """What was built.
+
+    ``matches`` tells how well labels fell on shots that are not their own, by video; ``notes`` are lines about what is
+    missing or was left out.
+    """
+
+    index: Index
+    matches: Mapping[str, MatchReport]
+    notes: tuple[str, ...]
+
+
+def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSettings()) -> IndexReport:
+    """Build the index of all shots of all videos.
+
+    A source is a folder of key-frame stores or one store, MovieNet's folder, BBC's, OVSD's, a folder of ``.npz`` with
+    features, shots and labels, or ``scenes.json`` files. Which it is, is seen from its files.
+
+    Args:
+        sources: where shots (and key-frames, features, labels) are.
+        settings: the rest.
+
+    Raises:
+        BasslError: one line, for a source that is none, files that are damaged or contradict each other, or an index
+            that is there already.
+    """
+    from pipelines.stores.features import write_features
+    from pipelines.stores.index import read_index, write_index
+
+    _check(settings)
+    if settings.output.exists() and not settings.overwrite:
+        raise BasslError(f"{settings.output}: is there already; --overwrite makes it again")
+    videos: list[IndexedVideo] = []
+    features: dict[str, Path] = {}
+    for source in map(Path, sources):
+        found, encodings = _read_source(source, settings)
+        videos += found
+        if encodings:
+            name = f"{source.resolve().name}-{next(iter(encodings.values())).shape[1]}d"
+            features[name] = settings.features / f"{name}.h5"
+            write_features(features[name], name, encodings)
+    if not videos:
+        raise BasslError("nothing to index: name folders of key-frame stores, MovieNet, BBC, OVSD or .npz features")
+    videos, matches, notes = _label(videos, settings)
+    if settings.split is not None:
+        videos = _split(videos, settings.split, settings.seed)
+    recorded = {
+        "split": settings.split,
+        "seed": settings.seed,
+        "tolerance": settings.tolerance,
+        "annotator": settings.annotator,
+    }
+    write_index(settings.output, videos, recorded, settings.doubtful, features)
+    index = read_index(settings.output)
+    return IndexReport(index, matches, (*notes, *missing(index)))
+
+
+def missing(index: Index) -> list[str]:
+    """Lines about what an index lacks: key-frames, labels, splits, times, or files that are not where it says."""
+    import numpy as np
+
+    from pipelines.stores.index import NO_LABEL
+
+    spans = list(zip(index.first_row[:-1], index.first_row[1:], strict=True))
+    lacking = {
+        "no key-frames": [v for v, place in enumerate(index.pictures) if place is None],
+        "key-frames that are not there any more": [
+            v for v, place in enumerate(index.pictures) if place is not None and not place.exists()
+        ],
+        "no labels": [v for v, (start, end) in enumerate(spans) if np.all(index.label[start:end] == NO_LABEL)],
+        "no split": [v for v, split in enumerate(index.splits) if not split],
+        "no times in seconds": [v for v, (start, _) in enumerate(spans) if np.isnan(index.seconds[start, 0])],
+    }
+    notes = []
+    for what, videos in lacking.items():
+        if videos:
+            names = ", ".join(index.video_ids[v] for v in videos[:3]) + (", ..." if len(videos) > 3 else "")
+            notes.append(f"{len(videos)} of {len(index.video_ids)} videos have {what}: {names}")
+    notes += [
+        f"features {name} are not there any more: {path}" for name, path in index.features.items() if not path.exists()
+    ]
+    return notes
+
+
+def _check(settings: IndexSettings) -> None:
+    from pipelines.scenes import check_writable
+
+    if settings.split is not None:
+        shares = settings.split
+        if not 2 <= len(shares) <= 3 or any(not 0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:
+            raise BasslError("a split is two or three shares of 0 to 1 that add up to 1, such as 0.6,0.2,0.2")
+    if not settings.tolerance >= 0:
+        raise BasslError(f"the tolerance must be 0 seconds or more, not {settings.tolerance:g}")
+    if settings.doubtful not in ("end", "ignore"):
+        raise BasslError(f"doubtful labels can be read as 'end' or 'ignore', not {settings.doubtful!r}")
+    check_writable(settings.output)
+
+
+def _read_source(source: Path, settings: IndexSettings) -> tuple[list[IndexedVideo], dict[str, NDArray[np.float32]]]:
+    """The videos of a source, and the features of those that come with some."""
+    if not source.exists():
+        raise DatasetError(f"{source}: no such file or folder")
+    stores = [source] if source.suffix == ".h5" else sorted(source.glob("*.h5")) if source.is_dir() else []
+    if stores:
+        return [_from_store(path) for path in stores], {}
+    if source.is_dir() and next(source.rglob("*.npz"), None) is not None:
+        return _from_features(source)
+    return [_from_annotation(record, settings) for record in read_annotations(source, settings.annotator)], {}
+
+
+def read_annotations(source: Path, annotator: int = 0) -> list[VideoAnnotation]:
+    """The records of label files in any of the formats that are known.
+
+    Raises:
+        DatasetError: one line, when it is none of them or damaged.
+    """
+    from pipelines.datasets.bbc import is_bbc, read_bbc
+    from pipelines.datasets.movienet import is_movienet, read_movienet
+    from pipelines.datasets.ovsd import is_ovsd, read_ovsd
+    from pipelines.datasets.scene_files import is_scene_files, read_scene_files
+
+    if not source.exists():
+        raise DatasetError(f"{source}: no such file or folder")
+    if is_movienet(source):
+        return read_movienet(source)
+    if is_bbc(source):
+        return read_bbc(source, annotator)
+    if is_ovsd(source):
+        return read_ovsd(source)
+    if is_scene_files(source):
+        return read_scene_files(source)
+    raise DatasetError(f"{source}: holds no key-frame stores, features or label files of a kind that is known")
+
+
+def _from_store(path: Path) -> IndexedVideo:
+    import numpy as np
+
+    from pipelines.stores.index import NO_LABEL, IndexedVideo
+    from pipelines.stores.keyframes import read_keyframes
+
+    store = read_keyframes(path)
+    shots, images = store.keyframes.shape
+    # (N, N_k + 1): where the shot's JPEGs begin, and where the last one ends.
+    places = np.arange(shots)[:, None] * images + np.arange(images + 1)
+    return IndexedVideo(
+        video_id=store.video_id,
+        source=str(path),
+        frames=store.frames,
+        seconds=store.seconds,
+        label=np.full(shots, NO_LABEL, np.int8),
+        frame_rate=store.video.frame_rate,
+        pictures=path,
+        keyframes=images,
+        jpeg=store.jpeg_offsets[places],
+        jpeg_crc32=store.jpeg_crc32.reshape(shots, images),
+    )
+
+
+def _from_features(source: Path) -> tuple[list[IndexedVideo], dict[str, NDArray[np.float32]]]:
+    import numpy as np
+
+    from pipelines.datasets.shot_features import read_shot_feature_folder
+    from pipelines.stores.index import IndexedVideo
+
+    records = read_shot_feature_folder(source)
+    videos = [
+        IndexedVideo(
+            video_id=record.video_id,
+            source=str(source),
+            frames=record.shots,
+            seconds=np.full(record.shots.shape, np.nan),
+            label=record.scene_end.astype(np.int8),
+        )
+        for record in records
+    ]
+    return videos, {record.video_id: record.features for record in records}
+
+
+def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> IndexedVideo:
+    import numpy as np
+
+    from pipelines.datasets.movienet import KeyframeFolder
+    from pipelines.stores.index import NO_LABEL, IndexedVideo
+
+    shots = record.number_of_shots
+    if shots is None:
+        raise DatasetError(
+            f"{record.source}: labels the time line of {record.video_id}, not its shots; extract its key-frames and "
+            f"give this file with --labels"
+        )
+    pictures = record.keyframe_files
+    if pictures is not None and not isinstance(pictures, KeyframeFolder):
+        raise DatasetError(f"{record.source}: its key-frames do not lie in one folder a film")
+    # MovieNet's films without a shot list have key-frames only: each shot then counts as one frame.
+    frames = record.shots if record.shots is not None else np.arange(shots)[:, None] + np.arange(2)
+    if record.shots_seconds is not None:
+        seconds = record.shots_seconds
+    elif record.shots is not None and record.frame_rate is not None:
+        seconds = record.shots / record.frame_rate
+    else:
+        seconds = np.full((shots, 2), np.nan)
+    video = IndexedVideo(
+        video_id=record.video_id,
+        source=str(record.source),
+        frames=frames,
+        seconds=seconds,
+        label=np.full(shots, NO_LABEL, np.int8) if record.scene_end is None else record.scene_end,
+        split=record.split or "",
+        frame_rate=record.frame_rate or float("nan"),
+        pictures=None if pictures is None else pictures.folder,
+        keyframes=0 if pictures is None else pictures.images,
+    )
+    return video if settings.pack is None or pictures is None else _packed(video, pictures, settings)
+
+
+def _packed(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings: IndexSettings) -> IndexedVideo:
+    """The video with its JPEG files copied into a key-frame store, as they are."""
+    from dataclasses import replace
+
+    from pipelines.scenes import VideoFacts
+    from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
+
+    assert settings.pack is not None
+    path = settings.pack / f"{video.video_id}.h5"
+    if settings.overwrite or not path.exists():
+        import numpy as np
+
+        # A packed film's key-frames are those of MovieNet, at 1/4, 1/2 and 3/4; a store needs times, too.
+        seconds = video.seconds if np.isfinite(video.seconds).all() else video.frames.astype(np.float64)
+        shots = (
+            StoredShot(
+                (int(start), int(end)),
+                (float(begin), float(finish)),
+                tuple(int(start + (end - start) * k // (len(files) + 1)) for k in range(1, len(files) + 1)),
+                tuple(_jpeg(file) for file in files),
+            )
+            for (start, end), (begin, finish), files in zip(video.frames, seconds, pictures, strict=True)
+        )
+        width, height = _picture_size(pictures[0][0])
+        facts = VideoFacts(
+            video.video_id, width, height, float(seconds[-1, 1]), int(video.frames[-1, 1]), video.frame_rate
+        )
+        write_keyframes(
+            path, shots, lambda: (facts, {"name": video.video_id, "bytes": 0, "sha256": ""}), {"packed": True}
+        )
+    store = read_keyframes(path)
+    if len(store.frames) != len(video.frames):
+        raise DatasetError(
+            f"{path}: holds {len(store.frames)} shots of {video.video_id}, which has {len(video.frames)}"
+        )
+    packed = _from_store(path)
+    return replace(video, pictures=path, jpeg=packed.jpeg, jpeg_crc32=packed.jpeg_crc32)
+
+
+def _jpeg(file: Path) -> bytes:
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise DatasetError(f"{file}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+    if not content.startswith(b"\xff\xd8"):
+        raise DatasetError(f"{file}: is not a JPEG")
+    return content
+
+
+def _picture_size(file: Path) -> tuple[int, int]:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(file) as image:
+            return image.size
+    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+        raise DatasetError(f"{file}: is not a JPEG that can be read") from error
+
+
+def _label(
+    videos: list[IndexedVideo], settings: IndexSettings
+) -> tuple[list[IndexedVideo], dict[str, MatchReport], list[str]]:
+    """Put the labels of label files on the shots of the videos with their ids."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from pipelines.datasets.matching import match_annotation
+
+    records: dict[str, VideoAnnotation] = {}
+    for path in settings.labels:
+        for record in read_annotations(path, settings.annotator):
+            if record.video_id in records:
+                first = records[record.video_id].source
+                raise DatasetError(f"{record.source}: labels {record.video_id}, which {first} labels too")
+            records[record.video_id] = record
+    matches, labelled = {}, []
+    for video in videos:
+        if video.video_id not in records:
+            labelled.append(video)
+            continue
+        record = records.pop(video.video_id)
+        if not np.isfinite(video.seconds).all():
+            raise DatasetError(f"{video.source}: has no times in seconds, so {record.source} cannot be matched to it")
+        label, matches[video.video_id] = match_annotation(record, video.frames, video.seconds, settings.tolerance)
+        labelled.append(replace(video, label=label, split=record.split or video.split))
+    notes = []
+    if records:
+        names = ", ".join(sorted(records)[:3]) + (", ..." if len(records) > 3 else "")
+        notes.append(f"{len(records)} labelled video(s) are not among the sources: {names}")
+    return labelled, matches, notes
+
+
+def _split(videos: list[IndexedVideo], shares: tuple[float, ...], seed: int) -> list[IndexedVideo]:
+    """Draw splits by video: never do shots of one video fall into two."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    names = ("train", "val", "test") if len(shares) == 3 else ("train", "test")
+    videos = sorted(videos, key=lambda video: video.video_id)
+    order = np.random.default_rng(seed).permutation(len(videos))
+    bounds = np.round(np.cumsum(shares) * len(videos)).astype(int)
+    part = np.searchsorted(bounds, np.arange(len(videos)), side="right")
+    drawn = dict(zip(order.tolist(), part.tolist(), strict=True))
+    return [replace(video, split=names[min(drawn[i], len(names) - 1)]) for i, video in enumerate(videos)]

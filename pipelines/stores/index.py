@@ -1,0 +1,282 @@
+"""The sequence index: all shots of all videos in one run of rows, in one HDF5 file.
+
+A window of the paper is then a row number and 2K+1 offsets; windows are computed for any K, never stored.
+
+Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k key-frames a shot (0 where there are none):
+
+======================  =====================  ==========================================================
+``videos/id``           (V,) string            sorted
+``videos/first_row``    (V + 1,) int64         row of each video's first shot; the last is T
+``videos/split``        (V,) string            ``train``, ``val``, ``test``, another name, or empty
+``videos/frame_rate``   (V,) float64           NaN where it is not known
+``videos/source``       (V,) string            where shots and labels came from
+``videos/pictures``     (V,) string            key-frame store or folder of JPEG files, relative to the
+                                               index; empty where there are none
+``shots/frames``        (T, 2) int32           half-open
+``shots/seconds``       (T, 2) float64         half-open; NaN where no frame rate is known
+``shots/label``         (T,) int8              1 scene end, 0 not, -1 doubtful end, -128 no label
+``shots/jpeg``          (T, N_k + 1) int64     positions of its JPEGs in the store; 0 for JPEG folders
+``shots/jpeg_crc32``    (T, N_k) uint32        their checksums; 0 for JPEG folders
+``features``            JSON attribute         feature stores by encoder, relative to the index
+``doubtful``            attribute              ``end`` or ``ignore``: what label -1 means in training
+======================  =====================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import StoreError
+from pipelines.stores.hdf5 import create_store, open_store, read_array, read_json_attribute, read_strings
+
+SCHEMA = "bassl.index"
+VERSION = 1
+NO_LABEL = -128
+_REMEDY = "run `bassl build-index --overwrite`"
+
+
+@dataclass(frozen=True, eq=False)
+class IndexedVideo:
+    """One video as it goes into an index; arrays as in :class:`Index`, for its own shots only.
+
+    ``pictures`` is a store (``.h5``) or a folder of MovieNet's JPEG files, whose names follow from the shots' numbers.
+    """
+
+    video_id: str
+    source: str
+    frames: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    label: NDArray[np.int8]
+    split: str = ""
+    frame_rate: float = float("nan")
+    pictures: Path | None = None
+    keyframes: int = 0
+    jpeg: NDArray[np.int64] | None = None
+    jpeg_crc32: NDArray[np.uint32] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """An open index. Row r is a shot; the shots of video v are rows ``first_row[v]`` to ``first_row[v + 1]``.
+
+    Attributes:
+        path: the file.
+        video_ids, splits, sources: of the V videos.
+        pictures: of each video its key-frame store or folder of JPEG files, or None.
+        first_row: (V + 1,) int64.
+        frame_rates: (V,) float64.
+        frames, seconds, label: (T, 2), (T, 2), (T,).
+        jpeg, jpeg_crc32: (T, N_k + 1), (T, N_k).
+        features: feature store by encoder.
+        doubtful: what label -1 means in training.
+        settings: with which it was built.
+    """
+
+    path: Path
+    video_ids: tuple[str, ...]
+    splits: tuple[str, ...]
+    sources: tuple[str, ...]
+    pictures: tuple[Path | None, ...]
+    first_row: NDArray[np.int64]
+    frame_rates: NDArray[np.float64]
+    frames: NDArray[np.int32]
+    seconds: NDArray[np.float64]
+    label: NDArray[np.int8]
+    jpeg: NDArray[np.int64]
+    jpeg_crc32: NDArray[np.uint32]
+    features: Mapping[str, Path]
+    doubtful: Literal["end", "ignore"]
+    settings: Mapping[str, Any]
+
+    @property
+    def keyframes(self) -> int:
+        """N_k, 0 without pictures."""
+        return int(self.jpeg_crc32.shape[1])
+
+    def video_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The video of each row, any shape."""
+        return np.asarray(np.searchsorted(self.first_row, rows, side="right") - 1, np.int64)
+
+    def rows_of(self, splits: Sequence[str] | None = None, labelled: bool = False) -> NDArray[np.int64]:
+        """The rows of videos of these splits (None: all), or only those that training and scoring may use.
+
+        ``labelled`` leaves out rows without a label, and doubtful ends where the index says to ignore them.
+        """
+        wanted = [splits is None or split in splits for split in self.splits]
+        rows: NDArray[np.int64] = np.flatnonzero(np.repeat(wanted, np.diff(self.first_row))).astype(np.int64)
+        if labelled:
+            label = self.label[rows]
+            usable = label != NO_LABEL
+            if self.doubtful == "ignore":
+                usable &= label != -1
+            rows = rows[usable]
+        return rows
+
+    def targets(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Labels of rows as 0 and 1 (the release reads -1 as a scene end)."""
+        return (np.abs(self.label[rows].astype(np.int64)) == 1).astype(np.int64)
+
+
+def window_rows(
+    first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int, edge: Literal["shift", "clip"]
+) -> NDArray[np.int64]:
+    """The rows of the windows around rows.
+
+    Args:
+        first_row: (V + 1,) as in :class:`Index`.
+        rows: (B,) centre shots.
+        neighbours: K.
+        edge: what happens at a film's edge, as in the paper's release: ``shift`` moves the window inside
+            (pre-training), ``clip`` repeats the first or last shot (fine-tuning). A film shorter than a window is
+            always clipped.
+
+    Returns:
+        (B, 2K + 1); the rows of a window are all of one video.
+
+    Raises:
+        IndexError: for rows that are not in the index.
+    """
+    if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < first_row[-1]:
+        raise IndexError(f"rows must lie in 0 to {first_row[-1] - 1}")
+    video = np.searchsorted(first_row, rows, side="right") - 1
+    first, last = first_row[video], first_row[video + 1] - 1
+    centre = rows
+    if edge == "shift":
+        fits = last - first >= 2 * neighbours
+        centre = np.where(fits, np.clip(rows, first + neighbours, np.maximum(last - neighbours, first)), rows)
+    window = centre[:, None] + np.arange(-neighbours, neighbours + 1)
+    return np.asarray(np.clip(window, first[:, None], last[:, None]), np.int64)
+
+
+def write_index(
+    path: Path,
+    videos: Sequence[IndexedVideo],
+    settings: Mapping[str, Any],
+    doubtful: Literal["end", "ignore"] = "end",
+    features: Mapping[str, Path] | None = None,
+) -> None:
+    """Write an index.
+
+    Args:
+        path: where; the file appears when it is whole.
+        videos: with different ids; they are sorted.
+        settings: recorded.
+        doubtful: what label -1 means in training.
+        features: feature store by encoder.
+
+    Raises:
+        BasslError: where the path cannot be written, or two videos have one id or different numbers of key-frames.
+    """
+    videos = sorted(videos, key=lambda video: video.video_id)
+    for one, other in pairwise(videos):
+        if one.video_id == other.video_id:
+            raise StoreError(f"{path}: two videos have the id {one.video_id!r}: {one.source} and {other.source}")
+    counts = {video.keyframes for video in videos if video.pictures is not None}
+    if len(counts) > 1:
+        raise StoreError(
+            f"{path}: videos with {' and '.join(map(str, sorted(counts)))} key-frames a shot cannot be mixed"
+        )
+    images = counts.pop() if counts else 0
+    lengths = [len(video.frames) for video in videos]
+    rows = sum(lengths)
+    jpeg, crc = np.zeros((rows, images + 1), np.int64), np.zeros((rows, images), np.uint32)
+    first_row = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    for video, start, end in zip(videos, first_row[:-1], first_row[1:], strict=True):
+        if video.jpeg is not None and video.jpeg_crc32 is not None:
+            jpeg[start:end], crc[start:end] = video.jpeg, video.jpeg_crc32
+    home = path.parent
+    with create_store(path, SCHEMA, VERSION) as file:
+        file.attrs["settings"] = json.dumps(dict(settings))
+        file.attrs["doubtful"] = doubtful
+        file.attrs["features"] = json.dumps({name: _relative(store, home) for name, store in (features or {}).items()})
+        file["videos/first_row"] = first_row
+        file["videos/frame_rate"] = np.array([video.frame_rate for video in videos], np.float64)
+        for name, texts in (
+            ("id", [video.video_id for video in videos]),
+            ("split", [video.split for video in videos]),
+            ("source", [video.source for video in videos]),
+            ("pictures", ["" if v.pictures is None else _relative(v.pictures, home) for v in videos]),
+        ):
+            encoded = [text.encode() for text in texts]
+            # Fixed-length strings: variable ones would make the file depend on memory addresses.
+            file[f"videos/{name}"] = np.array(encoded, f"S{max(1, *map(len, encoded))}")
+        file["shots/frames"] = np.concatenate([video.frames for video in videos]).astype(np.int32)
+        file["shots/seconds"] = np.concatenate([video.seconds for video in videos]).astype(np.float64)
+        file["shots/label"] = np.concatenate([video.label for video in videos]).astype(np.int8)
+        file["shots/jpeg"] = jpeg
+        file["shots/jpeg_crc32"] = crc
+
+
+def read_index(path: Path) -> Index:
+    """Open an index and check it.
+
+    Raises:
+        StoreError: one line, for a file that is missing, damaged, contradictory or not an index.
+    """
+    with open_store(path, SCHEMA, VERSION, _REMEDY) as file:
+        pictures = read_strings(file, "videos/pictures")
+        doubtful = file.attrs["doubtful"]
+        index = Index(
+            path=path,
+            video_ids=tuple(read_strings(file, "videos/id")),
+            splits=tuple(read_strings(file, "videos/split")),
+            sources=tuple(read_strings(file, "videos/source")),
+            pictures=tuple(path.parent / name if name else None for name in pictures),
+            first_row=read_array(file, "videos/first_row", "i", 1),
+            frame_rates=read_array(file, "videos/frame_rate", "f", 1),
+            frames=read_array(file, "shots/frames", "i", 2),
+            seconds=read_array(file, "shots/seconds", "f", 2),
+            label=read_array(file, "shots/label", "i", 1),
+            jpeg=read_array(file, "shots/jpeg", "i", 2),
+            jpeg_crc32=read_array(file, "shots/jpeg_crc32", "u", 2),
+            features={name: path.parent / store for name, store in read_json_attribute(file, "features").items()},
+            doubtful=doubtful,
+            settings=read_json_attribute(file, "settings"),
+        )
+    if (fault := _fault(index)) is not None:
+        raise StoreError(f"{path}: is damaged: {fault}; {_REMEDY}")
+    return index
+
+
+def _relative(path: Path, home: Path) -> str:
+    """A path as seen from the index's folder, so that a project can move as a whole."""
+    return Path(os.path.relpath(path.resolve(), home.resolve())).as_posix()
+
+
+def _fault(index: Index) -> str | None:
+    videos, rows = len(index.video_ids), len(index.label)
+    if videos == 0 or rows == 0:
+        return "it holds no shots"
+    per_video = (index.splits, index.sources, index.pictures, index.frame_rates)
+    if any(len(values) != videos for values in per_video) or len(index.first_row) != videos + 1:
+        return "its tables of videos have different lengths"
+    if len(set(index.video_ids)) != videos:
+        return "two of its videos have one id"
+    if index.first_row[0] != 0 or index.first_row[-1] != rows or np.any(np.diff(index.first_row) <= 0):
+        return "the rows of its videos do not follow each other"
+    if index.frames.shape != (rows, 2) or index.seconds.shape != (rows, 2) or len(index.jpeg) != rows:
+        return "its tables of shots have different lengths"
+    if index.jpeg_crc32.shape != (rows, index.jpeg.shape[1] - 1):
+        return "its tables of key-frames have different lengths"
+    if not np.isin(index.label, (0, 1, -1, NO_LABEL)).all():
+        return "it has labels other than 0, 1, -1 and none"
+    if index.doubtful not in ("end", "ignore"):
+        return f"it treats doubtful labels as {index.doubtful!r}"
+    inside = np.ones(rows - 1, np.bool_)
+    inside[index.first_row[1:-1] - 1] = False  # from one video to the next, frames start again
+    if np.any(index.frames[:, 1] <= index.frames[:, 0]) or np.any(
+        (index.frames[1:, 0] < index.frames[:-1, 1]) & inside
+    ):
+        return "shots are empty, out of order or overlap"
+    if np.any(index.seconds[:, 1] <= index.seconds[:, 0]) or np.any(np.isinf(index.seconds)):
+        return "shots have no length in seconds"
+    return None
