@@ -26,6 +26,13 @@ from pipelines.errors import BasslError
 
 _HEAD_LENGTH = struct.Struct("<I")
 
+# An interrupt from the keyboard is for the parent, which ends its children. With -P, a file or folder of the user's
+# that is called `pipelines` or `json` does not come before the real one.
+_SERVE = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "import pipelines.children as c; c.serve({0!r}, {1!r})"
+)
+
 
 class Send(Protocol):
     """How a child reports: the kind of message, its fields, and raw bytes that go with it."""
@@ -46,7 +53,7 @@ class Child:
         home = str(Path(pipelines.errors.__file__).parent.parent)
         path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", f"import pipelines.children as c; c.serve({work.__module__!r}, {work.__name__!r})"],
+            [sys.executable, "-P", "-c", _SERVE.format(work.__module__, work.__name__)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": path},
@@ -72,7 +79,10 @@ class Child:
             head = json.loads(encoded)
         except ValueError:  # it died in the middle of a message
             return None
-        payload = self._stdout.read(head.pop("bytes"))
+        size = head.pop("bytes")
+        payload = self._stdout.read(size)
+        if len(payload) < size:
+            return None
         message = head.pop("message")
         if message == "error":
             raise getattr(pipelines.errors, head["kind"])(head["text"])
@@ -95,30 +105,33 @@ class Child:
 
 def serve(module: str, function: str) -> None:
     """The child's side: read the task, do it, and report a :class:`BasslError`; anything else is a traceback."""
-    work: Callable[[dict[str, Any], Send], None] = getattr(import_module(module), function)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and ends this process
-    task = json.loads(sys.stdin.buffer.readline())
+    line = sys.stdin.buffer.readline()
+    if not line:  # the parent has ended already
+        return
     Thread(target=_end_with_parent, daemon=True).start()
     # What a library prints must not get between the messages.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    work: Callable[[dict[str, Any], Send], None] = getattr(import_module(module), function)
 
     def send(message: str, head: dict[str, Any], payload: Iterable[memoryview] = ()) -> None:
         parts = list(payload)
         encoded = json.dumps({"message": message, "bytes": sum(part.nbytes for part in parts)} | head).encode()
-        channel.write(_HEAD_LENGTH.pack(len(encoded)) + encoded)
-        for part in parts:
-            channel.write(part)
-        channel.flush()
+        try:
+            channel.write(_HEAD_LENGTH.pack(len(encoded)) + encoded)
+            for part in parts:
+                channel.write(part)
+            channel.flush()
+        except BrokenPipeError:  # nobody listens any more
+            os._exit(1)
 
     try:
-        work(task, send)
-    except BrokenPipeError:
-        os._exit(1)
+        work(json.loads(line), send)
     except BasslError as error:
         send("error", {"kind": type(error).__name__, "text": str(error)})
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 4096):  # not through sys.stdin, which could then not be closed when this process ends
+        pass
     os._exit(1)

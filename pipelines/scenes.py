@@ -52,8 +52,8 @@ class Shot:
 class Scene:
     """One scene: half-open ranges in shots, frames and seconds.
 
-    ``confidence`` (0 to 1) is that of the weakest decision that made it: a beginning or end that is not one, or a
-    division inside that was not made. The film's own beginning and end are certain.
+    ``confidence`` (0 to 1) is the lower score of its two borders, the shot before it and its own last shot; the film's
+    beginning and end are certain.
     """
 
     index: int
@@ -169,10 +169,7 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
     scenes = []
     start = 0
     for index, end in enumerate(ends):
-        inside = shots[start:end]  # shots of the scene that do not end it
-        decisions = [1.0 - shot.score for shot in inside]
-        decisions += [shots[start - 1].score] if start > 0 else []
-        decisions += [shots[end].score] if end < len(shots) - 1 else []
+        borders = ([shots[start - 1].score] if start > 0 else []) + ([shots[end].score] if end < len(shots) - 1 else [])
         first, last = shots[start], shots[end]
         scenes.append(
             Scene(
@@ -185,7 +182,7 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
                 end=last.end,
                 start_timecode=timecode(first.start),
                 end_timecode=timecode(last.end),
-                confidence=min(decisions, default=1.0),
+                confidence=min(borders, default=1.0),
             )
         )
         start = end + 1

@@ -73,8 +73,8 @@ class ShotEncoder:
 
 def resize_to_square(picture: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     """A picture (H, W, 3) squeezed or stretched to (size, size, 3)."""
-    shrinks = min(picture.shape[:2]) > size
-    how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    # Below a factor of two bilinear interpolation sees nearly every pixel, at a quarter of the time of a true mean.
+    how = cv2.INTER_AREA if max(picture.shape[:2]) > 2 * size else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(picture, (size, size), interpolation=how), np.uint8)
 
 

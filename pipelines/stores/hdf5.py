@@ -6,10 +6,10 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
@@ -31,36 +31,47 @@ _DAMAGE = (
     MemoryError,
 )
 
+# HDF5 leaves the first bytes of a file to us. They hold the seal: a line of JSON, filled up with zeros.
+_SEAL_SIZE = 512
+_BLOCK = 4 * 2**20
+
 
 @contextmanager
 def create_store(path: Path, schema: str, version: int, unsealed: Collection[str] = ()) -> Iterator[h5py.File]:
     """A new HDF5 file that takes the name ``path`` when the block ends well, and vanishes when it does not.
 
-    Two files with the same content are the same to the byte: no times are stored. The file is sealed: a digest of all
-    attributes and of all data sets but the ``unsealed`` ones (which are large and have checks of their own) goes into
-    it, so that a flipped byte is noticed.
+    Two files with the same content are the same to the byte: no times are stored. The file is sealed: a digest of its
+    bytes stands at its beginning and is checked before HDF5 sees the file, because HDF5 reads some damaged files
+    without end and others quietly wrong. Data sets named in ``unsealed`` are left out of the digest where they are one
+    stretch of the file: large ones that have checks of their own.
 
     Raises:
         BasslError: where the path cannot be written, the disk being full included.
     """
     check_writable(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
-    os.close(handle)
-    partial = Path(name)
+    partial: Path | None = None
     try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
+        os.close(handle)
+        partial = Path(name)
         # Newer formats of HDF5 note the time at which a group is made.
-        with h5py.File(partial, "w", libver="earliest") as file:
+        with h5py.File(partial, "w", libver="earliest", userblock_size=_SEAL_SIZE) as file:
             file.attrs["schema"] = schema
             file.attrs["schema_version"] = version
             yield file
-            file.attrs["unsealed"] = json.dumps(sorted(unsealed))
-            file.attrs["digest"] = _digest(file)
+            open_ranges = [_stretch(file[name]) for name in unsealed]
+        with partial.open("r+b") as written:
+            seal = _seal(written, sorted(stretch for stretch in open_ranges if stretch is not None))
+            written.seek(0)
+            written.write(seal)
         partial.chmod(0o644)
         partial.replace(path)
     except OSError as error:
-        raise BasslError(f"{path}: cannot be written ({first_line(error)})") from error
+        reason = os.strerror(error.errno).lower() if error.errno else first_line(error)
+        raise BasslError(f"{path}: cannot be written ({reason})") from error
     finally:
-        partial.unlink(missing_ok=True)
+        if partial is not None:
+            partial.unlink(missing_ok=True)
 
 
 def remove_partials(path: Path) -> None:
@@ -86,6 +97,8 @@ def open_store(path: Path, schema: str, version: int, remedy: str) -> Iterator[h
     if not path.exists():
         raise StoreError(f"{path}: no such file; {remedy}")
     try:
+        if (fault := _broken_seal(path)) is not None:
+            raise StoreError(f"{path}: {fault}; {remedy}")
         with h5py.File(path, "r") as file:
             found = file.attrs.get("schema")
             if found != schema:
@@ -93,8 +106,6 @@ def open_store(path: Path, schema: str, version: int, remedy: str) -> Iterator[h
                 raise StoreError(f"{path}: is {what}, where {schema} is needed; {remedy}")
             if (written := file.attrs.get("schema_version")) != version:
                 raise StoreError(f"{path}: is version {written} of {schema}, this program reads {version}; {remedy}")
-            if file.attrs.get("digest") != _digest(file):
-                raise StoreError(f"{path}: is damaged: its content does not fit its digest; {remedy}")
             yield file
     except BasslError:
         raise
@@ -102,29 +113,49 @@ def open_store(path: Path, schema: str, version: int, remedy: str) -> Iterator[h
         raise StoreError(f"{path}: is damaged or not HDF5 ({first_line(error)}); {remedy}") from error
 
 
-def _digest(file: h5py.File) -> str:
-    unsealed = json.loads(file.attrs["unsealed"])
+def _stretch(data: h5py.Dataset) -> tuple[int, int] | None:
+    """Where in the file a data set is, or None when it is empty or in many places."""
+    start = data.id.get_offset()
+    return None if start is None or data.nbytes == 0 else (start, start + data.nbytes)
+
+
+def _seal(file: BinaryIO, unsealed: Sequence[tuple[int, int]]) -> bytes:
+    """The seal of a file: its size, the ranges left out, in order, and a digest of all other bytes after the seal."""
+    size = file.seek(0, os.SEEK_END)
     digest = hashlib.sha256()
+    position = _SEAL_SIZE
+    for start, end in (*unsealed, (size, size)):
+        file.seek(position)
+        while position < start:
+            block = file.read(min(_BLOCK, start - position))
+            if not block:
+                break
+            digest.update(block)
+            position += len(block)
+        position = end
+    stated = {"bytes": size, "unsealed": [list(stretch) for stretch in unsealed], "sha256": digest.hexdigest()}
+    seal = json.dumps(stated).encode() + b"\n"
+    if len(seal) > _SEAL_SIZE:
+        raise ValueError("too many unsealed data sets")
+    return seal.ljust(_SEAL_SIZE, b"\0")
 
-    def add(name: str, item: Any) -> None:
-        for key in sorted(item.attrs):
-            if key != "digest":
-                digest.update(f"{name}@{key}={item.attrs[key]}\n".encode())
-        if isinstance(item, h5py.Dataset):
-            digest.update(f"{name} {item.dtype} {item.shape}\n".encode())
-            if name not in unsealed:
-                content = item[...]
-                if h5py.check_string_dtype(item.dtype):
-                    digest.update(repr(content.tolist()).encode())
-                else:
-                    digest.update(np.ascontiguousarray(content).view(np.uint8).data)
 
-    add("", file)
-    names: list[str] = []
-    file.visit(names.append)
-    for name in sorted(names):
-        add(name, file[name])
-    return digest.hexdigest()
+def _broken_seal(path: Path) -> str | None:
+    """What is wrong with the bytes of a file, if anything."""
+    with path.open("rb") as file:
+        found = file.read(_SEAL_SIZE)
+        try:
+            stated = json.loads(found.rstrip(b"\0"))
+            size, unsealed = int(stated["bytes"]), [(int(start), int(end)) for start, end in stated["unsealed"]]
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            return "is not a file of bassl, or is damaged"
+        there = os.fstat(file.fileno()).st_size
+        if there < size:
+            return f"is cut short: {there} of {size} bytes"
+        edges = [_SEAL_SIZE, *(edge for stretch in unsealed for edge in stretch), size]
+        if there > size or edges != sorted(edges) or _seal(file, unsealed) != found:
+            return "is damaged: its content does not fit its checksum"
+    return None
 
 
 def read_array(file: h5py.File, name: str, kind: str, dimensions: int) -> NDArray[Any]:

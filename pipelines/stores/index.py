@@ -104,7 +104,8 @@ class Index:
 
     def video_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The video of each row, any shape."""
-        return np.asarray(np.searchsorted(self.first_row, rows, side="right") - 1, np.int64)
+        videos: NDArray[np.int64] = np.searchsorted(self.first_row, rows, side="right") - 1
+        return videos
 
     def rows_of(self, splits: Sequence[str] | None = None, labelled: bool = False) -> NDArray[np.int64]:
         """The rows of videos of these splits (None: all), or only those that training and scoring may use.
@@ -123,7 +124,8 @@ class Index:
 
     def targets(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Labels of rows as 0 and 1 (the release reads -1 as a scene end)."""
-        return (np.abs(self.label[rows].astype(np.int64)) == 1).astype(np.int64)
+        ends: NDArray[np.int64] = (np.abs(self.label[rows].astype(np.int64)) == 1).astype(np.int64)
+        return ends
 
 
 def window_rows(

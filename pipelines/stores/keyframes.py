@@ -23,6 +23,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -160,16 +161,30 @@ def read_keyframes(path: Path) -> KeyframeStore:
             settings=read_json_attribute(file, "settings"),
         )
         fault = _fault(store, start, jpeg.shape[0])
-    if fault is None and path.stat().st_size < start + jpeg_size(store):
-        fault = "it is cut short"
     if fault is not None:
         raise StoreError(f"{path}: is damaged: {fault}; {_REMEDY}")
     return store
 
 
-def jpeg_size(store: KeyframeStore) -> int:
-    """Bytes of all its key-frames."""
-    return int(store.jpeg_offsets[-1] - store.jpeg_offsets[0])
+def read_jpegs(store: KeyframeStore, start_shot: int, end_shot: int) -> list[list[bytes]]:
+    """The key-frames of the shots ``[start_shot, end_shot)`` as JPEG: a list of N_k for each.
+
+    Raises:
+        StoreError: one line, when the file is gone, was made again since it was opened, or is damaged here.
+    """
+    count = store.keyframes.shape[1]
+    offsets = store.jpeg_offsets[start_shot * count : end_shot * count + 1].tolist()
+    try:
+        with store.path.open("rb") as file:
+            file.seek(offsets[0])
+            stretch = file.read(offsets[-1] - offsets[0])
+    except OSError as error:
+        raise StoreError(f"{store.path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+    jpegs = [stretch[start - offsets[0] : end - offsets[0]] for start, end in pairwise(offsets)]
+    for index, jpeg in enumerate(jpegs, start_shot * count):
+        if zlib.crc32(jpeg) != store.jpeg_crc32[index]:
+            raise StoreError(f"{store.path}: is damaged: a key-frame of shot {index // count} is not whole; {_REMEDY}")
+    return [jpegs[first : first + count] for first in range(0, len(jpegs), count)]
 
 
 def _fault(store: KeyframeStore, start: int, size: int) -> str | None:

@@ -616,9 +616,9 @@ pairs that share a window. {training.members} such networks, which differ in the
 backwards; their logits are averaged.
 
 Training: class-balanced binary cross-entropy, AdamW (rate {training.learning_rate:g}, weight decay
-{training.weight_decay:g}), cosine schedule, batches of {training.batch_size}, {training.epochs} epochs, dropout {shape.dropout:g}. In every epoch,
-at random: films run backwards, scenes of a film in another order, features raised to a power from {low:g} to {high:g}
-as if they came from another encoder.
+{training.weight_decay:g}), cosine schedule, batches of {training.batch_size}, {training.epochs} epochs, dropout
+{shape.dropout:g}. In every epoch, at random: films run backwards, scenes of a film in another order, features raised
+to a power from {low:g} to {high:g} as if they came from another encoder.
 """
 
 CARD_DATA = """
@@ -656,8 +656,8 @@ CARD_TAIL = """\
     make default-model FEATURES=DIR
 
 `DIR` holds one `.npz` a video, in a folder a set: `features` (N, D) float, `shots` (N, 2) int64 half-open frame
-ranges, `scene_end` (N,) uint8. It takes one core about a quarter of an hour. The same files on the same machine with the
-same PyTorch give the same model, byte by byte.
+ranges, `scene_end` (N,) uint8. It takes one core about a quarter of an hour. The same files on the same machine with
+the same PyTorch give the same model, byte by byte.
 
 ## Licence
 

@@ -1,0 +1,49 @@
+"""Films that several tests read: made once, never changed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, write_film
+from pipelines.models.relational import RelationalNetwork, RelationalScorer, RelationalSettings, save_scorer
+from tests import films
+
+CUTS = (30, 61, 90)
+"""Where the new shots of the numbered films begin."""
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("films")
+
+
+@pytest.fixture(scope="session")
+def film(folder: Path) -> Path:
+    """Five seconds in four shots; the index of an MP4 stands at its end."""
+    return films.write_film(folder / "film.mp4", films.pictures(120, CUTS))
+
+
+@pytest.fixture(scope="session")
+def synthetic_film(folder: Path) -> tuple[Path, SyntheticFilm]:
+    """A film of the generator, with its cuts known: half a minute of hard cuts and a dissolve."""
+    settings = SyntheticFilmSettings(
+        seed=5, scenes=4, shots_per_scene=(4, 5), shot_seconds=(1.0, 2.5), width=320, height=180, dissolves=1
+    )
+    path = folder / "synthetic.mp4"
+    return path, write_film(path, settings)
+
+
+@pytest.fixture(scope="session")
+def model(folder: Path) -> Path:
+    """A scorer that has learned nothing: what a test may use where scores do not matter."""
+    torch.manual_seed(0)
+    path = folder / "untrained.safetensors"
+    save_scorer(path, RelationalScorer([RelationalNetwork(RelationalSettings(neighbors=2, width=16, heads=2))]))
+    return path
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)

@@ -1,0 +1,174 @@
+"""Every metric against a plain loop over its definition, and at the edges of it."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pipelines.evaluation.metrics import (
+    FilmScores,
+    auc_roc,
+    average_precision,
+    evaluate,
+    f1_at,
+    film_miou,
+    miou,
+)
+
+CASES = range(20)
+
+
+def random_film(seed: int, levels: int = 7) -> FilmScores:
+    """A film with few distinct scores, so that ties are common, and with gaps between shots."""
+    rng = np.random.default_rng(seed)
+    N = int(rng.integers(5, 40))
+    labels = (rng.random(N) < 0.3).astype(np.uint8)
+    labels[:2] = (0, 1)
+    edges = np.cumsum(rng.integers(1, 50, size=2 * N)).astype(np.int64)
+    return FilmScores(labels, rng.integers(0, levels, size=N) / (levels - 1), edges.reshape(N, 2))
+
+
+def looped_average_precision(labels: NDArray[np.uint8], scores: NDArray[np.float64]) -> float:
+    """Sum over thresholds of (rise in recall) x precision."""
+    total, recall_before = 0.0, 0.0
+    for threshold in sorted(set(scores.tolist()), reverse=True):
+        taken = [int(y) for y, s in zip(labels, scores, strict=True) if s >= threshold]
+        recall = sum(taken) / int(labels.sum())
+        total += (recall - recall_before) * sum(taken) / len(taken)
+        recall_before = recall
+    return total
+
+
+def looped_auc(labels: NDArray[np.uint8], scores: NDArray[np.float64]) -> float:
+    wins = [1.0 if a > b else 0.5 if a == b else 0.0 for a in scores[labels == 1] for b in scores[labels == 0]]
+    return sum(wins) / len(wins)
+
+
+def looped_f1(labels: NDArray[np.uint8], scores: NDArray[np.float64], threshold: float) -> float:
+    tp = fp = fn = 0
+    for y, s in zip(labels, scores, strict=True):
+        tp += int(y == 1 and s >= threshold)
+        fp += int(y == 0 and s >= threshold)
+        fn += int(y == 1 and s < threshold)
+    return 2 * tp / (2 * tp + fp + fn)
+
+
+def looped_miou(labels: NDArray[np.uint8], predicted: NDArray[np.bool_], shots: NDArray[np.int64]) -> float:
+    """Scenes as sets of frames; a scene spans from its first to its last frame, gaps within it included."""
+
+    def scenes(ends: NDArray[np.generic]) -> list[set[int]]:
+        found, first = [], 0
+        for i, end in enumerate(ends):
+            if end:
+                found.append(set(range(int(shots[first, 0]), int(shots[i, 1]))))
+                first = i + 1
+        return found
+
+    def one_way(these: list[set[int]], those: list[set[int]]) -> float:
+        return sum(max(len(a & b) / len(a | b) for b in those) for a in these) / len(these)
+
+    truth, guess = scenes(labels), scenes(predicted)
+    return (one_way(truth, guess) + one_way(guess, truth)) / 2 if truth and guess else 0.0
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_average_precision_is_its_definition(seed: int) -> None:
+    film = random_film(seed)
+    assert average_precision(film.labels, film.scores) == pytest.approx(
+        looped_average_precision(film.labels, film.scores)
+    )
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_auc_is_the_share_of_pairs_in_order(seed: int) -> None:
+    film = random_film(seed)
+    assert auc_roc(film.labels, film.scores) == pytest.approx(looped_auc(film.labels, film.scores))
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_f1_counts_a_score_at_the_threshold_as_positive(seed: int) -> None:
+    film = random_film(seed)  # scores are multiples of 1/6: many lie on the threshold exactly
+    assert f1_at(film.labels, film.scores, 0.5) == pytest.approx(looped_f1(film.labels, film.scores, 0.5))
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_miou_is_its_definition_on_sets_of_frames(seed: int) -> None:
+    film = random_film(seed)
+    predicted = film.scores >= 0.5
+    assert film_miou(film.labels, predicted, film.shots) == pytest.approx(
+        looped_miou(film.labels, predicted, film.shots)
+    )
+
+
+def test_miou_by_hand() -> None:
+    shots = np.array([[0, 10], [10, 20], [20, 40], [40, 50]])
+    # Truth: [0, 20) and [20, 40); predicted: [0, 40). Shot 3 is after the last boundary: in no scene.
+    assert film_miou([0, 1, 1, 0], [0, 0, 1, 0], shots) == pytest.approx((0.5 + 0.5) / 2)
+    # Truth: [0, 50); predicted: [0, 10) and [10, 50).
+    assert film_miou([0, 0, 0, 1], [1, 0, 0, 1], shots) == pytest.approx((0.8 + (0.2 + 0.8) / 2) / 2)
+    assert film_miou([0, 1, 1, 0], [0, 1, 1, 0], shots) == 1.0
+
+
+def test_a_film_without_a_predicted_boundary_scores_zero() -> None:
+    shots = np.array([[0, 10], [10, 20]])
+    assert film_miou([1, 0], [0, 0], shots) == 0.0
+    assert film_miou([0, 0], [0, 0], shots) == 0.0
+    good = FilmScores(np.array([1, 0], np.uint8), np.array([0.9, 0.1]), shots)
+    empty = FilmScores(np.array([1, 0], np.uint8), np.array([0.4, 0.1]), shots)
+    assert miou([good, empty]) == 0.5
+
+
+def test_evaluate_pools_shots_but_averages_miou_over_films() -> None:
+    films = [random_film(seed) for seed in range(4)]
+    labels = np.concatenate([film.labels for film in films])
+    scores = np.concatenate([film.scores for film in films])
+    result = evaluate(films, threshold=0.4)
+    assert result.ap == pytest.approx(looped_average_precision(labels, scores))
+    assert result.auc == pytest.approx(looped_auc(labels, scores))
+    assert result.f1 == pytest.approx(looped_f1(labels, scores, 0.4))
+    assert result.miou == pytest.approx(np.mean([looped_miou(f.labels, f.scores >= 0.4, f.shots) for f in films]))
+    assert result.film_ap == pytest.approx(np.mean([looped_average_precision(f.labels, f.scores) for f in films]))
+    assert result.film_f1 == pytest.approx(np.mean([looped_f1(f.labels, f.scores, 0.4) for f in films]))
+
+
+def test_a_film_without_a_scene_end_takes_part_in_everything_but_the_mean_of_film_ap() -> None:
+    film = random_film(3)
+    without = FilmScores(np.zeros_like(film.labels), film.scores, film.shots)
+    assert evaluate([film, without]).film_ap == evaluate([film]).film_ap
+    assert evaluate([film, without]).ap < evaluate([film]).ap
+
+
+def test_perfect_and_inverted_scores() -> None:
+    labels = np.array([0, 1, 0, 0, 1])
+    assert average_precision(labels, labels) == 1.0
+    assert auc_roc(labels, labels) == 1.0
+    assert f1_at(labels, labels) == 1.0
+    assert auc_roc(labels, 1 - labels) == 0.0
+    assert f1_at(labels, 1 - labels) == 0.0
+    assert f1_at([0, 0], [0.1, 0.2]) == 0.0
+
+
+@pytest.mark.parametrize("metric", [average_precision, auc_roc, f1_at])
+def test_arrays_that_do_not_fit_are_refused(metric: object) -> None:
+    assert callable(metric)
+    for labels, scores in (
+        ([0, 1], [0.5]),
+        ([[0, 1]], [[0.5, 0.5]]),
+        ([0, 2], [0.5, 0.5]),
+        ([0, 1], [0.5, float("nan")]),
+    ):
+        with pytest.raises(ValueError):
+            metric(labels, scores)
+
+
+def test_metrics_that_are_not_defined_say_so() -> None:
+    with pytest.raises(ValueError, match="without a positive"):
+        average_precision([0, 0], [0.1, 0.2])
+    for labels in ([0, 0], [1, 1]):
+        with pytest.raises(ValueError, match="both classes"):
+            auc_roc(labels, [0.1, 0.2])
+    with pytest.raises(ValueError, match="shape"):
+        film_miou([0, 1], [0, 1], np.zeros((3, 2), np.int64))
+    with pytest.raises(ValueError, match="film"):
+        evaluate([])
+    with pytest.raises(ValueError, match="film"):
+        miou([])

@@ -1,0 +1,138 @@
+"""A model file is written whole or not at all, and read only if it is the right one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from pipelines.errors import StoreError
+from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, load_model, save_model
+
+TENSORS = {"b.weight": torch.arange(6.0).reshape(2, 3), "a.bias": torch.tensor([1.5], dtype=torch.float16)}
+SETTINGS = {"width": 128, "members": [1, 2], "slope": 0.25, "name": "é"}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    save_model(path, TENSORS, "relational", SETTINGS)
+    return path
+
+
+def fault(path: Path, kind: str = "relational") -> str:
+    with pytest.raises(StoreError) as caught:
+        load_model(path, kind)
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+def test_what_is_saved_comes_back(model: Path) -> None:
+    tensors, settings = load_model(model, "relational")
+    assert settings == SETTINGS
+    assert tensors.keys() == TENSORS.keys()
+    for name, tensor in TENSORS.items():
+        assert tensors[name].dtype == tensor.dtype
+        assert torch.equal(tensors[name], tensor)
+
+
+def test_views_are_saved_as_what_they_show(tmp_path: Path) -> None:
+    table = torch.arange(12.0).reshape(3, 4)
+    save_model(tmp_path / "view", {"columns": table[:, 1:3], "turned": table.T}, "relational", {})
+    tensors, _ = load_model(tmp_path / "view", "relational")
+    assert torch.equal(tensors["columns"], table[:, 1:3])
+    assert torch.equal(tensors["turned"], table.T)
+
+
+def test_the_same_model_is_the_same_file_in_every_process(tmp_path: Path, model: Path) -> None:
+    script = (
+        "import sys, torch; from pathlib import Path; from pipelines.models.checkpoints import save_model;"
+        "save_model(Path(sys.argv[1]), {'a.bias': torch.tensor([1.5], dtype=torch.float16),"
+        "'b.weight': torch.arange(6.0).reshape(2, 3)}, 'relational',"
+        "{'name': 'é', 'slope': 0.25, 'members': [1, 2], 'width': 128})"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "again")], check=True, env={**os.environ})
+    assert (tmp_path / "again").read_bytes() == model.read_bytes()
+
+
+def test_nothing_is_left_beside_the_file(model: Path) -> None:
+    assert [path.name for path in model.parent.iterdir()] == ["model.safetensors"]
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = model.read_bytes()
+
+    def no_space(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(StoreError, match="No space left on device") as caught:
+        save_model(model, TENSORS, "relational", {"other": True})
+    assert str(model) in str(caught.value)
+    assert model.read_bytes() == before
+    assert [path.name for path in model.parent.iterdir()] == ["model.safetensors"]
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be written"):
+        save_model(tmp_path / "file" / "model", TENSORS, "relational", {})
+
+
+@pytest.mark.parametrize("settings", [{"x": float("nan")}, {"x": object()}])
+def test_settings_that_are_not_json_are_refused_before_anything_is_written(tmp_path: Path, settings: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        save_model(tmp_path / "model", TENSORS, "relational", settings)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [0, 4, 8, 60, -1])
+def test_a_truncated_file_is_refused(model: Path, size: int) -> None:
+    model.write_bytes(model.read_bytes()[:size])
+    assert "truncated" in fault(model)
+
+
+def test_something_else_is_refused(model: Path) -> None:
+    model.write_text("not a model at all, but long enough for a header")
+    assert "not a safetensors file" in fault(model)
+    torch.save(TENSORS, model)
+    assert "not a safetensors file" in fault(model)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    assert "no such model file" in fault(tmp_path / "none")
+    assert "no such model file" in fault(tmp_path)
+
+
+def test_safetensors_of_others_are_refused(tmp_path: Path) -> None:
+    save_file(TENSORS, tmp_path / "bare")
+    assert "not a bassl model" in fault(tmp_path / "bare")
+    save_file(TENSORS, tmp_path / "other", metadata={"format": "pt"})
+    assert "not a bassl model" in fault(tmp_path / "other")
+
+
+def test_another_version_is_refused_and_both_are_named(tmp_path: Path) -> None:
+    metadata = {"schema": SCHEMA, "schema_version": "99", "kind": "relational", "settings": "{}"}
+    save_file(TENSORS, tmp_path / "new", metadata=metadata)
+    message = fault(tmp_path / "new")
+    assert "version 99" in message
+    assert f"version {SCHEMA_VERSION}" in message
+
+
+def test_another_kind_is_refused_and_both_are_named(model: Path) -> None:
+    message = fault(model, kind="crn")
+    assert "'relational'" in message
+    assert "'crn'" in message
+
+
+@pytest.mark.parametrize("settings", ["{", json.dumps([1]), None])
+def test_unreadable_settings_are_refused(tmp_path: Path, settings: str | None) -> None:
+    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "relational"}
+    save_file(TENSORS, tmp_path / "bad", metadata=metadata if settings is None else {**metadata, "settings": settings})
+    assert "settings" in fault(tmp_path / "bad")

@@ -1,0 +1,377 @@
+"""The relational network sees relations, all of them, and nothing else; the scorer answers for any film."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from pipelines.errors import StoreError
+from pipelines.models import relational
+from pipelines.models.checkpoints import load_model, save_model
+from pipelines.models.relational import (
+    DEFAULT_MODEL,
+    Calibration,
+    RelationalNetwork,
+    RelationalScorer,
+    RelationalSettings,
+    film_relations,
+    load_scorer,
+    reversed_in_time,
+    save_scorer,
+    window_tokens,
+)
+
+SMALL = RelationalSettings(neighbors=3, width=16, heads=2, hidden=16)
+
+
+def film(N: int, D: int, seed: int = 0, signed: bool = True) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """A film whose shots resemble their neighbours."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(N, D)) + np.repeat(rng.normal(size=(N // 4 + 1, D)), 4, axis=0)[:N]
+    features = features if signed else np.maximum(features, 0)
+    return features.astype(np.float32), rng.uniform(0.5, 20, size=N)
+
+
+def network(settings: RelationalSettings = SMALL, seed: int = 0) -> RelationalNetwork:
+    torch.manual_seed(seed)
+    return RelationalNetwork(settings).eval()
+
+
+@pytest.fixture(scope="module")
+def scorer() -> RelationalScorer:
+    return RelationalScorer([network(seed=0), network(seed=1)], Calibration(slope=0.7, offset=0.1))
+
+
+@pytest.fixture(scope="module")
+def shipped() -> RelationalScorer:
+    return load_scorer()
+
+
+# What the network reads.
+
+
+@pytest.mark.parametrize(("N", "signed"), [(1, True), (2, True), (3, False), (6, True), (30, True), (30, False)])
+def test_tokens_are_what_the_text_says(N: int, signed: bool) -> None:
+    """Against plain loops over every window, every shot in it, and every shot it is compared with."""
+    K, S = 3, 7
+    features, durations = film(N, 5, signed=signed)
+    centered = features.astype(np.float64) - features.astype(np.float64).mean(axis=0)
+    lengths = np.linalg.norm(centered, axis=1, keepdims=True)
+    unit = centered / np.where(lengths > 1e-6, lengths, np.inf)
+    pairs = [unit[i] @ unit[j] for i in range(N) for j in range(i + 1, min(i + S, N))]
+    mean, deviation = (np.mean(pairs), np.std(pairs)) if pairs else (0.0, 0.0)
+    logs = np.log(durations)
+    zlogs = (logs - logs.mean()) / max(logs.std(), 1e-6)
+
+    expected = np.zeros((N, S, S + 2))
+    for center in range(N):
+        for i in range(S):
+            shot = center - K + i
+            if not 0 <= shot < N:
+                continue
+            for j in range(S):
+                other = center - K + j
+                if 0 <= other < N and deviation > 1e-6:
+                    expected[center, i, j] = np.clip((unit[shot] @ unit[other] - mean) / deviation, -6, 6)
+            expected[center, i, S] = zlogs[shot]
+            expected[center, i, S + 1] = 1
+
+    tokens = window_tokens(film_relations(features, durations, K), torch.arange(N), K)
+    assert tokens.dtype == torch.float32
+    np.testing.assert_allclose(tokens.numpy(), expected, atol=2e-4)
+
+
+def test_scale_of_features_and_unit_of_time_change_nothing(scorer: RelationalScorer) -> None:
+    for signed in (True, False):
+        features, durations = film(40, 12, signed=signed)
+        expected = scorer.score(features, durations)
+        assert np.ptp(expected) > 1e-3
+        for scale in (1e-30, 1e-3, 1000.0, 1e30):
+            np.testing.assert_allclose(scorer.score(features * np.float32(scale), durations), expected, atol=1e-4)
+        np.testing.assert_allclose(scorer.score(features, durations * 24), expected, atol=1e-9)
+        np.testing.assert_allclose(scorer.score(features.astype(np.float64), durations), expected, atol=1e-6)
+
+
+def test_turning_and_shifting_the_feature_space_changes_nothing(scorer: RelationalScorer) -> None:
+    """Turned, shifted, set in a larger space: the same shots stand in the same relations."""
+    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(20, 20)))[0][:12].astype(np.float32)
+    for signed in (True, False):
+        features, durations = film(40, 12, signed=signed)
+        expected = scorer.score(features, durations)
+        np.testing.assert_allclose(scorer.score(features @ turn, durations), expected, atol=1e-4)
+        np.testing.assert_allclose(scorer.score(features - 3, durations), expected, atol=1e-4)
+        np.testing.assert_allclose(scorer.score(-features[:, ::-1], durations), expected, atol=1e-4)
+
+
+def test_the_order_of_shots_does_count(scorer: RelationalScorer) -> None:
+    features, durations = film(40, 12)
+    shuffled = np.random.default_rng(2).permutation(40)
+    assert np.abs(scorer.score(features[shuffled], durations) - scorer.score(features, durations)).max() > 1e-2
+
+
+def test_a_shot_is_judged_by_its_window_alone_once_the_film_is_known() -> None:
+    """Relations outside the window, and whatever stands outside the film, do not reach the logit."""
+    K, N = SMALL.neighbors, 30
+    relations = film_relations(*film(N, 8), K)
+    centers = torch.arange(N)
+    tokens = window_tokens(relations, centers, K)
+    noise = torch.randn(relations.similarity.shape)
+    center = 12
+    far = (centers[:, None] + torch.arange(2 * K + 1) > center + K) | (centers[:, None] < center - K)
+    disturbed = replace(relations, similarity=relations.similarity + noise * far)
+    assert torch.equal(window_tokens(disturbed, centers, K)[center], tokens[center])
+    assert not torch.equal(window_tokens(disturbed, centers, K)[center + 1], tokens[center + 1])
+    outside = centers[:, None] + torch.arange(2 * K + 1) >= N
+    padded = replace(relations, similarity=relations.similarity + 100 * outside)
+    assert torch.equal(window_tokens(padded, centers, K), tokens)
+    assert (tokens[0, :K] == 0).all()
+    assert (tokens[0, :, :K] == 0).all()
+
+
+def test_reversed_relations_are_those_of_the_reversed_film() -> None:
+    for N in (1, 2, 5, 30):
+        features, durations = film(N, 8)
+        expected = film_relations(features[::-1], durations[::-1], 3)
+        result = reversed_in_time(film_relations(features, durations, 3))
+        torch.testing.assert_close(result.similarity, expected.similarity, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(result.log_duration, expected.log_duration, atol=1e-5, rtol=1e-5)
+
+
+def test_a_cut_scores_the_same_in_either_direction(scorer: RelationalScorer) -> None:
+    features, durations = film(25, 8)
+    forward = scorer.logits(features, durations)
+    backward = scorer.logits(features[::-1], durations[::-1])
+    np.testing.assert_allclose(backward[:-1][::-1], forward[:-1], atol=1e-4)
+
+
+def test_the_last_block_computes_for_the_centre_what_it_would_compute_for_all() -> None:
+    net = network()
+    tokens = torch.randn(4, SMALL.window, SMALL.width)
+    block = net.blocks[0]
+    torch.testing.assert_close(block(tokens, slice(3, 4)), block(tokens, slice(None))[:, 3:4])
+
+
+def test_members_and_both_directions_are_averaged() -> None:
+    features, durations = film(20, 8)
+    one, two = network(seed=0), network(seed=1)
+    both = RelationalScorer([one, two]).logits(features, durations)
+    single = [RelationalScorer([member]).logits(features, durations) for member in (one, two)]
+    np.testing.assert_allclose(both, (single[0] + single[1]) / 2, atol=1e-6)
+    with torch.no_grad():
+        forward = one(window_tokens(film_relations(features, durations, 3), torch.arange(20), 3)).numpy()
+        backward = one(window_tokens(film_relations(features[::-1], durations[::-1], 3), torch.arange(20), 3)).numpy()
+    np.testing.assert_allclose(single[0][:-1], (forward[:-1] + backward[:-1][::-1]) / 2, atol=1e-4)
+    assert single[0][-1] == pytest.approx(forward[-1], abs=1e-5)
+
+
+def test_batches_change_nothing(scorer: RelationalScorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    features, durations = film(50, 8)
+    expected = scorer.score(features, durations)
+    monkeypatch.setattr(relational, "BATCH", 7)
+    np.testing.assert_allclose(scorer.score(features, durations), expected, atol=1e-6)
+
+
+def test_half_is_the_offset_and_the_slope_is_the_slope() -> None:
+    features, durations = film(20, 8)
+    logits = RelationalScorer([network()]).logits(features, durations)
+    scores = RelationalScorer([network()], Calibration(slope=2.0, offset=float(logits[7]))).score(features, durations)
+    assert scores[7] == pytest.approx(0.5)
+    np.testing.assert_allclose(np.log(scores / (1 - scores)), 2 * (logits - logits[7]), atol=1e-6)
+    assert np.array_equal(np.argsort(scores), np.argsort(logits))
+
+
+# Any film.
+
+
+@pytest.mark.parametrize("N", [1, 2, 3, 4, 9, 17, 18])
+@pytest.mark.parametrize("D", [1, 2, 1280])
+def test_every_length_and_dimension_gets_finite_scores(shipped: RelationalScorer, N: int, D: int) -> None:
+    for signed in (True, False):
+        scores = shipped.score(*film(N, D, signed=signed))
+        assert scores.shape == (N,)
+        assert scores.dtype == np.float64
+        assert ((scores >= 0) & (scores <= 1)).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 3.7, -2.2, 1e30, 1e-42])
+def test_a_film_of_equal_shots_has_no_relations(shipped: RelationalScorer, value: float) -> None:
+    features = np.full((40, 16), value, dtype=np.float32)
+    assert not film_relations(features, np.ones(40), 8).similarity.any()
+    scores = shipped.score(features, np.ones(40))
+    assert np.isfinite(scores).all()
+    np.testing.assert_allclose(scores[8:-9], scores[8], atol=1e-6)  # equal windows, equal scores
+
+
+def test_all_but_equal_shots_stay_within_what_training_saw() -> None:
+    features = np.zeros((40, 16), dtype=np.float32)
+    features[20] = 1
+    assert film_relations(features, np.r_[np.ones(39), 1e9], 8).similarity.abs().max() <= 6
+    assert film_relations(features, np.r_[np.ones(39), 1e9], 8).log_duration.abs().max() <= 6
+
+
+def test_a_shot_without_length_counts_as_the_shortest(scorer: RelationalScorer) -> None:
+    features, durations = film(10, 8)
+    durations[9] = 0
+    expected = scorer.score(features, np.r_[durations[:9], durations[:9].min()])
+    np.testing.assert_array_equal(scorer.score(features, durations), expected)
+    assert np.isfinite(scorer.score(features, np.zeros(10))).all()
+
+
+def test_integer_durations_and_half_precision_features_serve(scorer: RelationalScorer) -> None:
+    features, _ = film(10, 8)
+    frames = np.arange(1, 11) * 24
+    half = features.astype(np.float16)
+    np.testing.assert_allclose(scorer.score(half, frames), scorer.score(half.astype(np.float32), frames / 24.0))
+
+
+def bad_inputs() -> list[tuple[Any, Any, str]]:
+    good, lengths = film(4, 3)
+    return [
+        (np.where(np.eye(4, 3) > 0, np.nan, good), lengths, "features must be finite"),
+        (np.where(np.eye(4, 3) > 0, np.inf, good), lengths, "features must be finite"),
+        (good, np.array([1, 2, np.nan, 4]), "durations must be finite"),
+        (good, np.array([1, 2, -3, 4]), "durations must be finite"),
+        (good, lengths[:3], r"not \(4, 3\) and \(3,\)"),
+        (good[0], lengths, "features must be"),
+        (good[:0], lengths[:0], "features must be"),
+        (good[:, :0], lengths, "features must be"),
+    ]
+
+
+@pytest.mark.parametrize(("features", "durations", "words"), bad_inputs())
+def test_values_that_make_no_film_are_refused(
+    scorer: RelationalScorer, features: Any, durations: Any, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        scorer.score(features, durations)
+
+
+def test_input_is_not_changed_and_the_answer_is_the_same_twice(shipped: RelationalScorer) -> None:
+    features, durations = film(60, 32, signed=False)
+    before = features.copy(), durations.copy()
+    first = shipped.score(features, durations)
+    np.testing.assert_array_equal(first, shipped.score(features, durations))
+    np.testing.assert_array_equal(first, load_scorer().score(features, durations))
+    np.testing.assert_array_equal(features, before[0])
+    np.testing.assert_array_equal(durations, before[1])
+
+
+def test_a_long_film_needs_no_table_of_all_pairs() -> None:
+    relations = film_relations(*film(5000, 16), 8)
+    assert relations.similarity.shape == (5000, 17)
+
+
+# The model file.
+
+
+def test_what_is_saved_scores_the_same(tmp_path: Path, scorer: RelationalScorer) -> None:
+    save_scorer(tmp_path / "model", scorer)
+    again = load_scorer(tmp_path / "model")
+    assert again.settings == scorer.settings
+    assert again.calibration == scorer.calibration
+    features, durations = film(20, 8)
+    np.testing.assert_array_equal(again.score(features, durations), scorer.score(features, durations))
+
+
+def altered(tmp_path: Path, scorer: RelationalScorer, change: str) -> Path:
+    path = tmp_path / "model"
+    save_scorer(path, scorer)
+    tensors, settings = load_model(path, "relational")
+    if change == "a tensor is missing":
+        tensors.pop("members.1.head.1.bias")
+    elif change == "a tensor is too many":
+        tensors["members.1.more"] = torch.zeros(1)
+    elif change == "a tensor of another shape":
+        tensors["members.0.position"] = torch.zeros(2, 2)
+    elif change == "a weight is NaN":
+        tensors["members.0.head.1.bias"] = torch.tensor([float("nan")])
+    elif change == "no member":
+        settings["members"] = 0
+    elif change == "a member too many":
+        settings["members"] = 3
+    elif change == "a setting is missing":
+        del settings["network"]["width"]
+    elif change == "a setting of another type":
+        settings["network"]["width"] = "wide"
+    elif change == "heads that do not divide":
+        settings["network"]["heads"] = 0
+    elif change == "no calibration":
+        del settings["calibration"]
+    save_model(path, tensors, "relational", settings)
+    return path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "a tensor is missing",
+        "a tensor is too many",
+        "a tensor of another shape",
+        "a weight is NaN",
+        "no member",
+        "a member too many",
+        "a setting is missing",
+        "a setting of another type",
+        "heads that do not divide",
+        "no calibration",
+    ],
+)
+def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path: Path, scorer: RelationalScorer, change: str) -> None:
+    path = altered(tmp_path, scorer, change)
+    with pytest.raises(StoreError) as caught:
+        load_scorer(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unaltered_file_is_read(tmp_path: Path, scorer: RelationalScorer) -> None:
+    load_scorer(altered(tmp_path, scorer, "nothing"))
+
+
+def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(DEFAULT_MODEL.read_bytes()[:-100])
+    with pytest.raises(StoreError, match="truncated"):
+        load_scorer(tmp_path / "model")
+
+
+def test_a_scorer_needs_members_of_one_shape() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        RelationalScorer([])
+    with pytest.raises(ValueError, match="one shape"):
+        RelationalScorer([network(), network(replace(SMALL, width=8))])
+
+
+def test_the_model_in_the_box_is_small_and_reads_seventeen_shots(shipped: RelationalScorer) -> None:
+    assert DEFAULT_MODEL.stat().st_size < 4 * 2**20
+    assert shipped.settings.window == 17
+    assert shipped.calibration.slope > 0
+
+
+def test_the_model_in_the_box_finds_plain_scenes_of_an_encoder_it_never_saw(shipped: RelationalScorer) -> None:
+    """Ten scenes, each of two settings that alternate, in Gaussian features: nothing that the training data hold."""
+    rng = np.random.default_rng(0)
+    scenes = []
+    for _ in range(10):
+        common, sides = rng.normal(size=300), rng.normal(size=(2, 300))
+        scenes.append(np.stack([common + sides[i % 2] + 0.7 * rng.normal(size=300) for i in range(8)]))
+    scores = shipped.score(np.concatenate(scenes).astype(np.float32), rng.uniform(2, 6, size=80))
+    best = sorted(np.argsort(-scores[:-1])[:9].tolist())
+    assert len(set(best) & set(range(7, 79, 8))) >= 8
+
+
+def test_scoring_loads_nothing_heavy_beside_torch() -> None:
+    script = (
+        "import sys, json; from pipelines.models.relational import load_scorer; import numpy;"
+        "load_scorer().score(numpy.eye(9), numpy.ones(9));"
+        "heavy = ('timm', 'torchvision', 'sklearn', 'scipy', 'pandas', 'h5py');"
+        "print(json.dumps([name for name in heavy if name in sys.modules]))"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert json.loads(result.stdout) == []

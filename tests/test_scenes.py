@@ -1,0 +1,173 @@
+"""scenes.json: what it says, that it is valid, and that it appears whole or not at all."""
+
+import json
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import pipelines
+from pipelines.errors import BasslError
+from pipelines.scenes import SceneList, Shot, VideoFacts, check_writable, group_shots, timecode, write_atomically
+
+SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
+
+SCORES = (0.1, 0.8, 0.3, 0.6, 0.9)
+
+
+def shots_of(scores: tuple[float, ...] = SCORES) -> tuple[Shot, ...]:
+    """Shots of two seconds at 25 frames a second."""
+    return tuple(Shot(i, 50 * i, 50 * i + 50, 2.0 * i, 2.0 * i + 2, score) for i, score in enumerate(scores))
+
+
+def scene_list(ends: tuple[int, ...] = (1, 3, 4)) -> SceneList:
+    facts = VideoFacts("movie.mp4", 640, 360, 10.0, 250, 25.0)
+    return SceneList(facts, {"bassl": "0.1.0"}, shots_of(), group_shots(shots_of(), ends))
+
+
+# --- scenes out of shots --------------------------------------------------------------------------------------------
+
+
+def test_scenes_cover_the_film_without_gap() -> None:
+    scenes = group_shots(shots_of(), (1, 3, 4))
+    assert [scene.index for scene in scenes] == [0, 1, 2]
+    assert [(scene.start_shot, scene.end_shot) for scene in scenes] == [(0, 2), (2, 4), (4, 5)]
+    assert [(scene.start_frame, scene.end_frame) for scene in scenes] == [(0, 100), (100, 200), (200, 250)]
+    assert [(scene.start, scene.end) for scene in scenes] == [(0.0, 4.0), (4.0, 8.0), (8.0, 10.0)]
+    assert [scene.end_timecode for scene in scenes] == ["00:00:04.000", "00:00:08.000", "00:00:10.000"]
+
+
+def test_confidence_is_that_of_the_weakest_decision() -> None:
+    confidences = [scene.confidence for scene in group_shots(shots_of(), (1, 3, 4))]
+    # Scene 0: no division after shot 0 (0.9), an end after shot 1 (0.8). Scene 1: 0.8, 0.7, 0.6. Scene 2: 0.6 only,
+    # because the film's own end is certain.
+    assert confidences == pytest.approx([0.8, 0.6, 0.6])
+
+
+def test_the_scene_of_a_film_of_one_shot_is_certain() -> None:
+    (scene,) = group_shots(shots_of((0.2,)), (0,))
+    assert scene.confidence == 1.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0, "00:00:00.000"),
+        (59.9994, "00:00:59.999"),
+        (59.9996, "00:01:00.000"),
+        (3599.9999, "01:00:00.000"),
+        (3723.456, "01:02:03.456"),
+        (360_000.0, "100:00:00.000"),
+    ],
+)
+def test_timecodes_carry_over_where_they_round_up(seconds: float, shown: str) -> None:
+    assert timecode(seconds) == shown
+
+
+# --- the file -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_valid_by_the_schema(tmp_path: Path) -> None:
+    scene_list().save(tmp_path / "scenes.json")
+    written = json.loads((tmp_path / "scenes.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(written, SCHEMA)
+    assert written == scene_list().to_dict()
+    assert (written["schema"], written["version"]) == ("bassl.scenes", 1)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda d: d.update(version=2),
+        lambda d: d.update(schema="other"),
+        lambda d: d.pop("settings"),
+        lambda d: d.update(more=1),
+        lambda d: d["shots"].clear(),
+        lambda d: d["shots"][0].update(score=1.5),
+        lambda d: d["scenes"][0].pop("confidence"),
+        lambda d: d["scenes"][0].update(start_timecode="0:00"),
+        lambda d: d["video"].update(frames=0),
+    ],
+)
+def test_the_schema_refuses_what_is_not_the_format(spoil: object) -> None:
+    content = json.loads(json.dumps(scene_list().to_dict()))
+    spoil(content)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(content, SCHEMA)
+
+
+def test_a_number_that_is_none_is_never_written(tmp_path: Path) -> None:
+    broken = replace(scene_list(), settings={"threshold": float("nan")})
+    with pytest.raises(ValueError):
+        broken.save(tmp_path / "scenes.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_in_any_script_survive(tmp_path: Path) -> None:
+    named = replace(scene_list(), video=replace(scene_list().video, path="фильм 映画 \udcff.mp4"))
+    named.save(str(tmp_path / "scenes.json"))
+    assert json.loads((tmp_path / "scenes.json").read_text())["video"]["path"] == "фильм 映画 \udcff.mp4"
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_replaced_and_nothing_else_left(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_folders_on_the_way_are_made(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a" / "b" / "file", b"content")
+    assert (tmp_path / "a" / "b" / "file").read_bytes() == b"content"
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def full(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(BasslError, match=r"file: cannot be written \(no space left on device\)"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "ours", b"")
+    (tmp_path / "plain").touch()
+    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("ours", "plain")}
+    assert len(modes) == 1
+
+
+def test_where_no_file_can_be_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    for path, reason in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "file" / "scenes.json", "folder cannot be made"),
+        (tmp_path / "pipe", "is a device"),
+        (Path(os.devnull), "is a device"),
+        (tmp_path / ("x" * 300), "name too long"),
+    ):
+        with pytest.raises(BasslError, match=reason) as caught:
+            check_writable(path)
+        assert str(caught.value).startswith(f"{path}: ")
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(BasslError, match="may not be written"):
+        check_writable(tmp_path / "scenes.json")

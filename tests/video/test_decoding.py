@@ -1,0 +1,191 @@
+"""Opening and decoding: every frame once, with its own time, and one clear line for what is no film."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.errors import VideoError
+from pipelines.video.decoding import Film
+from tests import films
+from tests.conftest import CUTS
+
+
+def read(path: Path) -> tuple[list[float], Film]:
+    with Film(path) as film:
+        return [time for _, time, _ in film.frames()], film
+
+
+def test_every_frame_is_decoded_once_and_in_order(film: Path) -> None:
+    with Film(film) as opened:
+        numbers = [films.number_of(frame.to_ndarray(format="rgb24")) for _, _, frame in opened.frames()]
+    assert numbers == list(range(120))
+
+
+def test_facts_are_those_of_the_film(film: Path) -> None:
+    facts = read(film)[1].facts
+    assert (facts.path, facts.width, facts.height, facts.frames, facts.frame_rate) == (str(film), 160, 96, 120, 24.0)
+    assert facts.duration == pytest.approx(5.0)
+
+
+def test_facts_are_not_to_be_had_before_the_end(film: Path) -> None:
+    with Film(film) as opened, pytest.raises(RuntimeError, match="only when all"):
+        next(opened.frames())
+        _ = opened.facts
+
+
+@pytest.mark.parametrize("name", ["whole.mkv", "whole.avi", "whole.ts", "whole.h264", "whole.mov", "whole.flv"])
+def test_times_are_regular_where_the_film_is_in_whatever_container(tmp_path: Path, name: str) -> None:
+    times, film = read(films.write_film(tmp_path / name, films.pictures(48, (20,))))
+    # Matroska and FLV keep milliseconds.
+    assert times == pytest.approx(np.arange(48) / 24, abs=1e-3)
+    assert film.facts.duration == pytest.approx(2.0, abs=2e-3)
+    assert film.warnings == []
+
+
+@pytest.mark.parametrize("name", ["variable.mkv", "variable.mp4"])
+@pytest.mark.parametrize("start", [0.0, 7.0])
+def test_times_of_a_variable_frame_rate_come_from_timestamps(tmp_path: Path, name: str, start: float) -> None:
+    true = [i / 24 if i < 30 else 1.25 + (i - 30) / 6 for i in range(60)]
+    path = films.write_film(tmp_path / name, films.pictures(60), times=[start + time for time in true])
+    times, film = read(path)
+    assert times == pytest.approx(true, abs=2e-3)
+    assert film.facts.duration == pytest.approx(true[-1] + 1 / 24, abs=0.2)
+    assert film.warnings == []
+
+
+def test_a_clock_that_jumps_back_goes_on_from_where_it_was(tmp_path: Path) -> None:
+    part = films.write_film(tmp_path / "part.ts", films.pictures(48))
+    times, film = read(films.joined([part, part], tmp_path / "joined.ts"))
+    assert times == pytest.approx(np.arange(96) / 24, abs=2e-3)
+    assert film.facts.duration == pytest.approx(4.0, abs=2e-3)
+
+
+def test_frames_with_the_same_timestamp_do_not_make_the_film_longer(tmp_path: Path) -> None:
+    twice = [i // 2 / 12 for i in range(48)]
+    path = films.write_film(tmp_path / "twice.mkv", films.pictures(48), codec="ffv1", times=twice)
+    times, film = read(path)
+    assert (np.diff(times) > 0).all()
+    assert times[::2] == pytest.approx(twice[::2], abs=2e-3)
+    assert film.facts.duration == pytest.approx(2.0, abs=0.01)
+
+
+@pytest.mark.parametrize("quarter_turns", [1, 2, 3])
+def test_the_rotation_that_phones_write_is_known_and_size_is_that_shown(
+    film: Path, tmp_path: Path, quarter_turns: int
+) -> None:
+    opened = read(films.rotated(film, tmp_path / "turned.mp4", quarter_turns))[1]
+    assert opened.rotation == quarter_turns
+    assert (opened.facts.width, opened.facts.height) == ((160, 96) if quarter_turns == 2 else (96, 160))
+
+
+def test_a_film_of_one_frame_lasts_as_long_as_that_frame(tmp_path: Path) -> None:
+    times, film = read(films.write_film(tmp_path / "one.mp4", films.pictures(1)))
+    assert times == [0.0]
+    assert film.facts.frames == 1
+    assert film.facts.duration == pytest.approx(1 / 24)
+
+
+@pytest.mark.parametrize(("name", "options"), [("cut.mp4", {"movflags": "faststart"}), ("cut.mkv", {})])
+def test_a_truncated_film_is_read_as_far_as_it_goes_with_a_warning(
+    tmp_path: Path, name: str, options: dict[str, str]
+) -> None:
+    whole = films.write_film(tmp_path / f"whole_{name}", films.pictures(120, CUTS), container_options=options)
+    times, film = read(films.truncated(whole, tmp_path / name, 0.6))
+    assert 40 < len(times) < 110
+    assert any("ends early" in warning and str(tmp_path / name) in warning for warning in film.warnings)
+    assert all("\n" not in warning for warning in film.warnings)
+
+
+@pytest.mark.parametrize("sound_seconds", [1.0, 9.0])
+@pytest.mark.parametrize("name", ["sound.mkv", "sound.mp4", "sound.ts"])
+def test_sound_longer_or_shorter_than_the_pictures_is_no_early_end(
+    tmp_path: Path, name: str, sound_seconds: float
+) -> None:
+    film = read(films.write_film(tmp_path / name, films.pictures(72), sound_seconds=sound_seconds))[1]
+    assert film.warnings == []
+    assert film.facts.duration == pytest.approx(3.0, abs=2e-3)
+
+
+@pytest.mark.parametrize("name", ["noise.mp4", "noise.mkv"])
+def test_damage_in_the_middle_is_warned_of_and_the_rest_read(tmp_path: Path, name: str) -> None:
+    options = {"preset": "ultrafast", "crf": "12", "g": "12"}
+    whole = films.write_film(tmp_path / f"whole_{name}", films.pictures(120, CUTS, 320, 192), options=options)
+    times, film = read(films.damaged(whole, tmp_path / name, 0.45, 0.5))
+    assert 40 < len(times) <= 120
+    assert (np.diff(times) > 0).all()
+    assert any("damaged" in warning for warning in film.warnings)
+
+
+def as_text(path: Path) -> Path:
+    path.write_text("this is no film\n" * 200)
+    return path
+
+
+def empty(path: Path) -> Path:
+    path.write_bytes(b"")
+    return path
+
+
+def noise(path: Path) -> Path:
+    path.write_bytes(np.random.default_rng(0).integers(0, 256, 50_000).astype(np.uint8).tobytes())
+    return path
+
+
+def without_index(path: Path) -> Path:
+    return films.truncated(films.write_film(path, films.pictures(48)), path, 0.6)
+
+
+def of_unknown_codec(path: Path) -> Path:
+    films.write_film(path, films.pictures(10))
+    path.write_bytes(path.read_bytes().replace(b"avc1", b"zzzz"))
+    return path
+
+
+def png_as_mp4(path: Path) -> Path:
+    path.write_bytes(films.write_still(path.with_suffix(".png")).read_bytes())
+    return path
+
+
+def folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+NO_FILMS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
+    "missing": ("gone.mp4", lambda path: path, "no such file"),
+    "missing with a long name": ("x" * 300 + ".mp4", lambda path: path, "name too long"),
+    "inside a file": ("gone.mp4", lambda path: as_text(path) / "film.mp4", "not a directory"),
+    "folder": ("folder.mp4", folder, "is a folder"),
+    "empty": ("empty.mp4", empty, "is empty"),
+    "text": ("text.txt", as_text, "plain text"),
+    "text renamed": ("text.mp4", as_text, "not a video"),
+    "noise": ("noise.mp4", noise, "not a video"),
+    "MP4 without its index": ("cut.mp4", without_index, "not a video that can be read"),
+    "unknown codec": ("unknown.mp4", of_unknown_codec, "codec"),
+    "sound": ("sound.m4a", films.write_sound, "no moving pictures"),
+    "sound with a cover": ("song.mp3", films.write_sound_with_cover, "no moving pictures"),
+    "PNG": ("still.png", films.write_still, "still image"),
+    "JPEG": ("still.jpg", films.write_still, "still image"),
+    "WebP": ("still.webp", films.write_still, "still image"),
+    "PNG renamed": ("still.mp4", png_as_mp4, "still image"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_FILMS)
+def test_what_is_no_film_is_refused_in_one_line_that_names_it(tmp_path: Path, kind: str) -> None:
+    name, make, reason = NO_FILMS[kind]
+    path = make(tmp_path / name)
+    with pytest.raises(VideoError) as caught:
+        read(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert reason in message
+    assert "\n" not in message
+
+
+def test_a_name_with_a_colon_is_a_file_and_not_a_protocol(film: Path, tmp_path: Path) -> None:
+    path = tmp_path / "http:film.mp4"
+    path.write_bytes(film.read_bytes())
+    assert len(read(path)[0]) == 120

