@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -152,7 +153,8 @@ _IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 def _load_resnet50() -> _Loaded:
     models = import_torchvision().models
     try:
-        network = models.resnet50(weights=models.ResNet50_Weights.IMAGENET1K_V1, progress=False)
+        with redirect_stdout(sys.stderr):  # torch prints where the weights come from; results have stdout to themselves
+            network = models.resnet50(weights=models.ResNet50_Weights.IMAGENET1K_V1, progress=False)
     except (OSError, RuntimeError) as error:
         raise BasslError(f"the weights of resnet50 cannot be downloaded ({_first_line(error)})") from error
     network.fc = nn.Identity()
