@@ -12,6 +12,7 @@ import pipelines
 from bassl_cli import console
 from bassl_cli.commands.build_index import build_index
 from bassl_cli.commands.extract_keyframes import extract_keyframes
+from bassl_cli.commands.import_checkpoint import import_checkpoint
 from bassl_cli.commands.predict import predict
 from pipelines.errors import BasslError
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(extract_keyframes)
 app.command()(build_index)
 app.command()(predict)
+app.command()(import_checkpoint)
 
 
 def _show_version(wanted: bool) -> None:
@@ -45,15 +47,16 @@ def options(
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input."""
     try:
-        app()
+        app(prog_name="bassl")
     except BasslError as error:
         if console.debugging():
             raise
         console.complain(str(error))
         sys.exit(2)
-    except KeyboardInterrupt:
-        console.complain("interrupted")
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == 130:  # what typer makes of Ctrl-C, without a word
+            console.complain("interrupted")
+        raise
     except BrokenPipeError:
         # Whoever read our output has had enough; Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

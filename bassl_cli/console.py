@@ -31,7 +31,7 @@ def debugging() -> bool:
     return os.environ.get(_DEBUG) == "1"
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but warnings and errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout instead of a table.")]
 Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
 
@@ -46,9 +46,26 @@ def warn(message: str) -> None:
     err.print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)
 
 
+def count(number: int, thing: str) -> str:
+    """``1 scene``, ``12 scenes``."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def say(message: str) -> None:
     """One line about what was done."""
     err.print(message, markup=False, soft_wrap=True)
+
+
+def _bars() -> Progress:
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(compact=True),
+        console=err,
+        transient=True,
+    )
 
 
 @contextmanager
@@ -59,14 +76,7 @@ def film_progress(name: str, quiet: bool) -> Iterator[Callable[[str, float, floa
             say(f"reading {name}")
         yield lambda stage, done, total: None
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=err, transient=True) as bars:
+    with _bars() as bars:
         task = bars.add_task(f"reading {name}", total=None, speed="")
 
         def show(stage: str, done: float, total: float | None) -> None:
@@ -98,14 +108,7 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
 
         yield lambda films: None, line
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=err, transient=True) as bars:
+    with _bars() as bars:
         overall = bars.add_task("films", total=None, speed="")
         tasks: dict[str, TaskID] = {}
 

@@ -29,7 +29,7 @@ def film(folder: Path) -> Path:
 def synthetic_film(folder: Path) -> tuple[Path, SyntheticFilm]:
     """A film of the generator, with its cuts known: half a minute of hard cuts and a dissolve."""
     settings = SyntheticFilmSettings(
-        seed=5, scenes=4, shots_per_scene=(4, 5), shot_seconds=(1.0, 2.5), width=320, height=180, dissolves=1
+        seed=1, scenes=6, shots_per_scene=(4, 6), shot_seconds=(1.0, 2.0), width=320, height=180, dissolves=1
     )
     path = folder / "synthetic.mp4"
     return path, write_film(path, settings)

@@ -57,7 +57,9 @@ def number_of(picture: Picture) -> int:
     for bit in range(_BITS):
         left, right = width * bit / _BITS, width * (bit + 1) / _BITS
         quarter = (right - left) / 4
-        block = picture[-max(1, height // 12) :, int(left + quarter) : max(int(left + quarter) + 1, int(right - quarter))]
+        block = picture[
+            -max(1, height // 12) :, int(left + quarter) : max(int(left + quarter) + 1, int(right - quarter))
+        ]
         number |= int(block.mean() > (_DARK + _BRIGHT) / 2) << bit
     return number
 

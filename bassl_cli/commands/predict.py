@@ -96,7 +96,9 @@ def predict(
     elif not quiet:
         console.out.print(_table(result))
         written = ", ".join(str(path) for path in (output, storyboard) if path is not None)
-        console.say(f"{len(result.scenes)} scenes, {len(result.shots)} shots; wrote {written}")
+        console.say(
+            f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}; wrote {written}"
+        )
 
 
 def _table(result: SceneList) -> Table:

@@ -16,6 +16,7 @@ VIDEO_ENDINGS = frozenset(
     """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
     .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
 )
+# In bytes, before a number: files beside a store have longer names than it, and file systems take names of 255.
 _LONGEST_ID = 120
 
 
@@ -27,55 +28,78 @@ def find_films(inputs: Sequence[Path | str]) -> list[Path]:
     """
     found: dict[Path, Path] = {}
     for given in map(Path, inputs):
-        if given.is_dir():
-            films = [
-                path
-                for path in given.rglob("*")
-                if path.suffix.lower() in VIDEO_ENDINGS
-                and path.is_file()
-                and not any(part.startswith(".") for part in path.relative_to(given).parts)
-            ]
-            if not films:
-                raise VideoError(f"{given}: holds no films")
-        elif given.exists():
-            films = [given]
-        else:
-            # Patterns may be absolute, which Path.glob refuses.
-            films = [Path(name) for name in glob.glob(str(given), recursive=True) if Path(name).is_file()]  # noqa: PTH207
-            if not films:
-                raise VideoError(f"{given}: no such file")
-        for film in films:
-            found.setdefault(film.resolve(), film)
+        try:
+            for film in _films_of(given):
+                found.setdefault(film.resolve(), film)
+        except OSError as error:
+            raise VideoError(f"{given}: cannot be read ({(error.strerror or str(error)).lower()})") from error
     return sorted(found.values())
 
 
-def video_ids(films: Sequence[Path]) -> list[str]:
-    """An id for each film: its file name without ending, made safe, after the names of its folders where two clash.
+def _films_of(given: Path) -> list[Path]:
+    if given.is_dir():
+        films = [
+            path
+            for path in sorted(given.rglob("*"))
+            if path.suffix.lower() in VIDEO_ENDINGS
+            and path.is_file()
+            and not any(part.startswith(".") for part in path.relative_to(given).parts)
+        ]
+        if not films:
+            raise VideoError(f"{given}: holds no films")
+        return films
+    if given.exists():
+        return [given]
+    # Patterns may be absolute, which Path.glob refuses.
+    films = [path for path in map(Path, sorted(glob.glob(str(given), recursive=True))) if path.is_file()]  # noqa: PTH207
+    if not films:
+        raise VideoError(f"{given}: no such file")
+    return films
 
-    Safe means letters, digits, ``.``, ``_`` and ``-`` only, no leading dot, at most 120 characters. Ids that differ
-    only in case count as clashing, because their files would on some systems.
+
+def video_ids(films: Sequence[Path]) -> list[str]:
+    """An id for each film: its file name without ending, made safe.
+
+    Where two would be the same, the ending comes after those that share a folder, the names of folders before those
+    that do not, and a number after what is the same still. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no
+    leading dot, at most 128 bytes. Ids that differ only in case count as the same, because their files would be on some
+    systems.
     """
-    parts = [(*film.resolve().parts[1:-1], film.stem) for film in films]
+    folders = [film.parent.resolve() for film in films]
+    inside = Counter((folder, _key(_safe(film.stem))) for folder, film in zip(folders, films, strict=True))
+    names = [
+        film.name if inside[folder, _key(_safe(film.stem))] > 1 else film.stem
+        for folder, film in zip(folders, films, strict=True)
+    ]
+    parts = [(*folder.parts[1:], name) for folder, name in zip(folders, names, strict=True)]
     depth = [1] * len(films)
     while True:
         ids = [_safe("_".join(p[-d:])) for p, d in zip(parts, depth, strict=True)]
-        count = Counter(name.casefold() for name in ids)
-        clashing = [i for i, name in enumerate(ids) if count[name.casefold()] > 1]
-        growing = [i for i in clashing if depth[i] < len(parts[i])]
+        # Folders tell two films apart only when these are in different ones.
+        places: dict[str, set[Path]] = {}
+        for name, folder in zip(ids, folders, strict=True):
+            places.setdefault(_key(name), set()).add(folder)
+        growing = [i for i, name in enumerate(ids) if len(places[_key(name)]) > 1 and depth[i] < len(parts[i])]
         if not growing:
             break
         for i in growing:
             depth[i] += 1
-    seen: Counter[str] = Counter()
-    for i in clashing:  # files of one folder that differ in their ending only
-        ending = _safe(films[i].suffix.lstrip(".")) if films[i].suffix else "film"
-        ids[i] = f"{ids[i]}_{ending}"
-        seen[ids[i].casefold()] += 1
-        if seen[ids[i].casefold()] > 1:
-            ids[i] = f"{ids[i]}_{seen[ids[i].casefold()]}"
+    natural = set(map(_key, ids))
+    taken: set[str] = set()
+    for i, name in enumerate(ids):
+        number = 1
+        while _key(ids[i]) in taken or (number > 1 and _key(ids[i]) in natural):
+            number += 1
+            ids[i] = f"{name}_{number}"
+        taken.add(_key(ids[i]))
     return ids
 
 
 def _safe(name: str) -> str:
-    composed = unicodedata.normalize("NFC", name)
-    return re.sub(r"[^\w.-]+", "_", composed).lstrip(".")[-_LONGEST_ID:].strip("_") or "film"
+    safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
+    kept = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
+    return kept.lstrip("._-").rstrip("_") or "film"
+
+
+def _key(name: str) -> str:
+    return unicodedata.normalize("NFC", name.casefold())

@@ -31,6 +31,9 @@ class FilmReader:
         for shot in reader:
             print(shot.start, shot.end)
         print(reader.facts.duration)
+
+    Attributes:
+        frames_read: frames decoded so far.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class FilmReader:
         self._progress = progress or (lambda done, total: None)
         self._times = array("d")
         self._shots = 0
+        self.frames_read = 0
 
     @property
     def facts(self) -> VideoFacts:
@@ -68,11 +72,6 @@ class FilmReader:
     def warnings(self) -> list[str]:
         return self._film.warnings
 
-    @property
-    def frames_read(self) -> int:
-        """Frames decoded so far."""
-        return len(self._times)
-
     def __iter__(self) -> Iterator[FilmedShot]:
         frame_reader = FrameReader(self.settings.lines)
         held = HeldPictures(recent=self._detector.lag + 1, budget=_HELD_BYTES)
@@ -81,6 +80,7 @@ class FilmReader:
             for index, time, frame in film.frames():
                 picture = frame_reader.read(frame)
                 self._times.append(time)
+                self.frames_read = index + 1
                 held.add(index, picture)
                 for cut in self._detector.push(index, small_rgb(picture, _DETECTOR_SIDE)):
                     if start < cut <= index:

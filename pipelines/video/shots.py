@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # settings import nothing heavy, so that --help is instant
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)

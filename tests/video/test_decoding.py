@@ -30,9 +30,10 @@ def test_facts_are_those_of_the_film(film: Path) -> None:
 
 
 def test_facts_are_not_to_be_had_before_the_end(film: Path) -> None:
-    with Film(film) as opened, pytest.raises(RuntimeError, match="only when all"):
+    with Film(film) as opened:
         next(opened.frames())
-        _ = opened.facts
+        with pytest.raises(RuntimeError, match="only when all"):
+            _ = opened.facts
 
 
 @pytest.mark.parametrize("name", ["whole.mkv", "whole.avi", "whole.ts", "whole.h264", "whole.mov", "whole.flv"])

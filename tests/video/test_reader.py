@@ -204,9 +204,7 @@ def cuts_of_scenedetect(path: Path, folder: Path) -> list[int]:
         return [int(row["Start Frame"]) - 1 for row in csv.DictReader(file)][1:]
 
 
-def test_cuts_are_those_of_the_scenedetect_command(
-    synthetic_film: tuple[Path, SyntheticFilm], tmp_path: Path
-) -> None:
+def test_cuts_are_those_of_the_scenedetect_command(synthetic_film: tuple[Path, SyntheticFilm], tmp_path: Path) -> None:
     path, film = synthetic_film
     cuts = cuts_of(read(path))
     assert cuts == cuts_of_scenedetect(path, tmp_path)

@@ -1,0 +1,202 @@
+"""``bassl build-index`` as people run it: a process, its two outputs and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipelines.stores.index import read_index
+from tests.datasets.test_bbc import SHOTS as BBC_SHOTS
+from tests.datasets.test_bbc import write as put_bbc
+from tests.datasets.test_ovsd import write as put_ovsd
+from tests.datasets.test_scene_files import scenes_json
+from tests.small_stores import put_store
+from tests.test_build_index import put_csv, put_movienet, put_npz
+
+ROOT = Path(__file__).parents[2]
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs ``bassl build-index`` with arguments, in a folder of its own."""
+
+    def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "bassl_cli", "build-index", *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return command
+
+
+def complaint(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """Checks that a run ended with one line about wrong use or unusable input."""
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("bassl: ")
+    assert done.stderr.count("\n") == 1
+    for word in words:
+        assert word in done.stderr
+
+
+def table(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
+    assert done.returncode == 0, done.stderr
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def test_what_extract_keyframes_left_is_found(run: Run, tmp_path: Path) -> None:
+    """The commands chain without arguments; what is there already is kept; --show only shows."""
+    complaint(run(), "data/keyframes", "bassl extract-keyframes")
+    put_store(tmp_path / "data" / "keyframes" / "film.h5", 1800)
+    done = run()
+    assert table(done) == [
+        ["split", "videos", "labelled", "scenes", "shots", "hours"],
+        ["none", "1", "0", "0", "1,800", "1.0"],
+    ]
+    assert done.stderr.splitlines() == [
+        "note: 1 of 1 videos have no labels: film",
+        "note: 1 of 1 videos have no split: film",
+        "wrote data/index.h5",
+    ]
+    assert read_index(tmp_path / "data" / "index.h5").video_ids == ("film",)
+    complaint(run(), "data/index.h5", "is there already", "--overwrite")
+    shown = run("--show")
+    assert shown.stdout == done.stdout
+    assert shown.stderr == "".join(done.stderr.splitlines(keepends=True)[:2])
+    (tmp_path / "data" / "keyframes" / "film.h5").unlink()
+    assert "note: 1 of 1 videos have key-frames that are not there any more: film" in run("--show").stderr
+    put_store(tmp_path / "data" / "keyframes" / "other.h5")
+    assert run("--overwrite").returncode == 0
+    assert read_index(tmp_path / "data" / "index.h5").video_ids == ("other",)
+
+
+def test_movienet(run: Run, tmp_path: Path) -> None:
+    put_movienet(tmp_path / "movienet")
+    done = run("movienet", "--doubtful", "ignore")
+    assert table(done) == [
+        ["split", "videos", "labelled", "scenes", "shots", "hours"],
+        ["train", "1", "1", "3", "3", "0.0"],
+        ["test", "1", "1", "2", "3", "0.0"],
+        ["none", "1", "0", "0", "2"],
+        ["all", "3", "2", "5", "8"],
+    ]
+    assert "note: 1 of 3 videos have no times in seconds: tt03" in done.stderr
+    index = read_index(tmp_path / "data" / "index.h5")
+    assert index.doubtful == "ignore"
+    assert index.rows_of(["train"], labelled=True).tolist() == [0, 2]
+    done = run("movienet", "--pack", "packed", "-o", "packed.h5", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert read_index(tmp_path / "packed.h5").pictures[0] == tmp_path / "packed" / "tt01.h5"
+
+
+def test_bbc_ovsd_features_and_scenes_together(run: Run, tmp_path: Path) -> None:
+    put_bbc(tmp_path / "bbc", BBC_SHOTS, "0,4")
+    put_bbc(tmp_path / "bbc", BBC_SHOTS, "0,1,3,4", annotator=2)
+    (tmp_path / "ovsd").mkdir()
+    put_ovsd(tmp_path / "ovsd", "0\t110\n111\t270\n271\t399")
+    put_npz(tmp_path / "vgg", "01")
+    (tmp_path / "film.json").write_text(json.dumps(scenes_json()))
+    sources = ("bbc", "ovsd", "vgg", "film.json")
+    done = run(*sources, "--annotator", 2, "--features", "f", "--split", "0.5,0.25,0.25", "--seed", 1)
+    assert [row[:5] for row in table(done)] == [
+        ["split", "videos", "labelled", "scenes", "shots"],
+        *[[*row, *counts] for row, counts in zip(*_drawn(tmp_path), strict=True)],
+        ["all", "4", "4", "10", "16"],
+    ]
+    index = read_index(tmp_path / "data" / "index.h5")
+    assert index.video_ids == ("02", "bbc_01", "film", "vgg/01")
+    assert index.label.tolist() == [1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0]
+    assert (tmp_path / "f" / "vgg-4d.h5").exists()
+
+
+def _drawn(folder: Path) -> tuple[list[list[str]], list[list[str]]]:
+    """The rows that the table of the drawn splits must have."""
+    index = read_index(folder / "data" / "index.h5")
+    shots = {"02": 4, "bbc_01": 4, "film": 5, "vgg/01": 3}
+    scenes = {"02": 3, "bbc_01": 3, "film": 2, "vgg/01": 2}
+    names, counts = [], []
+    for split in ("train", "val", "test"):
+        videos = [name for name, its in zip(index.video_ids, index.splits, strict=True) if its == split]
+        names.append([split, str(len(videos)), str(len(videos))])
+        counts.append([str(sum(scenes[name] for name in videos)), str(sum(shots[name] for name in videos))])
+    assert [int(row[1]) for row in names] == [2, 1, 1]
+    return names, counts
+
+
+def test_how_labels_matched_is_reported(run: Run, tmp_path: Path) -> None:
+    put_store(tmp_path / "stores" / "film.h5", 5)
+    put_csv(tmp_path / "labels" / "film.csv", (0, 2.2), (2.2, 6.9), (6.9, 10))
+    put_csv(tmp_path / "labels" / "nobody.csv", (0, 3))
+    done = run("stores", "--labels", "labels", "--tolerance", 0.5)
+    assert table(done)[1][:5] == ["none", "1", "1", "2", "5"]
+    assert done.stderr.splitlines() == [
+        "warning: film: 1 of 2 scene ends found no shot end within the tolerance (at 6.9 s)",
+        "note: 1 labelled video(s) are not among the sources: nobody",
+        "note: 1 of 1 videos have no split: film",
+        "labels: 1 of 2 scene ends matched, 0.20 s away on average",
+        "wrote data/index.h5",
+    ]
+    arguments = ("stores", "--labels", "labels", "--tolerance", 0.5, "--overwrite")
+    done = run(*arguments, "--json")
+    result = json.loads(done.stdout)
+    assert result["index"] == "data/index.h5"
+    assert result["splits"] == [
+        {"split": "none", "videos": 1, "labelled": 1, "scenes": 2, "shots": 5, "hours": pytest.approx(10 / 3600)}
+    ]
+    assert result["matches"]["film"]["matched"] == 1
+    assert result["matches"]["film"]["unmatched"] == [6.9]
+    assert result["notes"][0] == "1 labelled video(s) are not among the sources: nobody"
+    done = run(*arguments, "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    shown = json.loads(run("--show", "--json").stdout)
+    assert shown["splits"] == result["splits"]
+    assert shown["matches"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere",), ["nowhere: no such file or folder"]),
+        (("a.h5", "--split", "0.6,0.2"), ["0.6,0.2,0.2"]),
+        (("a.h5", "--split", "most"), ["'most'"]),
+        (("a.h5", "--doubtful", "maybe"), ["'maybe'"]),
+        (("a.h5", "--tolerance", "-1"), ["tolerance"]),
+        (("a.h5", "--labels", "none.csv"), ["none.csv"]),
+        (("a.h5", "a.h5"), ["'a'", "a.h5 and a.h5"]),
+        (("a.h5", "-o", "folder"), ["folder", "name a file to write"]),
+        (("bad.h5",), ["bad.h5", "bassl extract-keyframes"]),
+        (("--show",), ["data/index.h5: no such file", "bassl build-index"]),
+        (("--show", "-o", "bad.h5"), ["bad.h5", "bassl build-index"]),
+    ],
+)
+def test_what_is_wrong_is_one_line(run: Run, tmp_path: Path, arguments: tuple[str, ...], words: list[str]) -> None:
+    put_store(tmp_path / "a.h5")
+    (tmp_path / "bad.h5").write_bytes((tmp_path / "a.h5").read_bytes()[:2000])
+    (tmp_path / "folder").mkdir()
+    complaint(run(*arguments), *words)
+    assert not (tmp_path / "data" / "index.h5").exists()
+
+
+def test_show_takes_no_sources(run: Run) -> None:
+    done = run("somewhere", "--show")
+    assert done.returncode == 2
+    assert "name it with --output" in done.stderr
+
+
+def test_help_says_what_the_defaults_are(run: Run) -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    for word in ("data/keyframes", "data/index.h5", "data/features", "0.6,0.2,0.2"):
+        assert word in done.stdout

@@ -1,0 +1,218 @@
+"""`bassl extract-keyframes` as people meet it: what is on stdout and stderr, exit codes, and what Ctrl-C leaves."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bassl_cli import app, console
+from pipelines.extract_keyframes import FilmProgress, FilmResult
+from tests import films
+from tests.test_children import alive, soon
+from tests.test_extract_keyframes import children_of
+
+HOME = Path(__file__).parents[2]
+
+
+@dataclass
+class Run:
+    code: int
+    out: str
+    err: str
+
+
+Bassl = Callable[..., Run]
+
+
+@pytest.fixture(scope="module")
+def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two films and one that is none; not to be changed."""
+    folder = tmp_path_factory.mktemp("given") / "movies"
+    (folder / "more").mkdir(parents=True)
+    films.write_film(folder / "one.mp4", films.pictures(70, (20, 45)), rate=12)
+    films.write_film(folder / "more" / "My film.mkv", films.pictures(60, (30,)), rate=12)
+    (folder / "bad.mp4").write_text("no film\n" * 100)
+    return folder
+
+
+@pytest.fixture
+def bassl(movies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
+    """Run the command in this process, in a folder with the films in ``movies``."""
+    shutil.copytree(movies, tmp_path / "movies")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BASSL_DEBUG", "0")
+
+    def run(*arguments: object) -> Run:
+        monkeypatch.setattr(sys, "argv", ["bassl", "extract-keyframes", *map(str, arguments)])
+        capfd.readouterr()
+        try:
+            app.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return Run(code, *capfd.readouterr())
+
+    return run
+
+
+def test_a_folder_of_films_becomes_a_folder_of_stores_and_a_table(bassl: Bassl) -> None:
+    run = bassl("movies/one.mp4", "movies/more")
+    assert run.code == 0
+    assert [line.split() for line in run.out.splitlines()] == [
+        ["video", "status", "length", "frames", "shots"],
+        ["My_film", "done", "5.0", "s", "60", "2"],
+        ["one", "done", "5.8", "s", "70", "3"],
+    ]
+    lines = run.err.splitlines()
+    assert sorted(lines[:-1]) == ["My_film: done", "one: done"]
+    assert lines[-1] == "2 done, 0 kept, 0 failed; stores in data/keyframes"
+    assert sorted(path.name for path in Path("data/keyframes").iterdir()) == ["My_film.h5", "one.h5"]
+
+
+def test_a_bad_film_is_named_at_the_end_and_the_exit_code_is_1(bassl: Bassl) -> None:
+    run = bassl("movies", "-o", "stores")
+    assert run.code == 1
+    assert [line.split()[:2] for line in run.out.splitlines()[1:]] == [
+        ["bad", "failed"],
+        ["My_film", "done"],
+        ["one", "done"],
+    ]
+    assert run.err.splitlines()[-2].startswith("bassl: movies/bad.mp4: not a video that can be read (")
+    assert run.err.splitlines()[-1] == "2 done, 0 kept, 1 failed; stores in stores"
+    again = bassl("movies", "-o", "stores")
+    assert again.code == 1
+    assert again.err.splitlines()[-1] == "0 done, 2 kept, 1 failed; stores in stores"
+
+
+def test_quiet_says_nothing_but_errors(bassl: Bassl) -> None:
+    run = bassl("movies/one.mp4", "-o", "stores", "--quiet")
+    assert (run.code, run.out, run.err) == (0, "", "")
+    run = bassl("movies", "-o", "stores", "--quiet")
+    assert (run.code, run.out) == (1, "")
+    assert len(run.err.splitlines()) == 1
+    assert run.err.startswith("bassl: movies/bad.mp4: ")
+
+
+def test_json_is_all_of_stdout(bassl: Bassl) -> None:
+    run = bassl("movies", "-o", "stores", "--json")
+    assert run.code == 1
+    bad, mine, one = json.loads(run.out)
+    assert one == {
+        "video_id": "one",
+        "film": "movies/one.mp4",
+        "store": "stores/one.h5",
+        "status": "done",
+        "shots": 3,
+        "frames": 70,
+        "duration": pytest.approx(70 / 12),
+        "warnings": [],
+        "error": "",
+    }
+    assert (mine["video_id"], mine["film"]) == ("My_film", "movies/more/My film.mkv")
+    assert bad["status"] == "failed"
+    assert bad["error"].startswith("movies/bad.mp4: ")
+
+
+def test_settings_are_kept_and_others_are_one_line(bassl: Bassl) -> None:
+    run = bassl("movies/one.mp4", "--keyframes", 1, "--lines", 48, "--quality", 70, "--detector", "content", "-j", 1)
+    assert run.code == 0
+    run = bassl("movies/one.mp4", "-q")
+    assert (run.code, len(run.err.splitlines())) == (1, 1)
+    assert run.err.startswith("bassl: data/keyframes/one.h5: was made with other settings (detector content and not ")
+    assert bassl("movies/one.mp4", "-q", "--overwrite").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.mp4"], "bassl: none.mp4: no such file"),
+        (["movies/*.flv"], "bassl: movies/*.flv: no such file"),
+        (["empty"], "bassl: empty: holds no films"),
+        (["movies", "--detector", "none"], "bassl: no shot detector is called 'none'; "),
+        (["movies", "--quality", "0"], "bassl: JPEG quality goes from 1 to 100, not 0"),
+        (["movies", "-j", "0"], "bassl: there must be at least one worker, not 0"),
+        (["movies", "-o", "movies/bad.mp4"], "bassl: movies/bad.mp4: cannot be made (file exists)"),
+        (["movies", "-o", "movies/bad.mp4/stores"], "bassl: movies/bad.mp4/stores: cannot be made (not a directory)"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_exit_code_2(bassl: Bassl, arguments: list[str], message: str) -> None:
+    Path("empty").mkdir()
+    run = bassl(*arguments)
+    assert (run.code, run.out) == (2, "")
+    assert run.err.startswith(message)
+    assert len(run.err.splitlines()) == 1
+    assert not Path("data").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["movies", "--keyframes", "three"], ["movies", "--nonsense"]])
+def test_wrong_use_is_exit_code_2(bassl: Bassl, arguments: list[str]) -> None:
+    run = bassl(*arguments)
+    assert run.code == 2
+    assert "Traceback" not in run.err
+
+
+def test_a_long_name_is_whole_in_the_table(bassl: Bassl) -> None:
+    name = "".join(chr(97 + i % 26) for i in range(110))
+    shutil.copy("movies/one.mp4", f"{name}.mp4")
+    run = bassl(f"{name}.mp4", "-o", "stores")
+    assert name in "".join(line.split()[0] for line in run.out.splitlines()[1:])
+
+
+def test_warnings_are_on_stderr(bassl: Bassl) -> None:
+    films.write_film(Path("a.ts"), films.pictures(120, (30, 60), 320, 180), rate=12)
+    films.damaged(Path("a.ts"), Path("b.ts"))
+    run = bassl("b.ts", "-o", "stores", "--json")
+    assert run.code == 0
+    assert json.loads(run.out)[0]["warnings"]
+    assert any(line.startswith("warning: b.ts: ") for line in run.err.splitlines())
+
+
+def test_a_terminal_shows_a_bar_over_films_and_one_a_film(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    terminal = Console(force_terminal=True, width=120, file=(tmp_path / "screen").open("w"))
+    monkeypatch.setattr(console, "err", terminal)
+    with console.films_progress(quiet=False) as (start, progress):
+        start(2)
+        progress(FilmProgress("kept", result=FilmResult("kept", Path("k.mp4"), Path("k.h5"), "kept")))
+        progress(FilmProgress("film", 10.0, 100.0, 240))
+        progress(FilmProgress("endless", 10.0, None, 240))
+        time.sleep(0.3)
+        progress(FilmProgress("film", 20.0, 100.0, 480))
+        time.sleep(0.3)
+        progress(FilmProgress("film", result=FilmResult("film", Path("f.mp4"), Path("f.h5"), "done")))
+    terminal.file.close()
+    shown = (tmp_path / "screen").read_text()
+    for text in ("films", "film ", "endless", "frames/s", "20%"):
+        assert text in shown
+
+
+@pytest.mark.parametrize("moment", ["at the start", "half-way"])
+def test_an_interrupt_leaves_no_processes_and_no_halves(movies: Path, tmp_path: Path, moment: str) -> None:
+    for seed in range(2):
+        films.write_film(tmp_path / f"{seed}.mp4", films.pictures(2000, (30, 60), 320, 180, seed=seed, numbered=False))
+    run = subprocess.Popen(
+        [sys.executable, "-m", "bassl_cli", "extract-keyframes", ".", "-o", "out", "-j", "2"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(HOME)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # as a terminal does it, the interrupt goes to the whole group
+    )
+    assert soon(lambda: len(children_of(run.pid)) == 2)
+    assert moment == "at the start" or soon(lambda: len(list((tmp_path / "out").glob(".*.partial"))) == 2)
+    children = children_of(run.pid)
+    os.killpg(run.pid, signal.SIGINT)
+    _, complaint = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert "Traceback" not in complaint
+    assert all(soon(lambda child=child: not alive(child)) for child in children)
+    assert not list((tmp_path / "out").glob(".*"))

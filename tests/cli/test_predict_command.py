@@ -1,0 +1,388 @@
+"""`bassl predict` as people meet it: what is on stdout, what is on stderr, exit codes, and nothing half-written."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import jsonschema
+import pytest
+from PIL import Image
+from rich.console import Console
+
+import pipelines
+from bassl_cli import app, console
+from tests import films
+from tests.conftest import CUTS
+from tests.video.test_decoding import NO_FILMS
+
+SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
+HOME = Path(__file__).parents[2]
+
+
+@dataclass
+class Run:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def complaints(self) -> list[str]:
+        """Lines on stderr but for the one that says what is being read."""
+        return [line for line in self.err.splitlines() if not line.startswith("reading ")]
+
+
+Bassl = Callable[..., Run]
+
+
+@pytest.fixture
+def bassl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
+    """Run the command in this process (torch is loaded already) in a folder of its own, ``work``."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("BASSL_DEBUG", "0")
+
+    def run(*arguments: object) -> Run:
+        monkeypatch.setattr(sys, "argv", ["bassl", *map(str, arguments)])
+        capfd.readouterr()
+        try:
+            app.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return Run(code, *capfd.readouterr())
+
+    return run
+
+
+def start(*arguments: object, cwd: Path, **options: object) -> subprocess.Popen[str]:
+    """Start the command as a process."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "bassl_cli", *map(str, arguments)],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(HOME)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def execute(*arguments: object, cwd: Path) -> Run:
+    process = start(*arguments, cwd=cwd)
+    out, err = process.communicate(timeout=120)
+    return Run(process.returncode, out, err)
+
+
+# --- results --------------------------------------------------------------------------------------------------------
+
+
+def test_a_film_becomes_a_table_and_scenes_json(film: Path, model: Path, tmp_path: Path) -> None:
+    run = execute("predict", film, "--model", model, "--scenes", 2, cwd=tmp_path)
+    assert run.code == 0
+    header, *rows = run.out.splitlines()
+    assert header.split() == ["scene", "start", "end", "length", "shots", "confidence"]
+    written = json.loads((tmp_path / "scenes.json").read_text())
+    jsonschema.validate(written, SCHEMA)
+    assert [row.split()[:3] for row in rows] == [
+        [str(scene["index"] + 1), scene["start_timecode"], scene["end_timecode"]] for scene in written["scenes"]
+    ]
+    assert run.err.splitlines() == ["reading film.mp4", "2 scenes, 4 shots; wrote scenes.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["scenes.json"]
+
+
+def test_json_is_all_there_is_on_stdout(bassl: Bassl, film: Path, model: Path) -> None:
+    run = bassl("predict", film, "--model", model, "--json")
+    assert run.code == 0
+    jsonschema.validate(json.loads(run.out), SCHEMA)
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_json_can_be_printed_and_written(bassl: Bassl, film: Path, model: Path) -> None:
+    run = bassl("predict", film, "--model", model, "--json", "-o", "made/on/the/way/out.json")
+    assert json.loads(run.out) == json.loads(Path("made/on/the/way/out.json").read_text())
+
+
+def test_quiet_says_nothing(bassl: Bassl, film: Path, model: Path) -> None:
+    run = bassl("predict", film, "--model", model, "--quiet")
+    assert (run.code, run.out, run.err) == (0, "", "")
+    assert Path("scenes.json").exists()
+
+
+def test_quiet_json_is_only_json(bassl: Bassl, film: Path, model: Path) -> None:
+    run = bassl("predict", film, "--model", model, "--quiet", "--json")
+    assert json.loads(run.out)
+    assert run.err == ""
+
+
+def test_the_storyboard_is_a_picture(bassl: Bassl, film: Path, model: Path) -> None:
+    assert bassl("predict", film, "--model", model, "--storyboard", "board.png", "-o", "s.json").code == 0
+    assert Image.open("board.png").format == "PNG"
+
+
+def test_threshold_scenes_and_least_length_reach_the_result(bassl: Bassl, film: Path, model: Path) -> None:
+    def scenes(*options: object) -> list[dict[str, float]]:
+        return json.loads(bassl("predict", film, "--model", model, "--json", *options).out)["scenes"]
+
+    assert len(scenes("--threshold", 0.001)) == 4
+    assert len(scenes("--scenes", 3)) == 3
+    assert min(scene["end"] - scene["start"] for scene in scenes("--threshold", 0.001, "--min-scene", 2)) >= 2
+
+
+def as_cuts(path: Path) -> None:
+    path.write_text("".join(f"{cut}\n" for cut in CUTS))
+
+
+def as_shots(path: Path) -> None:
+    starts = (0, *CUTS, 120)
+    path.write_text("".join(f"{a} {b - 1}\n" for a, b in pairwise(starts)))
+
+
+def as_scenedetect(path: Path) -> None:
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["Timecode List:", "00:00:01.250"])
+        rows.writerow(["Scene Number", "Start Frame", "Start Timecode"])
+        rows.writerows([i + 1, start + 1, "-"] for i, start in enumerate((0, *CUTS)))
+
+
+@pytest.mark.parametrize("write", [as_cuts, as_shots, as_scenedetect])
+def test_shots_come_from_a_file_in_each_format(
+    bassl: Bassl, film: Path, model: Path, write: Callable[[Path], None]
+) -> None:
+    write(Path("shots.txt"))
+    run = bassl("predict", film, "--model", model, "--json", "--shots", "shots.txt")
+    assert [shot["start_frame"] for shot in json.loads(run.out)["shots"]] == [0, *CUTS]
+
+
+def test_shots_come_from_an_earlier_scenes_json(bassl: Bassl, film: Path, model: Path) -> None:
+    first = bassl("predict", film, "--model", model, "--json", "-o", "first.json")
+    again = bassl("predict", film, "--model", model, "--json", "--shots", "first.json")
+    assert json.loads(again.out)["shots"] == json.loads(first.out)["shots"]
+
+
+def variable(path: Path) -> None:
+    films.write_film(path, films.pictures(60, (30,)), times=[i / 24 if i < 30 else 5 + i / 6 for i in range(60)])
+
+
+ODD_FILMS: dict[str, Callable[[Path], object]] = {
+    "one frame": lambda path: films.write_film(path, films.pictures(1)),
+    "one shot": lambda path: films.write_film(path, films.pictures(50)),
+    "variable frame rate": variable,
+    "odd and tiny": lambda path: films.write_film(path, films.pictures(60, (30,), 17, 13), pixel_format="yuv444p"),
+    "10 bits": lambda path: films.write_film(path, films.pictures(60, (30,)), pixel_format="yuv420p10le"),
+    "rotated": lambda path: films.rotated(films.write_film(path, films.pictures(60, (30,))), path, 1),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_FILMS)
+def test_odd_films_give_correct_results(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "odd [1080p] {x}.mp4"
+    ODD_FILMS[kind](path)
+    run = bassl("predict", path, "--model", model, "--json", "--storyboard", "board.png")
+    assert (run.code, run.complaints) == (0, [])
+    result = json.loads(run.out)
+    jsonschema.validate(result, SCHEMA)
+    assert result["scenes"][-1]["end_frame"] == result["video"]["frames"]
+    assert result["scenes"][-1]["end"] == result["video"]["duration"]
+    assert Path("board.png").exists()
+
+
+def test_a_truncated_film_is_analysed_with_a_warning(bassl: Bassl, model: Path, tmp_path: Path) -> None:
+    whole = films.write_film(tmp_path / "whole.mkv", films.pictures(120, CUTS))
+    run = bassl("predict", films.truncated(whole, tmp_path / "cut.mkv", 0.6), "--model", model, "--json")
+    assert run.code == 0
+    assert json.loads(run.out)["video"]["duration"] < 4
+    (warning,) = run.complaints
+    assert warning.startswith("warning: ")
+    assert "ends early" in warning
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+def assert_refused(run: Run, *words: str) -> None:
+    """One line on stderr, nothing on stdout, nothing written."""
+    assert run.code == 2
+    assert run.out == ""
+    (line,) = run.complaints
+    assert line.startswith("bassl: ")
+    assert all(word in line for word in words)
+    assert list(Path.cwd().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["missing", "folder", "empty", "text renamed", "MP4 without its index", "sound", "sound with a cover", "PNG"],
+)
+def test_what_is_no_film_ends_in_one_line(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
+    name, make, reason = NO_FILMS[kind]
+    path = make(tmp_path / name)
+    assert_refused(bassl("predict", path, "--model", model, "--storyboard", "board.png"), str(path), reason)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--model", "{text}"], ["text.txt", "safetensors"]),
+        (["--model", "{gone}"], ["gone.txt", "no such"]),
+        (["--model", "{folder}"], ["no such model file"]),
+        (["--shots", "{gone}"], ["gone.txt", "no such file"]),
+        (["--shots", "{text}"], ["text.txt", "line 1"]),
+        (["--shots", "{folder}"], ["not a text file"]),
+        (["--shots", "{beyond}"], ["beyond.txt", "500", "120 frames"]),
+        (["--detector", "sharp"], ["'sharp'", "adaptive"]),
+        (["--encoder", "vgg"], ["'vgg'", "efficientnet_lite0"]),
+        (["--device", "quantum"], ["'quantum'"]),
+        (["--threshold", "1.5"], ["threshold", "1.5"]),
+        (["--threshold", "nan"], ["threshold"]),
+        (["--min-scene", "-1"], ["-1"]),
+        (["--scenes", "0"], ["number of scenes", "0"]),
+        (["--scenes", "5"], ["4 shot(s)", "5 scenes"]),
+        (["--scenes", "4", "--min-scene", "2"], ["4 scenes", "2 seconds"]),
+        (["-o", "{folder}"], ["is a folder"]),
+        (["-o", "{text}/scenes.json"], ["folder cannot be made"]),
+        (["-o", "/proc/scenes.json"], ["/proc/scenes.json", "cannot be written"]),
+        (["-o", os.devnull], ["is a device"]),
+        (["-o", "{film}"], ["is the video itself"]),
+        (["--storyboard", "{film}"], ["is the video itself"]),
+        (["--storyboard", "{folder}"], ["is a folder"]),
+    ],
+)
+def test_what_cannot_be_used_ends_in_one_line(
+    bassl: Bassl, film: Path, model: Path, tmp_path: Path, options: list[str], words: list[str]
+) -> None:
+    (tmp_path / "text.txt").write_text("this is no list of shots and no model\n")
+    (tmp_path / "beyond.txt").write_text("7\n500\n")
+    names = {"text": tmp_path / "text.txt", "gone": tmp_path / "gone.txt", "folder": tmp_path}
+    names |= {"film": film, "beyond": tmp_path / "beyond.txt"}
+    given = [option.format(**names) for option in options]
+    before = film.read_bytes()
+    assert_refused(bassl("predict", film, *([] if "--model" in options else ["--model", model]), *given), *words)
+    assert film.read_bytes() == before
+
+
+def test_an_old_result_survives_an_error(bassl: Bassl, film: Path, model: Path) -> None:
+    Path("scenes.json").write_text("old")
+    assert bassl("predict", film, "--model", model, "--scenes", 5).code == 2
+    assert Path("scenes.json").read_text() == "old"
+
+
+def test_errors_of_the_process_are_one_line_and_code_2(tmp_path: Path) -> None:
+    run = execute("predict", "gone.mp4", "--quiet", cwd=tmp_path)
+    assert (run.code, run.out, run.err) == (2, "", "bassl: gone.mp4: no such file\n")
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    run = execute("predict", "gone.mp4", "--debug", cwd=tmp_path)
+    assert run.code != 0
+    assert "Traceback" in run.err
+    assert "VideoError: gone.mp4: no such file" in run.err
+
+
+def test_a_name_longer_than_the_terminal_stays_on_one_line(bassl: Bassl, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / ("long [name] " * 15 + ".mp4")
+    assert_refused(bassl("predict", path, "--model", model), str(path))
+
+
+@pytest.mark.parametrize("arguments", [["predict"], ["predict", "a.mp4", "--scenes", "many"], ["unknown"], ["--what"]])
+def test_wrong_use_is_code_2_without_a_traceback(bassl: Bassl, arguments: list[str]) -> None:
+    run = bassl(*arguments)
+    assert (run.code, run.out) == (2, "")
+    assert "Traceback" not in run.err
+
+
+def test_an_interruption_is_one_line_and_leaves_nothing(model: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.mp4"
+    os.mkfifo(pipe)
+    process = start("predict", pipe, "--model", model, cwd=tmp_path, start_new_session=True)
+    with pipe.open("wb"):  # opens when the film is being read, and then never says anything
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert [line for line in err.splitlines() if not line.startswith("reading")] == ["bassl: interrupted"]
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe.mp4"]
+    with pytest.raises(ProcessLookupError):  # no process of that session is left
+        os.killpg(process.pid, 0)
+
+
+@pytest.mark.parametrize("option", ["--json", "--min-scene=0"])
+def test_a_reader_that_goes_away_is_no_traceback(film: Path, model: Path, tmp_path: Path, option: str) -> None:
+    process = start("predict", film, "--model", model, option, cwd=tmp_path)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    err = process.stderr.read()
+    assert process.wait(timeout=60) == 1
+    assert "Traceback" not in err
+    assert "BrokenPipe" not in err
+    process.stderr.close()
+
+
+# --- the command itself ---------------------------------------------------------------------------------------------
+
+
+def test_version(bassl: Bassl) -> None:
+    run = bassl("--version")
+    assert (run.code, run.out, run.err) == (0, f"bassl {pipelines.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["predict", "--help"], ["predict", "-h"]])
+def test_help_goes_to_stdout(bassl: Bassl, arguments: list[str]) -> None:
+    run = bassl(*arguments)
+    assert (run.code, run.err) == (0, "")
+    assert "Usage: bassl" in run.out
+    assert "predict" in run.out
+
+
+def test_help_shows_every_option_with_its_default(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = bassl("predict", "--help").out
+    for option in ("--output", "--threshold", "--min-scene", "--scenes", "--detector", "--shots", "--encoder"):
+        assert option in shown
+    for default in ("[default: 0.5]", "[default: adaptive]", "[default: efficientnet_lite0]", "[default: auto]"):
+        assert default in shown
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["predict", "--help"], ["--version"]])
+def test_help_waits_for_nothing_heavy(tmp_path: Path, arguments: list[str]) -> None:
+    code = (
+        "import sys; from bassl_cli.app import main; sys.argv = ['bassl', *sys.argv[1:]]\n"
+        "try: main()\n"
+        "finally: print({'torch', 'av', 'cv2', 'numpy', 'scenedetect'} & sys.modules.keys(), file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code, *arguments], cwd=HOME, capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stderr) == (0, "set()\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_are_given_a_completion(bassl: Bassl, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    monkeypatch.setattr("shellingham.detect_shell", lambda *args, **options: (shell, f"/bin/{shell}"))
+    run = bassl("--show-completion")
+    assert run.code == 0
+    assert "_BASSL_COMPLETE" in run.out
+
+
+def test_completion_knows_commands_and_options(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_BASSL_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "bassl pre")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert bassl().out.split() == ["predict"]
+    monkeypatch.setenv("COMP_WORDS", "bassl predict --thr")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert bassl().out.split() == ["--threshold"]
+
+
+def test_the_progress_bar_shows_any_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, width=120))
+    with console.film_progress("film [/b] {x} [1080p].mp4", quiet=False) as show:
+        show("reading", 3.0, 10.0)
+    assert "film [/b] {x} [1080p].mp4" in capsys.readouterr().err

@@ -1,0 +1,135 @@
+"""The file that pre-training, fine-tuning and the import of a checkpoint share."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from pipelines.errors import StoreError
+from pipelines.models.bassl import (
+    KIND,
+    BasslSettings,
+    BasslWeights,
+    crn_shapes,
+    load_bassl_model,
+    save_bassl_model,
+)
+from pipelines.models.checkpoints import save_model
+from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
+from tests.released_layout import crn_forward, crn_tensors
+
+CRN = CRNSettings(neighbors=2, input_width=24, width=16, layers=2, heads=8, hidden=40, dropout=0.2)
+
+
+@pytest.fixture
+def weights() -> BasslWeights:
+    encoder = {"conv.weight": torch.randn(2, 3), "bn.num_batches_tracked": torch.tensor(7)}
+    heads = {"head_pp.weight": torch.randn(2, 16), "head_cgm.bias": torch.randn(2)}
+    return BasslWeights(
+        BasslSettings("timm:tiny", CRN), encoder, dict(crn_tensors(2)), heads, {"method": "bassl", "epochs": 10}
+    )
+
+
+def same(one: dict[str, Tensor], two: dict[str, Tensor]) -> bool:
+    return one.keys() == two.keys() and all(
+        one[name].dtype == two[name].dtype and torch.equal(one[name], two[name]) for name in one
+    )
+
+
+def test_what_is_saved_comes_back(tmp_path: Path, weights: BasslWeights) -> None:
+    save_bassl_model(tmp_path / "run" / "model.safetensors", weights)
+    back = load_bassl_model(tmp_path / "run" / "model.safetensors")
+    assert back.settings == weights.settings
+    assert back.training == {"method": "bassl", "epochs": 10}
+    assert same(back.encoder, weights.encoder)
+    assert same(back.crn, weights.crn)
+    assert same(back.heads, weights.heads)
+
+
+def test_a_method_without_a_crn_is_a_model_too(tmp_path: Path, weights: BasslWeights) -> None:
+    simclr = BasslWeights(
+        BasslSettings("resnet50", None), weights.encoder, {}, {"head_nce.model.0.bias": torch.ones(2)}
+    )
+    save_bassl_model(tmp_path / "model", simclr)
+    back = load_bassl_model(tmp_path / "model")
+    assert back.settings == BasslSettings("resnet50", None)
+    assert not back.finetuned
+    with pytest.raises(ValueError, match="no contextual relation network"):
+        back.build_crn()
+
+
+def test_heads_tell_what_a_model_is(weights: BasslWeights) -> None:
+    assert not weights.finetuned
+    assert weights.head_names == ["head_cgm", "head_pp"]
+    assert replace(weights, heads={"head_sbd.weight": torch.ones(2, 16)}).finetuned
+
+
+def test_the_crn_is_built_with_its_weights(weights: BasslWeights) -> None:
+    crn = weights.build_crn()
+    assert crn.settings == CRN
+    assert crn.training
+    shots = torch.randn(2, 5, 24)
+    contextualised, _ = crn.eval()(shots)
+    torch.testing.assert_close(contextualised, crn_forward(weights.crn, shots)[:, 1:], rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        crn.shot_embedding.shot_embedding.weight.zero_()
+    assert weights.crn["shot_embedding.shot_embedding.weight"].any(), "the module has a copy of its own"
+
+
+def test_building_draws_no_random_numbers(weights: BasslWeights) -> None:
+    torch.manual_seed(0)
+    weights.build_crn()
+    drawn = torch.rand(1)
+    torch.manual_seed(0)
+    assert torch.equal(drawn, torch.rand(1))
+
+
+def test_weights_that_do_not_fit_are_neither_built_nor_saved(tmp_path: Path, weights: BasslWeights) -> None:
+    for crn in ({}, {**weights.crn, "more": torch.ones(1)}, dict(crn_tensors(3))):
+        with pytest.raises(ValueError):
+            replace(weights, crn=crn).build_crn()
+        with pytest.raises(ValueError):
+            save_bassl_model(tmp_path / "model", replace(weights, crn=crn))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shapes_are_those_of_the_network() -> None:
+    state = ContextualRelationNetwork(CRN).state_dict()
+    assert crn_shapes(CRN) == {name: tuple(tensor.shape) for name, tensor in state.items()}
+
+
+def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path, weights: BasslWeights) -> None:
+    tensors = {f"crn.{name}": tensor for name, tensor in weights.crn.items()}
+    good = {"encoder": "resnet50", "crn": asdict(CRN), "training": {}}
+    save_model(tmp_path / "good", tensors, KIND, good)
+    load_bassl_model(tmp_path / "good")
+    wrong: list[tuple[dict[str, Tensor], dict[str, object]]] = [
+        (tensors, {**good, "more": 1}),
+        (tensors, {**good, "encoder": 5}),
+        (tensors, {**good, "training": 5}),
+        (tensors, {**good, "crn": None}),
+        (tensors, {**good, "crn": 5}),
+        (tensors, {**good, "crn": {"neighbors": 2}}),
+        (tensors, {**good, "crn": {**asdict(CRN), "neighbors": 3}}),
+        (tensors, {**good, "crn": {**asdict(CRN), "neighbors": 10**18}}),
+        (tensors, {**good, "crn": {**asdict(CRN), "layers": 10**9}}),
+        (tensors, {**good, "crn": {**asdict(CRN), "heads": "8"}}),
+        ({**tensors, "other.weight": torch.ones(1)}, good),
+        ({**tensors, "heads.head_pp.weight": torch.tensor([torch.nan])}, good),
+        ({}, good),
+    ]
+    for i, (content, settings) in enumerate(wrong):
+        path = tmp_path / str(i)
+        save_model(path, content, KIND, settings)
+        with pytest.raises(StoreError, match="do not fit each other") as caught:
+            load_bassl_model(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
+    save_model(tmp_path / "other", {}, "relational", {})
+    with pytest.raises(StoreError, match="'relational', not 'bassl'"):
+        load_bassl_model(tmp_path / "other")

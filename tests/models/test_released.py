@@ -1,0 +1,605 @@
+"""Checkpoints of the paper's authors: what is in them arrives, and nothing in them is ever run."""
+
+import builtins
+import io
+import os
+import pickle
+import random
+import subprocess
+import sys
+import tarfile
+import types
+import zipfile
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+from torch import Tensor, nn
+
+from pipelines.errors import BasslError, StoreError
+from pipelines.models.bassl import BasslSettings, BasslWeights, load_bassl_model, save_bassl_model
+from pipelines.models.crn import CRNSettings
+from pipelines.models.released import read_released, read_state_dict, resnet50_shapes, write_released
+from tests.released_layout import crn_forward, head_tensors, released_state, save
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A pre-trained checkpoint without its encoder."""
+    return save(tmp_path / "small.ckpt", released_state())
+
+
+@pytest.fixture(scope="session")
+def resnet() -> nn.Module:
+    """torchvision's ResNet-50 without its classifier, with statistics that are not those of a new one."""
+    torch.manual_seed(0)
+    network = torchvision.models.resnet50()
+    network.fc = nn.Identity()
+    for name, buffer in network.named_buffers():
+        buffer.copy_(torch.tensor(63_000) if name.endswith("tracked") else 0.5 + torch.rand(buffer.shape))
+    return network.eval()
+
+
+def fault(path: Path) -> str:
+    with pytest.raises(StoreError) as caught:
+        read_released(path)
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+def same(one: BasslWeights, two: BasslWeights) -> bool:
+    def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+        return a.keys() == b.keys() and all(a[n].dtype == b[n].dtype and torch.equal(a[n], b[n]) for n in a)
+
+    return (
+        one.settings == two.settings
+        and equal(one.encoder, two.encoder)
+        and equal(one.crn, two.crn)
+        and equal(one.heads, two.heads)
+    )
+
+
+# --- theirs into ours -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("finetuned", [False, True])
+@pytest.mark.parametrize("neighbors", [1, 2, 8])
+def test_an_imported_model_computes_what_the_checkpoint_says(tmp_path: Path, neighbors: int, finetuned: bool) -> None:
+    state = released_state(neighbors, finetuned=finetuned)
+    weights = read_released(save(tmp_path / "theirs.ckpt", state))
+    assert weights.settings.crn == CRNSettings(neighbors, 24, 16, 2, 8, 40, 0.1)
+    assert weights.finetuned == finetuned
+
+    crn = weights.build_crn().eval()
+    shots = torch.randn(3, 2 * neighbors + 1, 24, generator=torch.Generator().manual_seed(6))
+    mask = torch.zeros(3, 2 * neighbors + 1, dtype=torch.bool)
+    mask[1, 0] = mask[2, -1] = True
+    theirs = {name.removeprefix("crn."): tensor for name, tensor in state.items()}
+    for hidden in (None, mask):
+        contextualised, cls = crn(shots, hidden)
+        expected = crn_forward(theirs, shots, hidden)
+        torch.testing.assert_close(torch.cat([cls[:, None], contextualised], dim=1), expected, rtol=1e-4, atol=1e-4)
+    head, name = ("head_sbd", "head_sbd") if finetuned else ("head_pp", "loss.head_pp")
+    ours = nn.functional.linear(
+        crn(shots)[0][:, crn.settings.center], weights.heads[f"{head}.weight"], weights.heads[f"{head}.bias"]
+    )
+    center = crn_forward(theirs, shots)[:, neighbors + 1]
+    torch.testing.assert_close(ours, center @ state[f"{name}.weight"].T + state[f"{name}.bias"], rtol=1e-4, atol=1e-4)
+
+
+def test_every_head_arrives_under_its_own_name(small: Path) -> None:
+    weights = read_released(small)
+    assert weights.head_names == ["head_cgm", "head_msm", "head_nce", "head_pp"]
+    expected = {name.removeprefix("loss."): tensor for name, tensor in head_tensors(False).items()}
+    del expected["head_msm.predictions.bias"]  # the second name of decoder.bias
+    assert weights.heads.keys() == expected.keys()
+    assert all(torch.equal(weights.heads[name], tensor) for name, tensor in expected.items())
+
+
+def test_either_name_of_the_msm_bias_will_do_and_two_must_agree(tmp_path: Path) -> None:
+    state = released_state()
+    bias = state["loss.head_msm.predictions.bias"]
+    for name in ("loss.head_msm.predictions.bias", "loss.head_msm.predictions.decoder.bias"):
+        one = released_state()
+        del one[name]
+        weights = read_released(save(tmp_path / "one.ckpt", one))
+        assert torch.equal(weights.heads["head_msm.predictions.decoder.bias"], bias)
+    state["loss.head_msm.predictions.bias"] = bias + 1
+    assert "differ" in fault(save(tmp_path / "two.ckpt", state))
+
+
+def test_some_heads_are_enough_and_buffers_may_be_missing(tmp_path: Path) -> None:
+    state = released_state()
+    for name in list(state):
+        if name.startswith(("loss.head_cgm", "loss.head_msm", "loss.head_nce")) or name.endswith("_ids"):
+            del state[name]
+    del state["crn.attention_mask"]
+    assert read_released(save(tmp_path / "pp.ckpt", state)).head_names == ["head_pp"]
+
+
+def test_the_whole_model_with_its_resnet(tmp_path: Path, resnet: nn.Module) -> None:
+    state = released_state(encoder=resnet.state_dict(), D_e=2048)
+    weights = read_released(save(tmp_path / "theirs.ckpt", state))
+    assert weights.settings.encoder == "resnet50"
+    network = torchvision.models.resnet50()
+    network.fc = nn.Identity()
+    network.load_state_dict(weights.encoder)
+    pictures = torch.randn(1, 3, 64, 64)
+    with torch.no_grad():
+        assert torch.equal(network.eval()(pictures), resnet(pictures))
+
+    save_bassl_model(tmp_path / "ours.safetensors", weights)
+    ours = load_bassl_model(tmp_path / "ours.safetensors")
+    assert same(ours, weights)
+    write_released(tmp_path / "again.ckpt", ours)
+    again = torch.load(tmp_path / "again.ckpt", weights_only=True)["state_dict"]
+    assert again.keys() == state.keys()
+    assert all(torch.equal(again[name], tensor) for name, tensor in state.items())
+
+
+def test_an_encoder_that_was_trained_alone(tmp_path: Path, resnet: nn.Module) -> None:
+    """Three of the published checkpoints (SimCLR) have no CRN."""
+    state = released_state(encoder=resnet.state_dict(), D_e=2048)
+    for name in list(state):
+        if not name.startswith(("shot_encoder.", "loss.head_nce.")):
+            del state[name]
+    weights = read_released(save(tmp_path / "simclr.ckpt", state))
+    assert weights.settings == BasslSettings("resnet50", None)
+    assert weights.head_names == ["head_nce"]
+    assert len(weights.encoder) == len(resnet.state_dict())
+
+    state["shot_encoder.layer1.0.conv1.weight"] = torch.zeros(1)
+    del state["shot_encoder.bn1.running_var"]
+    state["shot_encoder.fc.bias"] = torch.zeros(1)
+    message = fault(save(tmp_path / "broken.ckpt", state))
+    assert "shot_encoder.bn1.running_var is missing" in message
+    assert "shot_encoder.layer1.0.conv1.weight is (1,), not (64, 64, 1, 1)" in message
+    assert "shot_encoder.fc.bias does not belong there" in message
+
+
+def test_shapes_of_the_encoder_are_torchvisions(resnet: nn.Module) -> None:
+    assert resnet50_shapes() == {name: tuple(tensor.shape) for name, tensor in resnet.state_dict().items()}
+
+
+def test_half_precision_becomes_single(tmp_path: Path) -> None:
+    state = released_state()
+    halved = {name: t.half() if t.is_floating_point() else t for name, t in state.items()}
+    weights = read_released(save(tmp_path / "half.ckpt", halved))
+    for name, tensor in weights.crn.items():
+        assert tensor.dtype == torch.float32
+        assert torch.equal(tensor, state[f"crn.{name}"].half().float())
+
+
+def test_parameters_and_views_become_tensors_of_their_own(tmp_path: Path) -> None:
+    state = released_state()
+    expected = read_released(save(tmp_path / "plain.ckpt", state))
+    name = "crn.encoder.layer.0.intermediate.dense.weight"
+    state[name] = torch.cat([state[name].T, torch.zeros(16, 3)], dim=1).T[:40]
+    state["crn.shot_embedding.shot_embedding.weight"] = nn.Parameter(state["crn.shot_embedding.shot_embedding.weight"])
+    weights = read_released(save(tmp_path / "odd.ckpt", state))
+    assert same(weights, expected)
+    for tensor in weights.crn.values():
+        assert type(tensor) is Tensor
+        assert tensor.is_contiguous()
+        assert not tensor.requires_grad
+
+
+# --- ours into theirs -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("finetuned", [False, True])
+def test_there_and_back_is_bit_for_bit(tmp_path: Path, finetuned: bool) -> None:
+    state = released_state(4, finetuned=finetuned)
+    first = read_released(save(tmp_path / "1.ckpt", state))
+    save_bassl_model(tmp_path / "1.safetensors", first)
+    write_released(tmp_path / "2.ckpt", load_bassl_model(tmp_path / "1.safetensors"))
+    second = read_released(tmp_path / "2.ckpt")
+    assert same(first, second)
+    save_bassl_model(tmp_path / "2.safetensors", second)
+    assert (tmp_path / "1.safetensors").read_bytes() == (tmp_path / "2.safetensors").read_bytes()
+    write_released(tmp_path / "3.ckpt", second)
+    assert (tmp_path / "2.ckpt").read_bytes() == (tmp_path / "3.ckpt").read_bytes()
+
+    exported = torch.load(tmp_path / "2.ckpt", weights_only=True)
+    assert exported.keys() == {"state_dict"}
+    assert exported["state_dict"].keys() == state.keys()
+    for name, tensor in state.items():
+        assert type(exported["state_dict"][name]) is Tensor
+        assert exported["state_dict"][name].dtype == tensor.dtype
+        assert torch.equal(exported["state_dict"][name], tensor)
+
+
+def test_what_the_layout_cannot_hold_is_not_exported(tmp_path: Path, small: Path) -> None:
+    weights = read_released(small)
+    crn = weights.settings.crn
+    assert crn is not None
+    wrong = {
+        "4 attention heads, not 8": replace(weights, settings=BasslSettings(None, replace(crn, heads=4))),
+        "shot_encoder.conv.weight does not belong there": replace(
+            weights,
+            encoder={"conv.weight": torch.ones(1)},
+            settings=BasslSettings("timm:x", replace(crn, input_width=2048)),
+        ),
+        "takes encodings of width 24": replace(weights, encoder={"conv1.weight": torch.ones(1)}),
+        "neither loss.head_": replace(weights, heads={}),
+        "loss.head_nce.model.2.weight is missing": replace(
+            weights, heads={"head_nce.model.0.weight": torch.ones(128, 24), "head_nce.model.0.bias": torch.ones(128)}
+        ),
+    }
+    for words, model in wrong.items():
+        with pytest.raises(BasslError) as caught:
+            write_released(tmp_path / "no.ckpt", model)
+        assert words in str(caught.value)
+        assert "\n" not in str(caught.value)
+    assert not (tmp_path / "no.ckpt").exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, small: Path) -> None:
+    with pytest.raises(BasslError, match="file"):
+        write_released(small / "file" / "out.ckpt", read_released(small))
+
+
+# --- weights that are not in the layout -------------------------------------------------------------------------------
+
+Change = Callable[[dict[str, Tensor]], object]
+WRONG: dict[str, Change] = {
+    "crn.encoder.layer.1.attention.self.key.bias is missing": lambda s: s.pop(
+        "crn.encoder.layer.1.attention.self.key.bias"
+    ),
+    "crn.shot_embedding.position_embedding.weight is missing": lambda s: s.pop(
+        "crn.shot_embedding.position_embedding.weight"
+    ),
+    "crn.shot_embedding.mask_embedding.weight is (24,), not a matrix": lambda s: s.update(
+        {"crn.shot_embedding.mask_embedding.weight": torch.ones(24)}
+    ),
+    "has 5 rows, not 2K+2": lambda s: s.update({"crn.shot_embedding.position_embedding.weight": torch.ones(5, 16)}),
+    "has 2 rows, not 2K+2": lambda s: s.update({"crn.shot_embedding.position_embedding.weight": torch.ones(2, 16)}),
+    "a width of 20 cannot be shared": lambda s: s.update(
+        {"crn.shot_embedding.position_embedding.weight": torch.ones(6, 20)}
+    ),
+    "crn.shot_embedding.LayerNorm.weight is (16,), not (24,)": lambda s: s.update(
+        {"crn.shot_embedding.position_embedding.weight": torch.ones(6, 24)}
+    ),
+    "crn.encoder.layer.7.output.dense.bias does not belong there": lambda s: s.update(
+        {"crn.encoder.layer.7.output.dense.bias": s.pop("crn.encoder.layer.1.output.dense.bias")}
+    ),
+    "loss.head_pp.weight is (3, 16), not (2, 16)": lambda s: s.update({"loss.head_pp.weight": torch.ones(3, 16)}),
+    "loss.head_nce.model.0.bias is (), not (24,)": lambda s: s.update({"loss.head_nce.model.0.bias": torch.ones(())}),
+    "loss.head_nce.model.0.weight is (), not (2048, 24)": lambda s: s.update(
+        {"loss.head_nce.model.0.weight": torch.ones(())}
+    ),
+    "loss.head_other.weight does not belong there": lambda s: s.update({"loss.head_other.weight": torch.ones(1)}),
+    "metric.total does not belong there": lambda s: s.update({"metric.total": torch.ones(1)}),
+    "loss.head_cgm.bias is of torch.int64, not torch.float32": lambda s: s.update(
+        {"loss.head_cgm.bias": torch.ones(2, dtype=torch.int64)}
+    ),
+    "loss.head_pp.bias holds values that are not finite": lambda s: s["loss.head_pp.bias"].fill_(torch.inf),
+    "pos_ids is not 0 to 5": lambda s: s.update({"crn.shot_embedding.pos_ids": torch.arange(7)}),
+    "attention_mask is not zero": lambda s: s["crn.attention_mask"].fill_(-10_000.0),
+    "neither loss.head_* nor head_sbd": lambda s: [s.pop(name) for name in list(s) if "head" in name],
+    "loss.head_cgm.weight is missing": lambda s: s.pop("loss.head_cgm.weight"),
+    "is there without a CRN": lambda s: [
+        s.pop(name) for name in list(s) if name.startswith("crn.") and name != "crn.attention_mask"
+    ],
+    "it has no weights": lambda s: s.clear(),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_weights_in_another_layout_are_refused_by_name(tmp_path: Path, words: str) -> None:
+    state = dict(released_state())
+    WRONG[words](state)
+    message = fault(save(tmp_path / "wrong.ckpt", state))
+    assert words in message
+    assert len(message) < 600
+
+
+# --- what the trainer leaves beside the weights -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def trainer(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    """Classes with the names of the release's trainer; forgotten when the checkpoint is written."""
+
+    def define(module: str, name: str, *bases: type) -> type:
+        parts = module.split(".")
+        for i in range(1, len(parts) + 1):
+            monkeypatch.setitem(sys.modules, ".".join(parts[:i]), types.ModuleType(".".join(parts[:i])))
+        made = type(name, bases, {"__module__": module})
+        setattr(sys.modules[module], name, made)
+        return made
+
+    return types.SimpleNamespace(
+        checkpointing=define("pytorch_lightning.callbacks.model_checkpoint", "ModelCheckpoint"),
+        monitor=define("pytorch_lightning.callbacks.gpu_stats_monitor", "GPUStatsMonitor"),
+        settings=define("omegaconf.dictconfig", "DictConfig"),
+        easy=define("easydict", "EasyDict", dict),
+        forget=monkeypatch.undo,
+    )
+
+
+def test_callbacks_and_settings_of_the_trainer_are_passed_over(tmp_path: Path, trainer: types.SimpleNamespace) -> None:
+    state = released_state()
+    state._metadata = OrderedDict({"": {"version": 1}})  # type: ignore[attr-defined]  # as of every module
+    config = trainer.settings()
+    config.__dict__.update(_content={"K": 8}, _metadata=int, _parent=None)
+    easy = trainer.easy(EXPR_NAME="bassl", MODEL=trainer.easy(depth=50))
+    easy.__dict__.update(easy)
+    path = save(
+        tmp_path / "full.ckpt",
+        state,
+        **{"pytorch-lightning_version": "1.3.8"},
+        callbacks={
+            trainer.checkpointing: {"best_model_score": torch.tensor(0.4), "dirpath": "ckpt"},
+            trainer.monitor: {},
+        },
+        hyper_parameters=config,
+        cfg=easy,
+        paths=[Path("ckpt")],
+        counts=defaultdict(list, {"a": [1, 2]}),
+        optimizer_states=[{"state": {0: {"momentum_buffer": torch.zeros(4)}}, "param_groups": [{"lr": 0.3}]}],
+    )
+    trainer.forget()
+    assert "omegaconf" not in sys.modules
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(path, weights_only=True)  # why more than that is needed
+    assert same(read_released(path), read_released(save(tmp_path / "bare.ckpt", released_state())))
+    assert not {"omegaconf", "pytorch_lightning", "easydict"} & set(sys.modules)
+    assert torch.serialization.get_safe_globals() == []
+
+
+def test_the_trainers_packages_are_not_imported_even_where_they_are_there(
+    tmp_path: Path, trainer: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(tmp_path / "full.ckpt", released_state(), hyper_parameters=trainer.settings())
+    trainer.forget()
+    (tmp_path / "omegaconf").mkdir()
+    for name in ("__init__", "dictconfig"):
+        (tmp_path / "omegaconf" / f"{name}.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    read_released(path)
+    assert "omegaconf" not in sys.modules
+
+
+def test_a_trainers_object_is_no_weight(tmp_path: Path, trainer: types.SimpleNamespace) -> None:
+    state: dict[str, object] = dict(released_state())
+    state["loss.head_pp.weight"] = trainer.settings()
+    save(tmp_path / "a.ckpt", state)
+    save(tmp_path / "b.ckpt", trainer.settings())
+    save(tmp_path / "c.ckpt", [trainer.settings()])
+    torch.save(trainer.settings(), tmp_path / "d.ckpt")
+    trainer.forget()
+    assert "'loss.head_pp.weight' in its state_dict is not a plain tensor" in fault(tmp_path / "a.ckpt")
+    assert "it has no weights" in fault(tmp_path / "b.ckpt")
+    assert "no 'state_dict'" in fault(tmp_path / "c.ckpt")
+    assert "no 'state_dict'" in fault(tmp_path / "d.ckpt")
+
+
+# --- malice -----------------------------------------------------------------------------------------------------------
+
+RAN = "ran"
+
+
+class Evil:
+    """Pickles as a call of a function."""
+
+    def __init__(self, function: Callable[..., object], *arguments: object) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return self.call
+
+
+def evils() -> dict[str, Evil]:
+    python = f"open({RAN!r}, 'w').close()"
+    return {
+        "os.system": Evil(os.system, f"touch {RAN}"),
+        "eval": Evil(eval, python),
+        "exec": Evil(exec, python),
+        "open": Evil(open, RAN, "w"),
+        "__import__": Evil(builtins.__import__, "antigravity"),
+        "getattr": Evil(getattr, Path(RAN), "touch"),
+        "Popen": Evil(subprocess.Popen, ["touch", RAN]),
+        "pickle.loads": Evil(pickle.loads, pickle.dumps(Evil(os.system, f"touch {RAN}"))),
+        "map": Evil(map, os.mkdir, [RAN]),
+        "torch.load": Evil(torch.load, RAN),
+        "torch.hub": Evil(torch.hub.load, ".", "model"),
+        "io.open": Evil(io.FileIO, RAN, "w"),
+        "type": Evil(type, "Made", (), {}),
+        "sys.exit": Evil(sys.exit, 3),
+        "module": Evil(nn.Linear, 2, 2),
+        "FunctionType": Evil(types.FunctionType, None, {}),
+    }
+
+
+@pytest.mark.parametrize("name", evils())
+@pytest.mark.parametrize("place", ["beside", "inside", "instead", "root"])
+def test_a_call_in_a_pickle_is_refused_and_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    evil, path = evils()[name], tmp_path / "evil.ckpt"
+    if name == "FunctionType":  # code objects do not pickle; the name alone is enough
+        evil.call = (types.SimpleNamespace, ())
+    if place == "beside":
+        save(path, released_state(), callbacks=evil)
+    elif place == "inside":
+        save(path, {**released_state(), "loss.head_pp.bias": evil})
+    elif place == "instead":
+        save(path, evil)
+    else:
+        torch.save(evil, path)
+    message = fault(path)
+    assert "would run code (" in message
+    assert "trust" in message
+    assert not Path(RAN).exists()
+    assert "antigravity" not in sys.modules
+
+
+def forged(path: Path, source: Path, program: bytes) -> Path:
+    """The checkpoint ``source`` with another program in place of its pickle."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
+        for entry in old.infolist():
+            content = program if entry.filename.endswith("/data.pkl") else old.read(entry)
+            new.writestr(zipfile.ZipInfo(entry.filename), content)
+    return path
+
+
+COMMAND = b"touch " + RAN.encode()
+STATE = b"\x80\x02}X\x0a\x00\x00\x00state_dict"  # protocol 2, a dictionary, a key; a value, `s` and `.` are to follow
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(b"\x80\x02cos\nsystem\nX\x09\x00\x00\x00" + COMMAND + b"\x85R.", id="reduce"),
+        pytest.param(b"\x80\x02cposix\nsystem\nX\x09\x00\x00\x00" + COMMAND + b"\x85R.", id="posix"),
+        pytest.param(b"(S'" + COMMAND + b"'\nios\nsystem\n.", id="inst"),
+        pytest.param(b"(cos\nsystem\nS'" + COMMAND + b"'\no.", id="obj"),
+        pytest.param(b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x09" + COMMAND + b"\x85R.", id="stack-global"),
+        pytest.param(b"\x80\x02\x82\x01.", id="extension"),
+        pytest.param(b"\x80\x02c__builtin__\neval\nX\x09\x00\x00\x00" + COMMAND + b"\x85R.", id="python-2-eval"),
+        pytest.param(b"\x80\x02comegaconf\nos.system\nX\x09\x00\x00\x00" + COMMAND + b"\x85R.", id="stand-in-called"),
+        pytest.param(b"\x80\x02comegaconf\nx\n)R}X\x05\x00\x00\x00itemsccollections\nOrderedDict\nsb.", id="items"),
+        pytest.param(
+            STATE + b"ccollections\nOrderedDict\n)R}X\x05\x00\x00\x00itemsccollections\nOrderedDict\nsbs.",
+            id="state-with-items-of-its-own",
+        ),
+        pytest.param(STATE + b"comegaconf\nx\ns.", id="class-as-state"),
+        pytest.param(STATE + b"}(K\x01K\x02us.", id="number-as-name"),
+        pytest.param(STATE + b"}(comegaconf\nx\nK\x02us.", id="class-as-name"),
+        pytest.param(STATE + b"ccollections\nCounter\n)Rs.", id="counter"),
+        pytest.param(b"\x80\x02comegaconf\nx\n}X\x08\x00\x00\x00__init__K\x01sb.", id="state-on-a-class"),
+        pytest.param(b"\x80\x02ctorch\nTensor\ncomegaconf\nx\n\x85R.", id="tensor-of-a-stand-in"),
+        pytest.param(b"\x80\x02c../../os\nsystem\n)R.", id="path"),
+        pytest.param(b"\x80\x02cos \nsystem\r\x1b[31m\n)R.", id="escapes"),
+        pytest.param(b"\x80\x02c\n\n)R.", id="no-name"),
+        pytest.param(b"\x80\x02" + b"(" * 200_000 + b".", id="deep"),
+        pytest.param(b"\x80\x02" + b"]" + b"\x85" * 100_000 + b".", id="nested"),
+        pytest.param(b"\x80\x02j\xff\xff\xff\xff.", id="no-such-memo"),
+        pytest.param(b"\x80\x02X\xff\xff\xff\xff.", id="long-string"),
+        pytest.param(b"\x80\x02" + b"X\x02\x00\x00\x00ab\x85Q.", id="persistent"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b".", id="stop"),
+        pytest.param(b"\xff" * 50, id="noise"),
+    ],
+)
+def test_forged_pickles_are_refused_and_run_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Path, program: bytes
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    message = fault(forged(tmp_path / "forged.ckpt", small, program))
+    assert message.isprintable()
+    assert not Path(RAN).exists()
+
+
+def test_tensors_that_are_not_what_they_seem_are_refused(tmp_path: Path) -> None:
+    huge = torch.zeros(1).expand(10**12)
+    attributed = torch.zeros(2)
+    attributed.detach = OrderedDict  # type: ignore[method-assign,assignment]
+    odd: list[object] = [
+        huge,
+        attributed,
+        torch.zeros(2).to_sparse(),
+        torch.zeros(2, device="meta"),
+        torch.quantize_per_tensor(torch.zeros(2), 0.1, 0, torch.qint8),
+        nn.Parameter(torch.zeros(2)).data_ptr(),
+        [0.0, 0.0],
+        None,
+    ]
+    for i, value in enumerate(odd):
+        state = {**released_state(), "loss.head_pp.bias": value}
+        message = fault(save(tmp_path / f"{i}.ckpt", state))
+        assert "loss.head_pp.bias" in message or "not a checkpoint of weights" in message
+
+
+def test_the_environment_cannot_make_pickles_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    save(tmp_path / "evil.ckpt", released_state(), x=Evil(os.system, f"touch {RAN}"))
+    fault(tmp_path / "evil.ckpt")
+    assert not Path(RAN).exists()
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_truncated_file_is_refused(tmp_path: Path, small: Path) -> None:
+    content = small.read_bytes()
+    part = tmp_path / "part.ckpt"
+    sizes = [0, 1, 4, 30, 1000, *random.Random(0).sample(range(len(content)), 30), len(content) - 1]
+    for size in sizes:
+        part.write_bytes(content[:size])
+        assert "truncated" in fault(part)
+
+
+def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, small: Path) -> None:
+    content, whole = small.read_bytes(), read_released(small)
+    chance = random.Random(1)
+    end = content.rindex(b"PK\x01\x02", 0, len(content) - 2000)
+    places = chance.sample(range(len(content)), 150) + chance.sample(range(end, len(content)), 150)
+    refused = 0
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << chance.randrange(8)
+        (tmp_path / "flipped.ckpt").write_bytes(damaged)
+        try:
+            assert same(read_released(tmp_path / "flipped.ckpt"), whole)
+        except StoreError as error:
+            assert "\n" not in str(error)
+            refused += 1
+    assert refused > 100
+
+
+def test_a_flipped_weight_is_noticed(tmp_path: Path, small: Path) -> None:
+    content = bytearray(small.read_bytes())
+    bias = released_state()["loss.head_cgm.weight"].numpy().tobytes()
+    content[content.index(bias) + 5] ^= 1
+    (tmp_path / "flipped.ckpt").write_bytes(content)
+    assert "a checksum in it is wrong" in fault(tmp_path / "flipped.ckpt")
+
+
+def test_files_of_other_kinds_are_refused(tmp_path: Path, small: Path) -> None:
+    assert "no such checkpoint" in fault(tmp_path / "none.ckpt")
+    assert "cannot be read" in fault(tmp_path)
+    other = tmp_path / "other.ckpt"
+    other.write_text("the weights are in the other folder\n" * 50)
+    assert "not a PyTorch checkpoint" in fault(other)
+    with tarfile.open(other, "w:gz") as archive:
+        archive.add(small, "small.ckpt")
+    assert "unpack it" in fault(other)
+    with tarfile.open(other, "w") as archive:
+        archive.add(small, "small.ckpt")
+    assert "not a PyTorch checkpoint" in fault(other)
+    with zipfile.ZipFile(other, "w") as zipped:
+        zipped.writestr("readme.txt", "hello")
+    assert "not a checkpoint of weights" in fault(other)
+    with zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("archive/data.pkl", bytes(10**6))
+    assert "another kind of zip archive" in fault(other)
+    with zipfile.ZipFile(other, "w") as zipped:
+        zipped.write(small, "small.ckpt")
+    assert "not a checkpoint of weights" in fault(other)
+    torch.save(released_state(), other, _use_new_zipfile_serialization=False)
+    assert "not a PyTorch checkpoint" in fault(other)
+    torch.jit.script(nn.Linear(2, 2)).save(other)
+    assert "not a checkpoint of weights" in fault(other)
+    torch.save(released_state(), other)
+    assert "no 'state_dict'" in fault(other)
+    torch.save(torch.zeros(3), other)
+    assert "no 'state_dict'" in fault(other)
+    save_bassl_model(other, read_released(small))
+    assert "not a PyTorch checkpoint" in fault(other)
+
+
+def test_the_bare_weights_can_be_had_too(small: Path) -> None:
+    state = released_state()
+    read = read_state_dict(small)
+    assert read.keys() == state.keys()
+    assert all(torch.equal(read[name], tensor) for name, tensor in state.items())
