@@ -57,6 +57,22 @@ class IndexReport:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class SplitStatistics:
+    """What one split of an index holds, a row of the paper's table of data sets."""
+
+    split: str
+    """Its name; ``none`` for videos without one, ``all`` for the sum."""
+    videos: int
+    labelled: int
+    """Videos with labels."""
+    scenes: int
+    """Of the labelled videos."""
+    shots: int
+    hours: float | None
+    """None where the times of a video are not known."""
+
+
 def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSettings()) -> IndexReport:
     """Build the index of all shots of all videos.
 
@@ -78,14 +94,13 @@ def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSe
     if settings.output.exists() and not settings.overwrite:
         raise BasslError(f"{settings.output}: is there already; --overwrite makes it again")
     videos: list[IndexedVideo] = []
-    features: dict[str, Path] = {}
+    features: dict[str, dict[str, NDArray[np.float32]]] = {}
     for source in map(Path, sources):
         found, encodings = _read_source(source, settings)
         videos += found
         if encodings:
             name = f"{source.resolve().name}-{next(iter(encodings.values())).shape[1]}d"
-            features[name] = settings.features / f"{name}.h5"
-            write_features(features[name], name, encodings)
+            features.setdefault(name, {}).update(encodings)
     if not videos:
         raise BasslError("nothing to index: name folders of key-frame stores, MovieNet, BBC, OVSD or .npz features")
     videos, matches, notes = _label(videos, settings)
@@ -97,7 +112,10 @@ def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSe
         "tolerance": settings.tolerance,
         "annotator": settings.annotator,
     }
-    write_index(settings.output, videos, recorded, settings.doubtful, features)
+    stores = {name: settings.features / f"{name}.h5" for name in features}
+    for name, encodings in features.items():
+        write_features(stores[name], name, encodings)
+    write_index(settings.output, videos, recorded, settings.doubtful, stores)
     index = read_index(settings.output)
     return IndexReport(index, matches, (*notes, *missing(index)))
 
@@ -129,6 +147,35 @@ def missing(index: Index) -> list[str]:
     return notes
 
 
+def statistics(index: Index) -> list[SplitStatistics]:
+    """What each split holds, in the order train, val, test, others; then all together where there are several."""
+    order = {"train": 0, "val": 1, "test": 2}
+    splits: list[str | None] = [*sorted(set(index.splits), key=lambda name: (order.get(name, 3), name))]
+    if len(splits) > 1:
+        splits.append(None)
+    return [_statistics(index, split) for split in splits]
+
+
+def _statistics(index: Index, split: str | None) -> SplitStatistics:
+    import numpy as np
+
+    from pipelines.stores.index import NO_LABEL
+
+    videos = [v for v, name in enumerate(index.splits) if split in (name, None)]
+    spans = [slice(index.first_row[v], index.first_row[v + 1]) for v in videos]
+    labelled = [span for span in spans if np.any(index.label[span] != NO_LABEL)]
+    ends = sum(int(index.targets(np.arange(span.start, span.stop)).sum()) for span in labelled)
+    seconds = sum(float(index.seconds[span.stop - 1, 1]) for span in spans)
+    return SplitStatistics(
+        split="all" if split is None else split or "none",
+        videos=len(videos),
+        labelled=len(labelled),
+        scenes=ends + len(labelled),  # the last scene of a video ends with the film, without a label
+        shots=sum(int(span.stop - span.start) for span in spans),
+        hours=None if np.isnan(seconds) else seconds / 3600,
+    )
+
+
 def _check(settings: IndexSettings) -> None:
     from pipelines.scenes import check_writable
 
@@ -145,12 +192,15 @@ def _check(settings: IndexSettings) -> None:
 
 def _read_source(source: Path, settings: IndexSettings) -> tuple[list[IndexedVideo], dict[str, NDArray[np.float32]]]:
     """The videos of a source, and the features of those that come with some."""
+    from pipelines.datasets.movienet import is_movienet
+
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")
-    stores = [source] if source.suffix == ".h5" else sorted(source.glob("*.h5")) if source.is_dir() else []
+    stores = [source] if source.suffix == ".h5" else sorted(source.glob("[!.]*.h5")) if source.is_dir() else []
     if stores:
         return [_from_store(path) for path in stores], {}
-    if source.is_dir() and next(source.rglob("*.npz"), None) is not None:
+    # MovieNet is asked about first: to look for anything below it is to walk five million files.
+    if source.is_dir() and not is_movienet(source) and next(source.rglob("*.npz"), None) is not None:
         return _from_features(source)
     return [_from_annotation(record, settings) for record in read_annotations(source, settings.annotator)], {}
 
@@ -216,7 +266,8 @@ def _from_features(source: Path) -> tuple[list[IndexedVideo], dict[str, NDArray[
             source=str(source),
             frames=record.shots,
             seconds=np.full(record.shots.shape, np.nan),
-            label=record.scene_end.astype(np.int8),
+            # The film's end is no scene end that is to be found.
+            label=np.append(record.scene_end[:-1], 0).astype(np.int8),
         )
         for record in records
     ]
@@ -264,14 +315,15 @@ def _packed(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings:
     """The video with its JPEG files copied into a key-frame store, as they are."""
     from dataclasses import replace
 
+    import numpy as np
+
+    from pipelines.datasets.windows import read_jpeg
     from pipelines.scenes import VideoFacts
-    from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
+    from pipelines.stores.keyframes import StoredShot, write_keyframes
 
     assert settings.pack is not None
     path = settings.pack / f"{video.video_id}.h5"
     if settings.overwrite or not path.exists():
-        import numpy as np
-
         # A packed film's key-frames are those of MovieNet, at 1/4, 1/2 and 3/4; a store needs times, too.
         seconds = video.seconds if np.isfinite(video.seconds).all() else video.frames.astype(np.float64)
         shots = (
@@ -279,7 +331,7 @@ def _packed(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings:
                 (int(start), int(end)),
                 (float(begin), float(finish)),
                 tuple(int(start + (end - start) * k // (len(files) + 1)) for k in range(1, len(files) + 1)),
-                tuple(_jpeg(file) for file in files),
+                tuple(read_jpeg(file) for file in files),
             )
             for (start, end), (begin, finish), files in zip(video.frames, seconds, pictures, strict=True)
         )
@@ -288,25 +340,15 @@ def _packed(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings:
             video.video_id, width, height, float(seconds[-1, 1]), int(video.frames[-1, 1]), video.frame_rate
         )
         write_keyframes(
-            path, shots, lambda: (facts, {"name": video.video_id, "bytes": 0, "sha256": ""}), {"packed": True}
-        )
-    store = read_keyframes(path)
-    if len(store.frames) != len(video.frames):
-        raise DatasetError(
-            f"{path}: holds {len(store.frames)} shots of {video.video_id}, which has {len(video.frames)}"
+            path,
+            shots,
+            lambda: (facts, {"name": video.video_id, "bytes": 0, "sha256": ""}),
+            {"packed": True, "keyframes": video.keyframes},
         )
     packed = _from_store(path)
+    if packed.keyframes != video.keyframes or not np.array_equal(packed.frames, video.frames):
+        raise DatasetError(f"{path}: has other shots or key-frames than {video.source}; --overwrite makes it again")
     return replace(video, pictures=path, jpeg=packed.jpeg, jpeg_crc32=packed.jpeg_crc32)
-
-
-def _jpeg(file: Path) -> bytes:
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise DatasetError(f"{file}: cannot be read ({(error.strerror or str(error)).lower()})") from error
-    if not content.startswith(b"\xff\xd8"):
-        raise DatasetError(f"{file}: is not a JPEG")
-    return content
 
 
 def _picture_size(file: Path) -> tuple[int, int]:

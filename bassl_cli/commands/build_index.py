@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from bassl_cli import console
-from pipelines.build_index import IndexReport, IndexSettings, missing
+from pipelines.build_index import IndexReport, IndexSettings, missing, statistics
 from pipelines.build_index import build_index as build
 from pipelines.errors import BasslError
 from pipelines.extract_keyframes import ExtractSettings
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pipelines.stores.index import Index
 
 _defaults = IndexSettings()
+_KEYFRAMES = ExtractSettings().output
 
 
 def build_index(
@@ -26,7 +29,7 @@ def build_index(
         list[Path] | None,
         typer.Argument(
             help="Folders of key-frame stores, MovieNet, BBC, OVSD, .npz features or scenes.json files "
-            f"(unless given: {ExtractSettings().output}).",
+            f"(unless given: {_KEYFRAMES}).",
             show_default=False,
         ),
     ] = None,
@@ -88,9 +91,13 @@ def build_index(
             pack=pack,
             overwrite=overwrite,
         )
-        report = build(sources or [ExtractSettings().output], settings)
+        if not sources and not _KEYFRAMES.exists():
+            raise BasslError(
+                f"{_KEYFRAMES}: no such folder; run `bassl extract-keyframes` first, or name what to index"
+            )
+        report = build(sources or [_KEYFRAMES], settings)
     for video, match in report.matches.items():
-        if match.unmatched:
+        if match.unmatched and not quiet:
             places = ", ".join(f"{place:.1f}" for place in match.unmatched[:5])
             console.warn(
                 f"{video}: {len(match.unmatched)} of {match.scene_ends} scene ends found no shot end within the "
@@ -118,52 +125,22 @@ def _shares(text: str) -> tuple[float, ...]:
         raise BasslError(f"a split is shares such as 0.6,0.2,0.2, not {text!r}") from error
 
 
-def _statistics(index: Index) -> list[dict[str, Any]]:
-    """A row a split and one for all: videos, labelled videos, scenes, shots, hours."""
-    import numpy as np
-
-    from pipelines.stores.index import NO_LABEL
-
-    splits = sorted(
-        set(index.splits),
-        key=lambda name: (["train", "val", "test"].index(name) if name in ("train", "val", "test") else 3, name),
-    )
-    rows = []
-    for split in [*splits, None] if len(splits) > 1 else [None]:
-        videos = [v for v, name in enumerate(index.splits) if split is None or name == split]
-        spans = [slice(index.first_row[v], index.first_row[v + 1]) for v in videos]
-        labelled = [span for span in spans if np.any(index.label[span] != NO_LABEL)]
-        hours = sum(float(index.seconds[span.stop - 1, 1]) for span in spans) / 3600
-        rows.append(
-            {
-                "split": "all" if split is None else split or "none",
-                "videos": len(videos),
-                "labelled": len(labelled),
-                # The last scene of a video ends with the film, without a label.
-                "scenes": int(sum(np.sum(index.targets(np.arange(s.start, s.stop))) for s in labelled)) + len(labelled),
-                "shots": int(sum(span.stop - span.start for span in spans)),
-                "hours": None if np.isnan(hours) else hours,
-            }
-        )
-    return rows
-
-
 def _table(index: Index) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("split")
     for name in ("videos", "labelled", "scenes", "shots", "hours"):
         table.add_column(name, justify="right")
-    for row in _statistics(index):
-        hours = "" if row["hours"] is None else f"{row['hours']:.1f}"
-        counts = (f"{row[name]:,}" for name in ("videos", "labelled", "scenes", "shots"))
-        table.add_row(row["split"], *counts, hours)
+    for row in statistics(index):
+        hours = "" if row.hours is None else f"{row.hours:.1f}"
+        counts = (f"{count:,}" for count in (row.videos, row.labelled, row.scenes, row.shots))
+        table.add_row(escape(row.split), *counts, hours)
     return table
 
 
 def _plain(report: IndexReport) -> dict[str, Any]:
     return {
         "index": str(report.index.path),
-        "splits": _statistics(report.index),
-        "matches": {video: vars(match) for video, match in report.matches.items()},
+        "splits": [asdict(row) for row in statistics(report.index)],
+        "matches": {video: asdict(match) for video, match in report.matches.items()},
         "notes": list(report.notes),
     }

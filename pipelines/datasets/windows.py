@@ -17,25 +17,26 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from pipelines.datasets.movienet import KeyframeFolder
-from pipelines.errors import StoreError
+from pipelines.errors import DatasetError, StoreError
 from pipelines.models.encoders import resize_to_square
 from pipelines.stores.index import Index, read_index, window_rows
 
-# Stores that a process holds open; MovieNet has 1,100, and a process may not have so many files.
-_OPEN_FILES = 256
+# Stores that a reader holds open; MovieNet has 1,100, and some systems allow a process 256 files.
+_OPEN_FILES = 100
+_JPEG_TAIL = 4096  # bytes in which the end of a JPEG must lie: some programs write more behind it
+_REMEDY = "run `bassl build-index --overwrite`"
 
 
 class KeyframeReader:
     """Reads JPEGs of rows of an index: those of a run of rows of one store with one ``pread``, without HDF5.
 
-    It opens files when they are first needed, in the process that needs them: it may be made before a fork, and is
-    pickled to a spawned process as the path of its index.
+    It opens files when they are first needed. Processes may share them after a fork, for ``pread`` moves no position;
+    to a spawned process it is pickled as the path of its index.
     """
 
     def __init__(self, index: Path | Index) -> None:
         self.index = index if isinstance(index, Index) else read_index(index)
         self._files: OrderedDict[int, int] = OrderedDict()
-        self._process = os.getpid()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"index": self.index.path}
@@ -58,7 +59,8 @@ class KeyframeReader:
             S lists of n JPEGs.
 
         Raises:
-            StoreError: one line, when the video has no key-frames or a file is missing or damaged.
+            StoreError: one line, when the video has no key-frames or its store is missing or damaged.
+            DatasetError: one line, when a file of a folder is missing or not a whole JPEG.
         """
         index = self.index
         video = int(index.video_of(rows[:1])[0])
@@ -69,7 +71,7 @@ class KeyframeReader:
             first = int(index.first_row[video])
             folder = KeyframeFolder(place, int(index.first_row[video + 1]) - first, index.keyframes)
             return [
-                [_read_file(folder[int(row) - first][int(k)]) for k in chosen]
+                [read_jpeg(folder[int(row) - first][int(k)]) for k in chosen]
                 for row, chosen in zip(rows, images, strict=True)
             ]
         start, end = int(index.jpeg[rows[0], 0]), int(index.jpeg[rows[-1], -1])
@@ -79,43 +81,62 @@ class KeyframeReader:
             bounds = (index.jpeg[row] - start).tolist()
             jpegs = [stretch[bounds[k] : bounds[k + 1]] for k in chosen]
             if any(zlib.crc32(jpeg) != index.jpeg_crc32[row, k] for jpeg, k in zip(jpegs, chosen, strict=True)):
-                raise StoreError(f"{place}: is damaged at shot {row - int(index.first_row[video])}, or was made again")
+                raise StoreError(f"{self.shot(row)} is damaged, or was made again after the index; {_REMEDY}")
             pictures.append(jpegs)
         return pictures
 
+    def shot(self, row: int) -> str:
+        """What to call the shot of a row in a message."""
+        video = int(self.index.video_of(np.array([row]))[0])
+        place = self.index.pictures[video] or self.index.video_ids[video]
+        return f"{place}: shot {row - int(self.index.first_row[video])}"
+
     def _pread(self, video: int, place: Path, start: int, size: int) -> bytes:
-        if self._process != os.getpid():  # after a fork the parent's files are left to the parent
-            self._files, self._process = OrderedDict(), os.getpid()
         try:
             if video not in self._files:
                 if len(self._files) >= _OPEN_FILES:
                     os.close(self._files.popitem(last=False)[1])
                 self._files[video] = os.open(place, os.O_RDONLY)
             self._files.move_to_end(video)
-            stretch = os.pread(self._files[video], size, start)
+            handle = self._files[video]
+            # Asked first, lest memory be taken for bytes that are not there.
+            stretch = os.pread(handle, size, start) if start + size <= os.fstat(handle).st_size else b""
         except OSError as error:
             raise StoreError(f"{place}: cannot be read ({(error.strerror or str(error)).lower()})") from error
         if len(stretch) < size:
-            raise StoreError(f"{place}: is cut short; extract it again and build the index again")
+            raise StoreError(f"{place}: is cut short, or was made again after the index; {_REMEDY}")
         return stretch
 
 
-def _read_file(path: Path) -> bytes:
+def read_jpeg(path: Path) -> bytes:
+    """A JPEG file as it is.
+
+    Raises:
+        DatasetError: one line, when it cannot be read, is no JPEG or breaks off.
+    """
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
-        raise StoreError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+        raise DatasetError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+    if not content.startswith(b"\xff\xd8"):
+        raise DatasetError(f"{path}: is not a JPEG")
+    if b"\xff\xd9" not in content[-_JPEG_TAIL:]:
+        raise DatasetError(f"{path}: is a JPEG that breaks off")
+    return content
 
 
 def decode(jpeg: bytes, size: int) -> NDArray[np.uint8]:
     """A JPEG as (size, size, 3) uint8 RGB, the whole picture squeezed to a square.
 
     Raises:
-        StoreError: when it is not a JPEG.
+        ValueError: when it is not a JPEG that can be decoded.
     """
-    picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR_RGB)
+    try:
+        picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR_RGB)
+    except cv2.error:  # such as a size that no picture has
+        picture = None
     if picture is None:
-        raise StoreError("a key-frame is not a JPEG that can be decoded")
+        raise ValueError("not a JPEG that can be decoded")
     return resize_to_square(np.asarray(picture, np.uint8), size)
 
 
@@ -133,6 +154,10 @@ class KeyframeWindows(Dataset[dict[str, Any]]):
         keyframes: ``"random"`` for one of the N_k drawn anew for each shot (the paper's pre-training), or ``"all"``.
         size: side of the decoded pictures, or None for JPEGs.
         seed: of the draw; with it, the row and ``epoch`` (an attribute to be set before each) it is determined.
+
+    Raises:
+        StoreError: one line, when the index is damaged or has no key-frames of one of the rows.
+        IndexError: for rows that are not in the index.
     """
 
     def __init__(
@@ -152,7 +177,18 @@ class KeyframeWindows(Dataset[dict[str, Any]]):
         self.keyframes = keyframes
         self.size = size
         self.seed = seed
-        self.epoch = 0
+        # In shared memory: the workers of a loader may live on from epoch to epoch.
+        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._check()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that key-frames are drawn for."""
+        return int(self._epoch)
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self._epoch.fill_(epoch)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -173,9 +209,17 @@ class KeyframeWindows(Dataset[dict[str, Any]]):
             if self.size is None:
                 example["jpegs"] = jpegs
             else:
-                example["pictures"] = self._decoded(jpegs, self.size)
+                example["pictures"] = self._decoded(rows, jpegs, self.size)
             examples.append(example)
         return examples
+
+    def _check(self) -> None:
+        index = self.reader.index
+        if len(self.rows) and not 0 <= self.rows.min() <= self.rows.max() < len(index.label):
+            raise IndexError(f"rows must lie in 0 to {len(index.label) - 1}")
+        for video in np.unique(index.video_of(self.rows)).tolist():
+            if index.pictures[video] is None or index.keyframes == 0:
+                raise StoreError(f"{index.path}: has no key-frames of {index.video_ids[video]}; leave its rows out")
 
     def _images(self, centre: int, shots: int) -> NDArray[np.int64]:
         images = self.reader.index.keyframes
@@ -184,10 +228,13 @@ class KeyframeWindows(Dataset[dict[str, Any]]):
         rng = np.random.default_rng((self.seed, self.epoch, centre))
         return rng.integers(0, images, (shots, 1))
 
-    def _decoded(self, jpegs: list[list[bytes]], size: int) -> Tensor:
+    def _decoded(self, rows: NDArray[np.int64], jpegs: list[list[bytes]], size: int) -> Tensor:
         pictures = np.empty((len(jpegs), len(jpegs[0]), size, size, 3), np.uint8)
         for shot, shots_jpegs in enumerate(jpegs):
             for k, jpeg in enumerate(shots_jpegs):
-                pictures[shot, k] = decode(jpeg, size)
+                try:
+                    pictures[shot, k] = decode(jpeg, size)
+                except ValueError as error:
+                    raise StoreError(f"{self.reader.shot(int(rows[shot]))} has a key-frame that is {error}") from error
         # Channels last in memory, as a convolution likes it, and channels first in shape.
         return torch.from_numpy(pictures).permute(0, 1, 4, 2, 3)

@@ -32,6 +32,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,6 +42,7 @@ from pipelines.stores.hdf5 import create_store, open_store, read_array, read_jso
 SCHEMA = "bassl.index"
 VERSION = 1
 NO_LABEL = -128
+MAX_FRAME = 2**31 - 1
 _REMEDY = "run `bassl build-index --overwrite`"
 
 
@@ -71,7 +73,7 @@ class Index:
     Attributes:
         path: the file.
         video_ids, splits, sources: of the V videos.
-        pictures: of each video its key-frame store or folder of JPEG files, or None.
+        pictures: of each video its key-frame store or folder of JPEG files, or None; absolute, as ``features``.
         first_row: (V + 1,) int64.
         frame_rates: (V,) float64.
         frames, seconds, label: (T, 2), (T, 2), (T,).
@@ -176,18 +178,20 @@ def write_index(
         features: feature store by encoder.
 
     Raises:
-        BasslError: where the path cannot be written, or two videos have one id or different numbers of key-frames.
+        BasslError: where the path cannot be written, two videos have one id or different numbers of key-frames, or the
+            shots of a video contradict each other. A file that is there stays as it is.
     """
+    if not videos:
+        raise StoreError(f"{path}: an index needs at least one video")
     videos = sorted(videos, key=lambda video: video.video_id)
     for one, other in pairwise(videos):
         if one.video_id == other.video_id:
             raise StoreError(f"{path}: two videos have the id {one.video_id!r}: {one.source} and {other.source}")
-    counts = {video.keyframes for video in videos if video.pictures is not None}
+    counts = {video.keyframes: video for video in videos if video.pictures is not None}
     if len(counts) > 1:
-        raise StoreError(
-            f"{path}: videos with {' and '.join(map(str, sorted(counts)))} key-frames a shot cannot be mixed"
-        )
-    images = counts.pop() if counts else 0
+        kinds = ", ".join(f"{images} ({counts[images].source})" for images in sorted(counts))
+        raise StoreError(f"{path}: videos with different numbers of key-frames a shot cannot be mixed: {kinds}")
+    images = next(iter(counts), 0)
     lengths = [len(video.frames) for video in videos]
     rows = sum(lengths)
     jpeg, crc = np.zeros((rows, images + 1), np.int64), np.zeros((rows, images), np.uint32)
@@ -195,25 +199,43 @@ def write_index(
     for video, start, end in zip(videos, first_row[:-1], first_row[1:], strict=True):
         if video.jpeg is not None and video.jpeg_crc32 is not None:
             jpeg[start:end], crc[start:end] = video.jpeg, video.jpeg_crc32
+    index = Index(
+        path=path,
+        video_ids=tuple(video.video_id for video in videos),
+        splits=tuple(video.split for video in videos),
+        sources=tuple(video.source for video in videos),
+        pictures=tuple(video.pictures for video in videos),
+        first_row=first_row,
+        frame_rates=np.array([video.frame_rate for video in videos], np.float64),
+        frames=np.concatenate([video.frames for video in videos]),
+        seconds=np.concatenate([video.seconds for video in videos]).astype(np.float64),
+        label=np.concatenate([video.label for video in videos]),
+        jpeg=jpeg,
+        jpeg_crc32=crc,
+        features=features or {},
+        doubtful=doubtful,
+        settings=settings,
+    )
+    if (fault := _fault(index)) is not None:
+        raise StoreError(f"{path}: cannot be made: {fault}")
     home = path.parent
+    texts = {
+        "id": index.video_ids,
+        "split": index.splits,
+        "source": index.sources,
+        "pictures": ["" if place is None else _relative(place, home) for place in index.pictures],
+    }
     with create_store(path, SCHEMA, VERSION) as file:
         file.attrs["settings"] = json.dumps(dict(settings))
         file.attrs["doubtful"] = doubtful
-        file.attrs["features"] = json.dumps({name: _relative(store, home) for name, store in (features or {}).items()})
+        file.attrs["features"] = json.dumps({name: _relative(store, home) for name, store in index.features.items()})
         file["videos/first_row"] = first_row
-        file["videos/frame_rate"] = np.array([video.frame_rate for video in videos], np.float64)
-        for name, texts in (
-            ("id", [video.video_id for video in videos]),
-            ("split", [video.split for video in videos]),
-            ("source", [video.source for video in videos]),
-            ("pictures", ["" if v.pictures is None else _relative(v.pictures, home) for v in videos]),
-        ):
-            encoded = [text.encode() for text in texts]
-            # Fixed-length strings: variable ones would make the file depend on memory addresses.
-            file[f"videos/{name}"] = np.array(encoded, f"S{max(1, *map(len, encoded))}")
-        file["shots/frames"] = np.concatenate([video.frames for video in videos]).astype(np.int32)
-        file["shots/seconds"] = np.concatenate([video.seconds for video in videos]).astype(np.float64)
-        file["shots/label"] = np.concatenate([video.label for video in videos]).astype(np.int8)
+        file["videos/frame_rate"] = index.frame_rates
+        for name, values in texts.items():
+            file[f"videos/{name}"] = fixed_length(values, path)
+        file["shots/frames"] = index.frames.astype(np.int32)
+        file["shots/seconds"] = index.seconds
+        file["shots/label"] = index.label.astype(np.int8)
         file["shots/jpeg"] = jpeg
         file["shots/jpeg_crc32"] = crc
 
@@ -225,14 +247,14 @@ def read_index(path: Path) -> Index:
         StoreError: one line, for a file that is missing, damaged, contradictory or not an index.
     """
     with open_store(path, SCHEMA, VERSION, _REMEDY) as file:
+        home = path.parent.resolve()
         pictures = read_strings(file, "videos/pictures")
-        doubtful = file.attrs["doubtful"]
         index = Index(
             path=path,
             video_ids=tuple(read_strings(file, "videos/id")),
             splits=tuple(read_strings(file, "videos/split")),
             sources=tuple(read_strings(file, "videos/source")),
-            pictures=tuple(path.parent / name if name else None for name in pictures),
+            pictures=tuple(_absolute(name, home) if name else None for name in pictures),
             first_row=read_array(file, "videos/first_row", "i", 1),
             frame_rates=read_array(file, "videos/frame_rate", "f", 1),
             frames=read_array(file, "shots/frames", "i", 2),
@@ -240,8 +262,8 @@ def read_index(path: Path) -> Index:
             label=read_array(file, "shots/label", "i", 1),
             jpeg=read_array(file, "shots/jpeg", "i", 2),
             jpeg_crc32=read_array(file, "shots/jpeg_crc32", "u", 2),
-            features={name: path.parent / store for name, store in read_json_attribute(file, "features").items()},
-            doubtful=doubtful,
+            features={name: _absolute(store, home) for name, store in read_json_attribute(file, "features").items()},
+            doubtful=str(file.attrs["doubtful"]),  # type: ignore[arg-type]  # checked below
             settings=read_json_attribute(file, "settings"),
         )
     if (fault := _fault(index)) is not None:
@@ -249,9 +271,26 @@ def read_index(path: Path) -> Index:
     return index
 
 
+def fixed_length(texts: Sequence[str], path: Path) -> NDArray[Any]:
+    """Texts as UTF-8 of one length: strings of variable length would make a file depend on memory addresses.
+
+    Raises:
+        StoreError: for a name that is not text, such as that of a file in another encoding.
+    """
+    try:
+        encoded = [text.encode() for text in texts]
+    except UnicodeEncodeError as error:
+        raise StoreError(f"{path}: cannot hold the name {error.object!a}, which is not UTF-8; rename it") from error
+    return np.array(encoded, h5py.string_dtype("utf-8", max(1, *map(len, encoded))))
+
+
 def _relative(path: Path, home: Path) -> str:
     """A path as seen from the index's folder, so that a project can move as a whole."""
     return Path(os.path.relpath(path.resolve(), home.resolve())).as_posix()
+
+
+def _absolute(name: str, home: Path) -> Path:
+    return Path(os.path.normpath(home / name))
 
 
 def _fault(index: Index) -> str | None:
@@ -269,16 +308,36 @@ def _fault(index: Index) -> str | None:
         return "its tables of shots have different lengths"
     if index.jpeg_crc32.shape != (rows, index.jpeg.shape[1] - 1):
         return "its tables of key-frames have different lengths"
-    if not np.isin(index.label, (0, 1, -1, NO_LABEL)).all():
-        return "it has labels other than 0, 1, -1 and none"
     if index.doubtful not in ("end", "ignore"):
         return f"it treats doubtful labels as {index.doubtful!r}"
-    inside = np.ones(rows - 1, np.bool_)
-    inside[index.first_row[1:-1] - 1] = False  # from one video to the next, frames start again
-    if np.any(index.frames[:, 1] <= index.frames[:, 0]) or np.any(
-        (index.frames[1:, 0] < index.frames[:-1, 1]) & inside
-    ):
-        return "shots are empty, out of order or overlap"
-    if np.any(index.seconds[:, 1] <= index.seconds[:, 0]) or np.any(np.isinf(index.seconds)):
-        return "shots have no length in seconds"
+    first = np.zeros(rows, np.bool_)  # from one video to the next, frames and positions start again
+    first[index.first_row[:-1]] = True
+
+    def overlaps(starts: NDArray[Any], ends: NDArray[Any], tolerance: float = 0) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = ~first & np.append(False, starts[1:] < ends[:-1] - tolerance)
+        return found
+
+    starts, ends = index.frames.T
+    begins, finishes = index.seconds.T
+    stored = np.repeat(
+        [place is not None and place.suffix == ".h5" for place in index.pictures], np.diff(index.first_row)
+    )
+    positions = index.jpeg
+    wrong = {
+        "has a label other than 0, 1, -1 and none": ~np.isin(index.label, (0, 1, -1, NO_LABEL)),
+        "is not within any believable video": (starts < 0) | (ends > MAX_FRAME),
+        "is empty or overlaps the one before": (ends <= starts) | overlaps(starts, ends),
+        "has times that are not a range": (np.isnan(begins) != np.isnan(finishes))
+        | np.isinf(index.seconds).any(axis=1)
+        | (finishes <= begins),
+        "overlaps the one before in time": overlaps(begins, finishes, 1e-6),
+        "has key-frames that are nowhere in their store": stored
+        & ((positions[:, 0] < 0) | (np.diff(positions) <= 0).any(axis=1) | overlaps(positions[:, 0], positions[:, -1])),
+    }
+    for what, where in wrong.items():
+        if where.any():
+            row = int(np.argmax(where))
+            video = int(index.video_of(np.array([row]))[0])
+            shot = row - int(index.first_row[video])
+            return f"shot {shot} of {index.video_ids[video]} ({index.sources[video]}) {what}"
     return None

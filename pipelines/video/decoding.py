@@ -91,6 +91,7 @@ class Film:
             VideoError: when not one frame can be decoded.
         """
         nominal = 1.0 / self.frame_rate
+        tick = float(self._stream.time_base or 0)
         index, last, offset = -1, -nominal, 0.0
         first: float | None = None
         end = 0.0
@@ -102,7 +103,7 @@ class Film:
             else:
                 stamp = frame.time
                 first = stamp if first is None else first
-                time = stamp - first + offset
+                time = round(stamp - first + offset, 6)
                 if time <= last:  # after its predecessor all the same; where recordings were joined, a new clock
                     if last - time > _CLOCK_NOISE:
                         offset += last + nominal - time
@@ -110,9 +111,9 @@ class Film:
             if index == 0:
                 self.rotation = (-round(frame.rotation / 90)) % 4
                 width, height = frame.width, frame.height
-            length = float(frame.duration * frame.time_base) if frame.duration and frame.time_base else 0.0
+            length = frame.duration * tick
             # A last frame that claims to last for ever (some recorders write this) must not stretch the film.
-            end = time + (length if 0.0 < length <= 10.0 else nominal)
+            end = round(time + (length if 0.0 < length <= 10.0 else nominal), 6)
             last = time
             yield index, time, frame
         if index < 0:

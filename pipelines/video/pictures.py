@@ -13,6 +13,7 @@ from functools import cache
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
+from av.video.plane import VideoPlane
 from av.video.reformatter import Colorspace, VideoReformatter
 from numpy.typing import NDArray
 
@@ -126,9 +127,10 @@ def _picture(frame: VideoFrame, to_rgb: NDArray[np.float32]) -> YUVPicture:
     return YUVPicture(y, u, v, to_rgb)
 
 
-def _plane(plane: object) -> Plane:
-    width, height, line_size = (int(getattr(plane, name)) for name in ("width", "height", "line_size"))
-    return np.frombuffer(plane, np.uint8).reshape(height, line_size)[:, :width]  # type: ignore[call-overload, no-any-return]
+def _plane(plane: VideoPlane) -> Plane:
+    # The type stubs of NumPy do not know that PyAV's planes are buffers.
+    lines = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)  # type: ignore[call-overload]
+    return lines[:, : plane.width]  # type: ignore[no-any-return]
 
 
 def _halve_plane(plane: Plane) -> Plane:

@@ -1,0 +1,73 @@
+"""Small key-frame stores and damage for tests of what reads stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.errors import BasslError, StoreError
+from pipelines.scenes import VideoFacts
+from pipelines.stores.keyframes import StoredShot, write_keyframes
+
+RATE = 25.0
+SHOT_FRAMES = 50
+
+
+def jpeg(*number: int, width: int = 40, height: int = 24) -> bytes:
+    """A JPEG that is like no other: noise, blown up so that it survives compression, seeded with the number."""
+    noise = np.random.default_rng(number).integers(0, 256, (3, 5, 3), np.uint8)
+    buffer = BytesIO()
+    Image.fromarray(noise).resize((width, height), Image.Resampling.NEAREST).save(buffer, "JPEG", quality=95)
+    return buffer.getvalue()
+
+
+def put_store(
+    path: Path, shots: int = 5, images: int = 3, seed: int = 0, jpegs: list[list[bytes]] | None = None
+) -> Path:
+    """A key-frame store of shots of two seconds; key-frame k of shot i is ``jpeg(seed, i, k)``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    length = SHOT_FRAMES / RATE
+    stored = [
+        StoredShot(
+            (SHOT_FRAMES * i, SHOT_FRAMES * i + SHOT_FRAMES),
+            (length * i, length * i + length),
+            tuple(SHOT_FRAMES * i + k for k in range(images)),
+            tuple(jpeg(seed, i, k) for k in range(images)) if jpegs is None else tuple(jpegs[i]),
+        )
+        for i in range(shots)
+    ]
+    facts = VideoFacts(f"{path.stem}.mp4", 40, 24, length * shots, SHOT_FRAMES * shots, RATE)
+    source = {"name": f"{path.stem}.mp4", "bytes": 1, "sha256": "0" * 64}
+    write_keyframes(path, stored, lambda: (facts, source), {"keyframes": images})
+    return path
+
+
+def refusal(read: Callable[[], object], *words: str | Path, error: type[BasslError] = StoreError) -> str:
+    """The one line with which something is refused, having checked that it is one line with these words."""
+    with pytest.raises(error) as caught:
+        read()
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert str(word) in message
+    return message
+
+
+def damaged(content: bytes, flips: int, cuts: int, seed: int = 0) -> Iterator[tuple[str, bytes]]:
+    """Copies of a file's content: cut off at many places, and with one to four bytes changed."""
+    rng = np.random.default_rng(seed)
+    for length in np.linspace(0, len(content) - 1, cuts).astype(int).tolist():
+        yield f"cut at {length}", content[:length]
+    # Half of them in the first kilobytes, where the structure of an HDF5 file begins.
+    for flip in range(flips):
+        changed = bytearray(content)
+        reach = len(content) if flip % 2 else min(len(content), 4096)
+        places = rng.integers(0, reach, int(rng.integers(1, 5))).tolist()
+        for place in places:
+            changed[place] ^= int(rng.integers(1, 256))
+        yield f"changed at {places}", bytes(changed)

@@ -1,0 +1,137 @@
+"""Feature stores: what went in comes out, and damage is refused."""
+
+from __future__ import annotations
+
+import zlib
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from pipelines.errors import BasslError
+from pipelines.stores.features import SCHEMA, VERSION, read_features, write_features
+from pipelines.stores.hdf5 import create_store
+from tests.small_stores import damaged, refusal
+from tests.stores.test_index import forge
+
+
+def features(dtype: Any = np.float16, size: int = 6) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {name: rng.normal(size=(shots, size)).astype(dtype) for name, shots in (("b/2", 5), ("Ä", 1), ("b/1", 30))}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_what_is_written_is_read(tmp_path: Path, dtype: Any) -> None:
+    given = features(dtype)
+    write_features(tmp_path / "f.h5", "vgg19 of «x»", given)
+    encoder, found = read_features(tmp_path / "f.h5")
+    assert encoder == "vgg19 of «x»"
+    assert list(found) == sorted(given)
+    for name, values in given.items():
+        assert found[name].dtype == dtype
+        np.testing.assert_array_equal(found[name], values)
+
+
+def test_the_same_features_make_the_same_bytes(tmp_path: Path) -> None:
+    given = features()
+    write_features(tmp_path / "one.h5", "x", given)
+    write_features(tmp_path / "other.h5", "x", dict(reversed(given.items())))
+    assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "other.h5").read_bytes()
+
+
+def test_arrays_that_are_views(tmp_path: Path) -> None:
+    wide = np.arange(24, dtype=np.float32).reshape(4, 6)
+    write_features(tmp_path / "f.h5", "x", {"a": wide[:, ::2], "b": wide.T[:3].T})
+    found = read_features(tmp_path / "f.h5")[1]
+    np.testing.assert_array_equal(found["a"], wide[:, ::2])
+    np.testing.assert_array_equal(found["b"], wide[:, :3])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "none"),
+        ({"a": np.zeros((2, 3), np.float16), "b": np.zeros((2, 3), np.float32)}, "3 float16 and 3 float32"),
+        ({"a": np.zeros((2, 3), np.float16), "b": np.zeros((2, 4), np.float16)}, "3 float16 and 4 float16"),
+        ({"a": np.zeros(3, np.float16)}, "features of a"),
+        ({"a": np.zeros((2, 3), int)}, "features of a"),
+        ({"a": np.zeros((2, 0), np.float16)}, "features of a"),
+        ({"a": np.ones((2, 3), np.float16), "b": np.zeros((0, 3), np.float16)}, "features of b"),
+        ({"a": np.array([[1, np.nan]], np.float16)}, "features of a are not all finite"),
+        ({"a": np.array([[1, np.inf]], np.float32)}, "features of a are not all finite"),
+    ],
+)
+def test_features_that_cannot_be_stored(tmp_path: Path, given: dict[str, Any], words: str) -> None:
+    refusal(lambda: write_features(tmp_path / "f.h5", "x", given), tmp_path / "f.h5", words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refusal(lambda: write_features(tmp_path / "file" / "f.h5", "x", features()), "file/f.h5", error=BasslError)
+
+
+def test_cut_and_changed_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f.h5"
+    write_features(path, "x", features(size=40))
+    for _case, content in damaged(path.read_bytes(), flips=220, cuts=80, seed=1):
+        path.write_bytes(content)
+        refusal(lambda: read_features(path), path, "make it again")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x89HDF\r\n\x1a\n"])
+def test_files_that_are_no_store(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "f.h5").write_bytes(content)
+    refusal(lambda: read_features(tmp_path / "f.h5"), tmp_path / "f.h5")
+
+
+def test_files_of_another_kind(tmp_path: Path) -> None:
+    path = tmp_path / "f.h5"
+    refusal(lambda: read_features(path), path, "no such file")
+    with create_store(path, "bassl.index", VERSION):
+        pass
+    refusal(lambda: read_features(path), path, "bassl.index", "bassl.features")
+    with create_store(path, SCHEMA, 9):
+        pass
+    refusal(lambda: read_features(path), path, "version 9")
+    with h5py.File(path, "w") as file:
+        file.attrs["schema"] = 3
+    refusal(lambda: read_features(path), path, "not a file of bassl")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"features": None}, "features"),
+        ({"features": np.zeros((36, 6), np.int16)}, "int16"),
+        ({"features": np.zeros(36, np.float16)}, "1 dimension"),
+        ({"features": np.zeros((36, 6), np.float16)}, "checksums"),
+        ({"features": np.zeros((35, 6), np.float16)}, "rows do not fit"),
+        ({"videos/first_row": np.array([0, 30, 36])}, "rows do not fit"),
+        ({"videos/first_row": np.array([0, 36, 35, 36])}, "rows do not fit"),
+        ({"videos/first_row": np.array([0, 30, 30, 36])}, "rows do not fit"),
+        ({"videos/first_row": np.zeros(0, int)}, "rows do not fit"),
+        ({"videos/id": np.array([b"a", b"a", b"b"])}, "rows do not fit"),
+        ({"videos/crc32": np.zeros(3, np.uint32)}, "checksums"),
+        ({"videos/crc32": np.zeros(2, np.uint32)}, "checksums"),
+        ({"@encoder": None}, ""),
+        ({"@encoder": 5}, "encoder"),
+    ],
+)
+def test_contradictions_are_not_read(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    write_features(tmp_path / "good.h5", "x", features())
+    forge(tmp_path / "good.h5", tmp_path / "forged.h5", changes)
+    refusal(lambda: read_features(tmp_path / "forged.h5"), tmp_path / "forged.h5", words)
+
+
+def test_values_that_are_not_finite_are_not_read(tmp_path: Path) -> None:
+    bad = np.full((36, 6), np.nan, np.float16)
+    write_features(tmp_path / "good.h5", "x", features())
+    rows = read_features(tmp_path / "good.h5")[1]
+    lengths = np.cumsum([0, *map(len, rows.values())])
+    checksums = [zlib.crc32(bad[start:end]) for start, end in pairwise(lengths)]
+    forge(tmp_path / "good.h5", tmp_path / "f.h5", {"features": bad, "videos/crc32": np.array(checksums, np.uint32)})
+    refusal(lambda: read_features(tmp_path / "f.h5"), tmp_path / "f.h5", "not finite")

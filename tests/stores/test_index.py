@@ -1,0 +1,429 @@
+"""The sequence index: windows are row numbers, files are whole and the same, and what is damaged is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.errors import BasslError
+from pipelines.stores.hdf5 import create_store
+from pipelines.stores.index import (
+    MAX_FRAME,
+    NO_LABEL,
+    SCHEMA,
+    VERSION,
+    Index,
+    IndexedVideo,
+    read_index,
+    window_rows,
+    write_index,
+)
+from tests.small_stores import damaged, refusal
+
+Edge = Literal["shift", "clip"]
+
+
+def video(name: str = "a", shots: int = 4, **changes: Any) -> IndexedVideo:
+    """A video without pictures, of shots of ten frames and one second."""
+    starts = np.arange(shots)[:, None]
+    made = IndexedVideo(
+        video_id=name,
+        source=f"{name}.txt",
+        frames=10 * starts + np.array([0, 10]),
+        seconds=(starts + np.array([0, 1])).astype(np.float64),
+        label=np.zeros(shots, np.int8),
+        frame_rate=10.0,
+    )
+    return replace(made, **changes)
+
+
+def pictured(name: str, folder: Path, shots: int = 4, images: int = 2, **changes: Any) -> IndexedVideo:
+    """A video whose key-frames are said to be in a store."""
+    positions = 100 + 7 * (np.arange(shots)[:, None] * images + np.arange(images + 1))
+    crc = np.arange(shots * images, dtype=np.uint32).reshape(shots, images)
+    store = folder / f"{name}.h5"
+    return video(name, shots, pictures=store, keyframes=images, jpeg=positions, jpeg_crc32=crc, **changes)
+
+
+def written(path: Path, *videos: IndexedVideo, **arguments: Any) -> Index:
+    write_index(path, videos or (video(),), {}, **arguments)
+    return read_index(path)
+
+
+# Windows
+
+
+def slow_window(lengths: list[int], row: int, neighbours: int, edge: Edge) -> list[int]:
+    """The rows of a window, found one at a time."""
+    first = 0
+    for length in lengths:
+        if row < first + length:
+            break
+        first += length
+    inside = list(range(first, first + length))
+    centre = row
+    if edge == "shift" and length >= 2 * neighbours + 1:
+        while centre - neighbours < first:
+            centre += 1
+        while centre + neighbours > first + length - 1:
+            centre -= 1
+    return [
+        inside[min(max(place - first, 0), length - 1)] for place in range(centre - neighbours, centre + neighbours + 1)
+    ]
+
+
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    neighbours=st.integers(1, 16),
+    edge=st.sampled_from(["shift", "clip"]),
+    data=st.data(),
+)
+@settings(max_examples=300, deadline=None)
+def test_windows_are_those_of_a_loop(lengths: list[int], neighbours: int, edge: Edge, data: st.DataObject) -> None:
+    first_row = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    rows = np.array(data.draw(st.lists(st.integers(0, sum(lengths) - 1), max_size=8)), np.int64)
+    windows = window_rows(first_row, rows, neighbours, edge)
+    assert windows.shape == (len(rows), 2 * neighbours + 1)
+    assert windows.dtype == np.int64
+    assert windows.tolist() == [slow_window(lengths, row, neighbours, edge) for row in rows.tolist()]
+    of_video = np.searchsorted(first_row, windows, side="right")
+    assert (of_video == of_video[:, :1]).all()
+    assert (windows == rows[:, None]).any(axis=1).all()  # the centre is always there
+
+
+def test_windows_at_a_films_edge() -> None:
+    first_row = np.array([0, 7, 9])
+    rows = np.array([0, 3, 6, 8])
+    assert window_rows(first_row, rows, 2, "shift").tolist() == [
+        [0, 1, 2, 3, 4],
+        [1, 2, 3, 4, 5],
+        [2, 3, 4, 5, 6],
+        [7, 7, 8, 8, 8],  # shorter than a window
+    ]
+    assert window_rows(first_row, rows, 2, "clip").tolist() == [
+        [0, 0, 0, 1, 2],
+        [1, 2, 3, 4, 5],
+        [4, 5, 6, 6, 6],
+        [7, 7, 8, 8, 8],
+    ]
+
+
+@pytest.mark.parametrize("row", [-1, 9, 2**40])
+def test_rows_that_are_not_there(row: int) -> None:
+    with pytest.raises(IndexError, match="0 to 8"):
+        window_rows(np.array([0, 7, 9]), np.array([0, row]), 2, "clip")
+
+
+# Rows and labels
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Callable[[Literal["end", "ignore"]], Index]:
+    videos = (
+        video("a", 4, label=np.array([0, 1, -1, 0], np.int8), split="train"),
+        video("b", 3, label=np.full(3, NO_LABEL, np.int8), split="train"),
+        video("c", 2, label=np.array([-1, 0], np.int8), split="test"),
+        video("d", 2, label=np.array([1, 0], np.int8)),
+    )
+    return lambda doubtful: written(tmp_path / f"{doubtful}.h5", *videos, doubtful=doubtful)
+
+
+def test_rows_of_splits(labelled: Callable[[str], Index]) -> None:
+    index = labelled("end")
+    assert index.rows_of().tolist() == list(range(11))
+    assert index.rows_of(["train"]).tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert index.rows_of(["test", "train"]).tolist() == list(range(9))
+    assert index.rows_of(["val"]).tolist() == []
+    assert index.rows_of([""]).tolist() == [9, 10]
+    assert index.video_of(np.array([[0, 3], [4, 10]])).tolist() == [[0, 0], [1, 3]]
+
+
+def test_a_doubtful_end_is_an_end_or_left_out(labelled: Callable[[str], Index]) -> None:
+    index = labelled("end")
+    rows = index.rows_of(labelled=True)
+    assert rows.tolist() == [0, 1, 2, 3, 7, 8, 9, 10]
+    assert index.targets(rows).tolist() == [0, 1, 1, 0, 1, 0, 1, 0]
+    index = labelled("ignore")
+    rows = index.rows_of(labelled=True)
+    assert rows.tolist() == [0, 1, 3, 8, 9, 10]
+    assert index.targets(rows).tolist() == [0, 1, 0, 0, 1, 0]
+    assert index.rows_of(["train"], labelled=True).tolist() == [0, 1, 3]
+
+
+# Files
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    one = pictured("b", tmp_path / "stores", label=np.array([0, -1, NO_LABEL, 0], np.int8), split="val")
+    other = video("a", 3, seconds=np.full((3, 2), np.nan), frame_rate=float("nan"))
+    folder = video("Übung 映画", 2, pictures=tmp_path / "240P_frames" / "ü", keyframes=2)
+    features = {"vgg": tmp_path / "features" / "vgg.h5"}
+    settings = {"split": [0.5, 0.5], "seed": 3}
+    write_index(tmp_path / "index.h5", [one, folder, other], settings, "ignore", features)
+    index = read_index(tmp_path / "index.h5")
+    assert index.path == tmp_path / "index.h5"
+    assert index.video_ids == ("a", "b", "Übung 映画")
+    assert index.splits == ("", "val", "")
+    assert index.sources == ("a.txt", "b.txt", "Übung 映画.txt")
+    assert list(index.pictures) == [None, one.pictures, folder.pictures]
+    assert index.first_row.tolist() == [0, 3, 7, 9]
+    np.testing.assert_array_equal(index.frame_rates, [np.nan, 10, 10])
+    np.testing.assert_array_equal(index.frames, np.concatenate([other.frames, one.frames, folder.frames]))
+    np.testing.assert_array_equal(index.seconds, np.concatenate([other.seconds, one.seconds, folder.seconds]))
+    assert index.label.tolist() == [0, 0, 0, 0, -1, NO_LABEL, 0, 0, 0]
+    assert index.keyframes == 2
+    np.testing.assert_array_equal(index.jpeg[3:7], one.jpeg)
+    np.testing.assert_array_equal(index.jpeg_crc32[3:7], one.jpeg_crc32)
+    assert not index.jpeg[:3].any()
+    assert not index.jpeg[7:].any()
+    assert index.features == features
+    assert index.doubtful == "ignore"
+    assert index.settings == settings
+
+
+def test_without_pictures(tmp_path: Path) -> None:
+    index = written(tmp_path / "index.h5")
+    assert index.keyframes == 0
+    assert index.jpeg.shape == (4, 1)
+    assert index.jpeg_crc32.shape == (4, 0)
+
+
+def test_the_same_videos_make_the_same_bytes(tmp_path: Path) -> None:
+    videos = [pictured(name, tmp_path) for name in "cab"]
+    written(tmp_path / "one.h5", *videos, features={"f": tmp_path / "f.h5"})
+    written(tmp_path / "other.h5", *videos[::-1], features={"f": tmp_path / "f.h5"})
+    assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "other.h5").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.h5", "other.h5"]
+
+
+def test_everything_may_move_together(tmp_path: Path) -> None:
+    data = tmp_path / "here" / "data"
+    (data / "keyframes").mkdir(parents=True)
+    (data / "keyframes" / "a.h5").touch()
+    written(data / "index.h5", pictured("a", data / "keyframes"), features={"f": data / "features" / "f.h5"})
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    index = read_index(tmp_path / "there" / "data" / "index.h5")
+    assert index.pictures[0] is not None
+    assert index.pictures[0].exists()
+    assert index.features["f"] == tmp_path / "there" / "data" / "features" / "f.h5"
+
+
+def test_paths_are_relative_wherever_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data" / "keyframes").mkdir(parents=True)
+    (tmp_path / "data" / "keyframes" / "a.h5").touch()
+    monkeypatch.chdir(tmp_path)
+    written(Path("data/index.h5"), pictured("a", Path("data/keyframes")))
+    monkeypatch.chdir("/")
+    [place] = read_index(tmp_path / "data" / "index.h5").pictures
+    assert place is not None
+    assert place.exists()
+
+
+# What cannot be an index
+
+
+def test_two_videos_of_one_id_are_refused_with_both_sources(tmp_path: Path) -> None:
+    twins = [video("a", source="x/a.h5"), video("b"), video("a", source="y/a.h5")]
+    refusal(lambda: write_index(tmp_path / "i.h5", twins, {}), "i.h5", "'a'", "x/a.h5", "y/a.h5")
+    assert not list(tmp_path.iterdir())
+
+
+def test_different_numbers_of_keyframes_are_refused(tmp_path: Path) -> None:
+    mixed = [pictured("a", tmp_path, images=1), pictured("b", tmp_path, images=3), video("c")]
+    refusal(lambda: write_index(tmp_path / "i.h5", mixed, {}), "i.h5", "1 (a.txt), 3 (b.txt)")
+    assert not list(tmp_path.iterdir())
+
+
+SECONDS = np.array([[0.0, 1], [1, 2], [2, 3], [3, 4]])
+CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "overlap": (
+        {"frames": np.array([[0, 10], [9, 20], [20, 30], [30, 40]])},
+        "shot 1 of a (a.txt) is empty or overlaps",
+    ),
+    "empty shot": ({"frames": np.array([[0, 10], [10, 20], [20, 20], [30, 40]])}, "shot 2 of a (a.txt) is empty"),
+    "before the film": ({"frames": np.array([[-5, 10], [10, 20], [20, 30], [30, 40]])}, "shot 0 of a (a.txt) is not"),
+    "beyond 32 bits": ({"frames": video().frames + 2**32}, "shot 0 of a (a.txt) is not within any believable video"),
+    "label": ({"label": np.array([0, 2, 0, 0], np.int8)}, "shot 1 of a (a.txt) has a label"),
+    "endless": ({"seconds": SECONDS * [1, np.inf] + [0, 1]}, "shot 0 of a (a.txt) has times"),
+    "half a time": ({"seconds": np.where(SECONDS == 4, np.nan, SECONDS)}, "shot 3 of a (a.txt) has times"),
+    "backwards": ({"seconds": SECONDS[:, ::-1]}, "shot 0 of a (a.txt) has times"),
+    "overlap in time": (
+        {"seconds": SECONDS * [1, 1] + [0, 0.5]},
+        "shot 1 of a (a.txt) overlaps the one before in time",
+    ),
+    "no shots": (
+        {"frames": np.zeros((0, 2), int), "seconds": np.zeros((0, 2)), "label": np.zeros(0, np.int8)},
+        "it holds no shots",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_contradictions_are_not_written(tmp_path: Path, name: str) -> None:
+    changes, message = CONTRADICTIONS[name]
+    path = tmp_path / "i.h5"
+    written(path)
+    before = path.read_bytes()
+    with np.errstate(invalid="ignore"):
+        refusal(lambda: write_index(path, [video(**changes)], {}), path, message)
+    assert path.read_bytes() == before  # the index that was there is not lost
+
+
+def test_the_last_frame_number_that_is_believed(tmp_path: Path) -> None:
+    index = written(tmp_path / "i.h5", video(frames=video().frames + MAX_FRAME - 40))
+    assert index.frames[-1].tolist() == [MAX_FRAME - 10, MAX_FRAME]
+
+
+def test_an_index_of_nothing(tmp_path: Path) -> None:
+    refusal(lambda: write_index(tmp_path / "i.h5", [], {}), "i.h5", "at least one video")
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    odd = video(source=b"caf\xe9.h5".decode(errors="surrogateescape"))
+    refusal(lambda: write_index(tmp_path / "i.h5", [odd], {}), "i.h5", "caf\\udce9.h5", "not UTF-8")
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refusal(lambda: write_index(tmp_path / "file" / "i.h5", [video()], {}), "file/i.h5", error=BasslError)
+
+
+# Damage
+
+
+def same(index: Index, other: Index) -> bool:
+    """Whether two indexes hold the same."""
+    texts = ("video_ids", "splits", "sources", "pictures", "features", "doubtful", "settings")
+    arrays = ("first_row", "frame_rates", "frames", "seconds", "label", "jpeg", "jpeg_crc32")
+    return all(getattr(index, name) == getattr(other, name) for name in texts) and all(
+        np.array_equal(getattr(index, name), getattr(other, name), equal_nan=True) for name in arrays
+    )
+
+
+def test_cut_and_changed_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "index.h5"
+    written(path, *(pictured(name, tmp_path, 30, label=np.eye(1, 30, 3, dtype=np.int8)[0]) for name in "ab"))
+    for _case, content in damaged(path.read_bytes(), flips=220, cuts=80):
+        path.write_bytes(content)
+        refusal(lambda: read_index(path), path, "build-index")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"not HDF5", b"\x89HDF\r\n\x1a\n", b"\x89HDF\r\n\x1a\n" + bytes(5000)])
+def test_files_that_are_no_index(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "index.h5"
+    path.write_bytes(content)
+    refusal(lambda: read_index(path), path, "build-index")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    refusal(lambda: read_index(tmp_path / "i.h5"), tmp_path / "i.h5", "no such file", "build-index")
+    refusal(lambda: read_index(tmp_path), tmp_path)
+
+
+def test_files_of_another_kind(tmp_path: Path) -> None:
+    path = tmp_path / "i.h5"
+    with create_store(path, "bassl.keyframes", VERSION):
+        pass
+    refusal(lambda: read_index(path), path, "bassl.keyframes", "bassl.index")
+    with create_store(path, SCHEMA, VERSION + 1):
+        pass
+    refusal(lambda: read_index(path), path, f"version {VERSION + 1}")
+    with h5py.File(path, "w") as file:
+        file["something"] = 1
+    refusal(lambda: read_index(path), path, "not a file of bassl")
+
+
+FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
+    "no labels": ({"shots/label": None}, "shots/label"),
+    "labels of another type": ({"shots/label": np.zeros(8)}, "float64"),
+    "too few labels": ({"shots/label": np.zeros(3, np.int8)}, ""),
+    "a label that is none": ({"shots/label": np.full(8, 7, np.int8)}, "has a label"),
+    "ids of numbers": ({"videos/id": np.arange(2)}, ""),
+    "one id twice": ({"videos/id": np.array([b"a", b"a"])}, "one id"),
+    "one id fewer": ({"videos/id": np.array([b"a"])}, "different lengths"),
+    "an id that is not UTF-8": ({"videos/id": np.array([b"a", b"\xff"])}, ""),
+    "one split fewer": ({"videos/split": np.array([b"train"])}, "different lengths"),
+    "a table in the place of a group": ({"videos/id": None, "videos/id/x": 1}, "videos/id"),
+    "rows that start late": ({"videos/first_row": np.array([1, 4, 8])}, "follow"),
+    "rows that end early": ({"videos/first_row": np.array([0, 4, 7])}, "follow"),
+    "rows that end late": ({"videos/first_row": np.array([0, 4, 9])}, "follow"),
+    "rows that fall": ({"videos/first_row": np.array([0, 9, 8])}, "follow"),
+    "an empty video": ({"videos/first_row": np.array([0, 8, 8])}, "follow"),
+    "shots that overlap": ({"shots/frames": np.tile([0, 10], (8, 1))}, "overlaps the one before"),
+    "shots of three numbers": ({"shots/frames": np.zeros((8, 3), np.int32)}, "different lengths"),
+    "times that overlap": ({"shots/seconds": np.tile([0.0, 1.0], (8, 1))}, "in time"),
+    "endless times": ({"shots/seconds": np.full((8, 2), np.inf)}, "times"),
+    "key-frames that fall": ({"shots/jpeg": np.zeros((8, 3), np.int64)}, "nowhere in their store"),
+    "key-frames before the file": (
+        {"shots/jpeg": np.arange(24).reshape(8, 3) - 10},
+        "shot 0 of a (a.txt) has key-frames that are nowhere",
+    ),
+    "too few key-frames": ({"shots/jpeg": np.zeros((8, 2), np.int64)}, "key-frames have different lengths"),
+    "no key-frames": ({"shots/jpeg": np.zeros((8, 0), np.int64)}, "key-frames have different lengths"),
+    "doubts of another kind": ({"@doubtful": "perhaps"}, "perhaps"),
+    "doubts without end": ({"@doubtful": np.zeros(3)}, "doubtful"),
+    "no settings": ({"@settings": None}, ""),
+    "settings that are a list": ({"@settings": "[]"}, "settings"),
+    "settings that are no JSON": ({"@settings": "{"}, ""),
+    "settings that are a number": ({"@settings": 3}, ""),
+    "features that are nowhere": ({"@features": '{"f": 3}'}, ""),
+    "nothing": (
+        {
+            "videos/id": np.array([], "S1"),
+            "videos/split": np.array([], "S1"),
+            "videos/source": np.array([], "S1"),
+            "videos/pictures": np.array([], "S1"),
+            "videos/frame_rate": np.zeros(0),
+            "videos/first_row": np.zeros(1, int),
+            "shots/frames": np.zeros((0, 2), int),
+            "shots/seconds": np.zeros((0, 2)),
+            "shots/label": np.zeros(0, np.int8),
+            "shots/jpeg": np.zeros((0, 3), int),
+            "shots/jpeg_crc32": np.zeros((0, 2), np.uint32),
+        },
+        "",
+    ),
+}
+
+
+def forge(path: Path, out: Path, changes: dict[str, Any]) -> None:
+    """A copy of a store with other content and a digest that fits it."""
+    with h5py.File(path) as file:
+        schema, version = str(file.attrs["schema"]), int(file.attrs["schema_version"])
+        with create_store(out, schema, version) as copy:
+            for key, value in file.attrs.items():
+                if f"@{key}" not in changes and key not in ("schema", "schema_version"):
+                    copy.attrs[key] = value
+            names: list[str] = []
+            file.visit(names.append)
+            for name in names:
+                if isinstance(file[name], h5py.Dataset) and name not in changes:
+                    file.copy(name, copy.require_group(str(Path(name).parent)))
+            for name, value in changes.items():
+                if value is not None and name.startswith("@"):
+                    copy.attrs[name[1:]] = value
+                elif value is not None:
+                    copy[name] = value
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_contradictions_are_not_read(tmp_path: Path, name: str) -> None:
+    changes, message = FORGERIES[name]
+    written(tmp_path / "good.h5", pictured("a", tmp_path), pictured("b", tmp_path))
+    forge(tmp_path / "good.h5", tmp_path / "forged.h5", changes)
+    refusal(lambda: read_index(tmp_path / "forged.h5"), tmp_path / "forged.h5", message)
+
+
+def test_a_forger_who_changes_nothing(tmp_path: Path) -> None:
+    whole = written(tmp_path / "good.h5", pictured("a", tmp_path), pictured("b", tmp_path))
+    forge(tmp_path / "good.h5", tmp_path / "forged.h5", {})
+    assert same(read_index(tmp_path / "forged.h5"), whole)
