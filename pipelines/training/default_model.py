@@ -59,7 +59,7 @@ class TrainingSettings:
     powers: tuple[float, float] = (0.5, 1.25)
     """Non-negative features are raised to a random power from this range, anew for each film and epoch. It changes
     how alike shots look, as another encoder would."""
-    members: int = 5
+    members: int = 3
     """Networks that vote, alike but for their seed."""
 
 
