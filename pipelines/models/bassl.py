@@ -1,0 +1,152 @@
+"""The weights of the paper's model in one file: shot encoder, contextual relation network and heads.
+
+Pre-training writes such a file, fine-tuning reads it and writes one with the head that predicts, and a checkpoint of
+the paper's authors becomes one (`pipelines.models.released`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pipelines.errors import StoreError
+from pipelines.models.checkpoints import load_model, save_model
+from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
+
+KIND = "bassl"
+PARTS = ("encoder", "crn", "heads")
+BOUNDARY_HEAD = "head_sbd"
+"""The head of fine-tuning, Linear(D_c, 2) on the centre shot; class 1 is a scene end."""
+
+
+@dataclass(frozen=True)
+class BasslSettings:
+    """What is needed, beside the weights, to build the model again."""
+
+    encoder: str | None = "resnet50"
+    """The shot encoder, by its name on the command line; None where that is not known."""
+    crn: CRNSettings | None = field(default_factory=CRNSettings)
+    """Shape of the contextual relation network; None for a method that trains the encoder alone (SimCLR)."""
+
+
+@dataclass(frozen=True, eq=False)
+class BasslWeights:
+    """The paper's model as plain tensors by name.
+
+    Attributes:
+        settings: of the parts.
+        encoder: the shot encoder, with torchvision's names (without ``fc``) for a ResNet-50. Empty where it was frozen
+            and `settings.encoder` alone says which one it is.
+        crn: what `ContextualRelationNetwork.state_dict` gives; empty where `settings.crn` is None.
+        heads: with the names of the release: ``head_nce.model.0.weight``, ``head_pp.bias``, ``head_cgm.weight``,
+            ``head_msm.predictions.decoder.weight``, ``head_sbd.weight``, ...
+        training: how the weights were made, as plain JSON values; for the reader, nothing depends on it.
+    """
+
+    settings: BasslSettings
+    encoder: dict[str, Tensor]
+    crn: dict[str, Tensor]
+    heads: dict[str, Tensor]
+    training: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def finetuned(self) -> bool:
+        """Whether the model predicts scene ends, rather than being a start for one that does."""
+        return f"{BOUNDARY_HEAD}.weight" in self.heads
+
+    @property
+    def head_names(self) -> list[str]:
+        """Names of the heads, sorted, such as ``head_cgm``."""
+        return sorted({name.split(".")[0] for name in self.heads})
+
+    def build_crn(self) -> ContextualRelationNetwork:
+        """The contextual relation network with these weights, in training mode as every new module.
+
+        Raises:
+            ValueError: the model has none, or its weights do not fit its settings.
+        """
+        if self.settings.crn is None:
+            raise ValueError("this model has no contextual relation network")
+        with torch.device("meta"):
+            crn = ContextualRelationNetwork(self.settings.crn)
+        crn.to_empty(device="cpu")
+        try:
+            crn.load_state_dict(self.crn)
+        except RuntimeError as error:
+            raise ValueError(str(error)) from error
+        return crn
+
+
+def save_bassl_model(path: Path, weights: BasslWeights) -> None:
+    """Write a model as one safetensors file; it appears whole or not at all.
+
+    Raises:
+        StoreError: the file cannot be written.
+        ValueError: the weights of the CRN do not fit its settings.
+    """
+    _check_crn(weights)
+    tensors = {f"{part}.{name}": tensor for part in PARTS for name, tensor in getattr(weights, part).items()}
+    save_model(path, tensors, KIND, {**asdict(weights.settings), "training": weights.training})
+
+
+def load_bassl_model(path: Path) -> BasslWeights:
+    """Read a model that `save_bassl_model` wrote.
+
+    Raises:
+        StoreError: the file is missing, damaged, of another version or kind, or its weights and settings do not fit.
+    """
+    tensors, stored = load_model(path, KIND)
+    try:
+        weights = BasslWeights(_settings(stored), **_parts(tensors), training=dict(stored["training"]))
+        _check_crn(weights)
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
+            raise ValueError("weights that are not finite")
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise StoreError(
+            f"{path}: its weights and settings do not fit each other; get or make the model again"
+        ) from error
+    return weights
+
+
+def crn_shapes(settings: CRNSettings) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the weights of a contextual relation network."""
+    with torch.device("meta"):
+        crn = ContextualRelationNetwork(settings)
+    return {name: tuple(tensor.shape) for name, tensor in crn.state_dict().items()}
+
+
+def _check_crn(weights: BasslWeights) -> None:
+    settings = weights.settings.crn
+    # A header may name any number of layers; only as many as there are weights for are ever built.
+    if settings is not None and settings.layers > len(weights.crn):
+        raise ValueError(f"there are no weights for {settings.layers} layers")
+    expected = {} if settings is None else crn_shapes(settings)
+    if {name: tuple(tensor.shape) for name, tensor in weights.crn.items()} != expected:
+        raise ValueError("the weights of the contextual relation network do not fit its settings")
+
+
+def _settings(stored: Mapping[str, Any]) -> BasslSettings:
+    if set(stored) != {"encoder", "crn", "training"}:
+        raise ValueError(f"settings {sorted(stored)}")
+    encoder, crn = stored["encoder"], stored["crn"]
+    if encoder is not None and not isinstance(encoder, str):
+        raise ValueError(f"encoder {encoder}")
+    if crn is None:
+        return BasslSettings(encoder, None)
+    if set(crn) != {each.name for each in fields(CRNSettings)}:
+        raise ValueError(f"fields {sorted(crn)}")
+    return BasslSettings(encoder, CRNSettings(**crn))
+
+
+def _parts(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """Encoder, CRN and heads out of the names `part.name`."""
+    parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+    for key, tensor in tensors.items():
+        part, _, name = key.partition(".")
+        parts[part][name] = tensor
+    return parts

@@ -1,0 +1,235 @@
+"""The contextual relation network f_CRN of the paper: a small BERT encoder over the shots of a window.
+
+Sources: the paper, section 3.1 and appendix A (L = 2, H = 768, A = 8, dropout, GELU); Devlin et al. 2019 (BERT) for
+the encoder, which is the post-norm Transformer of Vaswani et al. 2017; the paper's release for what the paper leaves
+open: the [CLS] token, the mask embedding, the widths. Parameters have the names that they have in a released
+checkpoint, less its prefix ``crn.``, so that such a checkpoint is read without a table of names.
+
+A window of S = 2K+1 shot encodings (S, D_e) goes through these steps:
+
+1. The encodings of masked shots are replaced by the learned mask embedding (masked shot modelling only).
+2. A [CLS] token is put before the shots: the mean of the window's encodings as they are after step 1, so that nothing
+   of a masked shot is left in it.
+3. Linear map to the width D_c, plus a learned position embedding (row 0 is [CLS]), LayerNorm, dropout.
+4. Transformer layers: x = LayerNorm(x + dropout(attention(x))), x = LayerNorm(x + dropout(mlp(x))).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+NORM_EPS = 1e-12
+"""Of every LayerNorm, as in BERT."""
+INITIAL_DEVIATION = 0.02
+"""Standard deviation of initial weights, as in BERT; biases begin at 0."""
+
+
+@dataclass(frozen=True)
+class CRNSettings:
+    """Shape of the network.
+
+    Raises:
+        ValueError: when made with values that are no shape of a network.
+    """
+
+    neighbors: int = 8
+    """K: shots on either side of the centre; a window has S = 2K+1 (paper, section 4.1)."""
+    input_width: int = 2048
+    """D_e: width of the shot encodings; a ResNet-50 gives 2048 (section 4.1)."""
+    width: int = 768
+    """D_c: width of the Transformer and of what it gives (appendix A)."""
+    layers: int = 2
+    """Transformer layers (appendix A)."""
+    heads: int = 8
+    """Attention heads (appendix A); must divide the width."""
+    hidden: int = 3072
+    """Width between the two linear maps of a layer's MLP (the release; four times the width, as in BERT)."""
+    dropout: float = 0.1
+    """In training, on hidden states and on attention weights (appendix A)."""
+
+    def __post_init__(self) -> None:
+        sizes = (self.neighbors, self.input_width, self.width, self.layers, self.heads, self.hidden)
+        if not all(isinstance(size, int) and not isinstance(size, bool) and size >= 1 for size in sizes):
+            raise ValueError(f"not the shape of a network: {self}")
+        if self.width % self.heads:
+            raise ValueError(f"a width of {self.width} cannot be shared among {self.heads} attention heads")
+        if isinstance(self.dropout, bool) or not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
+            raise ValueError(f"a dropout of {self.dropout} is not between 0 and 1")
+
+    @property
+    def window(self) -> int:
+        """S, the shots in a window."""
+        return 2 * self.neighbors + 1
+
+    @property
+    def center(self) -> int:
+        """K, the place of the centre shot among the contextualised shots (K+1 where [CLS] is counted)."""
+        return self.neighbors
+
+
+class ShotEmbedding(nn.Module):
+    """Encodings of a window's shots to the tokens that the Transformer reads: steps 1 to 3 of the module's text."""
+
+    def __init__(self, settings: CRNSettings) -> None:
+        super().__init__()
+        self.shot_embedding = nn.Linear(settings.input_width, settings.width)
+        self.position_embedding = nn.Embedding(settings.window + 1, settings.width)
+        # Row 1 stands for a masked shot. Row 0 would be for the others, is zero and never read; it is here because
+        # the released checkpoints have it.
+        self.mask_embedding = nn.Embedding(2, settings.input_width, padding_idx=0)
+        self.LayerNorm = nn.LayerNorm(settings.width, eps=NORM_EPS)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(self, shots: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, S, D_e), and a mask (B, S) that is true where a shot is hidden, to (B, S+1, D_c)."""
+        if mask is not None:
+            shots = torch.where(mask[..., None], self.mask_embedding.weight[1].to(shots.dtype), shots)
+        tokens = torch.cat([shots.mean(dim=1, keepdim=True), shots], dim=1)
+        embedded = self.shot_embedding(tokens) + self.position_embedding.weight
+        result: Tensor = self.dropout(self.LayerNorm(embedded))
+        return result
+
+
+class SelfAttention(nn.Module):
+    """Multi-head attention without its output map: every place attends to every place."""
+
+    def __init__(self, settings: CRNSettings) -> None:
+        super().__init__()
+        self.heads = settings.heads
+        self.attention_dropout = settings.dropout
+        self.query = nn.Linear(settings.width, settings.width)
+        self.key = nn.Linear(settings.width, settings.width)
+        self.value = nn.Linear(settings.width, settings.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D_c) to (B, T, D_c), the heads side by side."""
+        query, key, value = (
+            part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (self.query(x), self.key(x), self.value(x))
+        )
+        dropout = self.attention_dropout if self.training else 0.0
+        return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout).transpose(1, 2).flatten(2)
+
+
+class AddAndNorm(nn.Module):
+    """The end of either half of a layer: linear map, dropout, residual connection, LayerNorm."""
+
+    def __init__(self, inputs: int, settings: CRNSettings) -> None:
+        super().__init__()
+        self.dense = nn.Linear(inputs, settings.width)
+        self.LayerNorm = nn.LayerNorm(settings.width, eps=NORM_EPS)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        """(B, T, inputs) and (B, T, D_c) to (B, T, D_c)."""
+        result: Tensor = self.LayerNorm(residual + self.dropout(self.dense(x)))
+        return result
+
+
+class Attention(nn.Module):
+    """The first half of a layer."""
+
+    def __init__(self, settings: CRNSettings) -> None:
+        super().__init__()
+        self.self = SelfAttention(settings)
+        self.output = AddAndNorm(settings.width, settings)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D_c) to (B, T, D_c)."""
+        result: Tensor = self.output(self.self(x), x)
+        return result
+
+
+class Intermediate(nn.Module):
+    """The wide part of a layer's MLP."""
+
+    def __init__(self, settings: CRNSettings) -> None:
+        super().__init__()
+        self.dense = nn.Linear(settings.width, settings.hidden)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D_c) to (B, T, hidden)."""
+        return F.gelu(self.dense(x))  # by the error function, not by tanh
+
+
+class Layer(nn.Module):
+    """One Transformer layer, normalised after each half (post-norm)."""
+
+    def __init__(self, settings: CRNSettings) -> None:
+        super().__init__()
+        self.attention = Attention(settings)
+        self.intermediate = Intermediate(settings)
+        self.output = AddAndNorm(settings.hidden, settings)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D_c) to (B, T, D_c)."""
+        x = self.attention(x)
+        result: Tensor = self.output(self.intermediate(x), x)
+        return result
+
+
+class Encoder(nn.Module):
+    """The Transformer layers, one after the other."""
+
+    def __init__(self, settings: CRNSettings) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList(Layer(settings) for _ in range(settings.layers))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D_c) to (B, T, D_c)."""
+        for layer in self.layer:
+            x = layer(x)
+        return x
+
+
+class ContextualRelationNetwork(nn.Module):
+    """f_CRN: encodings of the shots of a window to contextualised ones (paper, section 3.1).
+
+    Example:
+        >>> crn = ContextualRelationNetwork(CRNSettings(neighbors=8))
+        >>> shots, cls = crn(torch.randn(4, 17, 2048))
+        >>> shots.shape, cls.shape, shots[:, crn.settings.center].shape
+        (torch.Size([4, 17, 768]), torch.Size([4, 768]), torch.Size([4, 768]))
+    """
+
+    def __init__(self, settings: CRNSettings | None = None) -> None:
+        super().__init__()
+        self.settings = CRNSettings() if settings is None else settings
+        self.shot_embedding = ShotEmbedding(self.settings)
+        self.encoder = Encoder(self.settings)
+        self.apply(_initialize)
+
+    def forward(self, shots: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Put every shot of a window in the context of the others.
+
+        Args:
+            shots: (B, S, D_e) encodings, S = 2K+1.
+            mask: (B, S), bool or 0 and 1; where it is true, the network sees the mask embedding instead of the shot.
+
+        Returns:
+            The contextualised shots (B, S, D_c), the centre shot at place K, and the [CLS] token (B, D_c).
+
+        Raises:
+            ValueError: shapes that do not fit the network.
+        """
+        expected = (self.settings.window, self.settings.input_width)
+        if shots.ndim != 3 or tuple(shots.shape[1:]) != expected:
+            raise ValueError(f"shots must be (B, {expected[0]}, {expected[1]}), not {tuple(shots.shape)}")
+        if mask is not None and mask.shape != shots.shape[:2]:
+            raise ValueError(f"the mask must be {tuple(shots.shape[:2])}, not {tuple(mask.shape)}")
+        x = self.encoder(self.shot_embedding(shots, None if mask is None else mask.bool()))
+        return x[:, 1:], x[:, 0]
+
+
+def _initialize(module: nn.Module) -> None:
+    """BERT's initialisation of a module's own parameters; LayerNorms begin at 1 and 0 of themselves."""
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=INITIAL_DEVIATION)
+        nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=INITIAL_DEVIATION)
+        if module.padding_idx is not None:
+            nn.init.zeros_(module.weight[module.padding_idx].detach())

@@ -1,0 +1,408 @@
+"""Checkpoints in the layout of the paper's release: theirs into ours, ours into theirs.
+
+A released checkpoint is a file of PyTorch Lightning: a pickle in a zip archive, with the weights under ``state_dict``
+and the state of the trainer beside it. Their names and ours differ by prefixes only:
+
+    shot_encoder.NAME    encoder NAME    torchvision's names of a ResNet-50, no fc
+    crn.NAME             crn NAME
+    loss.head_X.NAME     head_X.NAME     pre-trained
+    head_sbd.NAME        head_sbd.NAME   fine-tuned
+
+Beyond those there are the buffers ``crn.shot_embedding.pos_ids`` (0 to 2K+1) and ``crn.attention_mask`` (zeros), which
+follow from K, and a second name for the bias of the MSM head's last layer. Three of the five published checkpoints
+(SimCLR) have no CRN, so that encoder and CRN may each be missing as a whole, but not in part.
+
+Nothing in a file is ever run. It is read with `torch.load` and ``weights_only=True`` alone, which knows tensors and
+plain containers. The release's trainer also left the classes of its callbacks and settings in its files, which that
+mode refuses; where a file holds names of such packages and no others, they are read as stand-ins that do nothing. A
+file with any other name in it is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+import zipfile
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
+
+from pipelines.errors import BasslError, StoreError
+from pipelines.models.bassl import BOUNDARY_HEAD, BasslSettings, BasslWeights, crn_shapes
+from pipelines.models.crn import CRNSettings
+from pipelines.scenes import write_atomically
+
+RELEASED_HEADS = 8
+"""Attention heads of a released CRN. Weights do not tell how many there are (paper, appendix A)."""
+RESNET50_WIDTH = 2048
+LONGEST_NAME = 200
+
+_POSITIONS = "shot_embedding.pos_ids"
+_ATTENTION_MASK = "attention_mask"
+_MSM_BIAS = "head_msm.predictions.decoder.bias"
+_MSM_BIAS_AGAIN = "head_msm.predictions.bias"
+"""BERT's implementation registers this bias twice."""
+
+_TRAINER_PACKAGES = {"pytorch_lightning", "lightning", "lightning_fabric", "omegaconf", "easydict"}
+"""Of trainers and of the settings that they save. Names out of them are stood in for, never imported."""
+_TRAINER_NAMES = {
+    "argparse.Namespace",
+    "collections.defaultdict",
+    "pathlib.Path",
+    "pathlib.PosixPath",
+    "pathlib.WindowsPath",
+    "typing.Any",
+    *(f"builtins.{name}" for name in ("bool", "dict", "float", "int", "list", "str", "tuple")),
+}
+"""What their objects are made of beyond their own classes."""
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def read_released(path: Path) -> BasslWeights:
+    """Read a released checkpoint, pre-trained or fine-tuned.
+
+    K and all widths are taken from the weights, half precision becomes single precision.
+
+    Raises:
+        StoreError: the file is missing or damaged, no checkpoint, holds anything that would have to be run, or its
+            weights are not in the layout of the release; the message names what is missing, left over or wrong.
+    """
+    tensors = read_state_dict(path)
+    parts: dict[str, dict[str, Tensor]] = {"encoder": {}, "crn": {}, "heads": {}}
+    strange = []
+    for name, tensor in tensors.items():
+        place = _our_place(name)
+        if place is None:
+            strange.append(f"{name} does not belong there")
+        else:
+            parts[place[0]][place[1]] = tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+    encoder, crn, heads = parts.values()
+    faults = [] if tensors else ["it has no weights"]
+    derived = {name: crn.pop(name) for name in (_POSITIONS, _ATTENTION_MASK) if name in crn}
+    if _MSM_BIAS_AGAIN in heads:
+        again = heads.pop(_MSM_BIAS_AGAIN)
+        if not torch.equal(heads.setdefault(_MSM_BIAS, again), again):
+            faults.append(f"loss.{_MSM_BIAS_AGAIN} and loss.{_MSM_BIAS} differ")
+    settings = None
+    if crn:
+        settings, unfit = _crn_settings(crn)
+        faults += unfit
+        if settings is not None:
+            faults += _derived_faults(derived, settings)
+    elif derived:
+        faults += [f"crn.{name} is there without a CRN" for name in derived]
+    weights = BasslWeights(BasslSettings("resnet50" if encoder else None, settings), encoder, crn, heads)
+    if not faults:
+        faults = _layout_faults(weights) + strange
+    if faults:
+        raise StoreError(f"{path}: not in the layout of the paper's release: {_some(faults)}")
+    return weights
+
+
+def write_released(path: Path, weights: BasslWeights) -> None:
+    """Write a model in the layout of the release: a `torch.save` file with plain tensors under ``state_dict``.
+
+    An encoder without weights of its own (frozen while its CRN was trained) is left out.
+
+    Raises:
+        BasslError: the model is not one that the layout can hold, or the file cannot be written.
+    """
+    faults = _layout_faults(weights)
+    settings = weights.settings.crn
+    if settings is not None and settings.heads != RELEASED_HEADS:
+        faults.append(f"its CRN has {settings.heads} attention heads, not {RELEASED_HEADS}")
+    if faults:
+        raise BasslError(f"{path}: the model does not fit the layout of the paper's release: {_some(faults)}")
+    state: OrderedDict[str, Tensor] = OrderedDict()
+    for part in ("encoder", "crn", "heads"):
+        for name, tensor in getattr(weights, part).items():
+            state[_released_name(part, name)] = tensor.detach().cpu().contiguous().clone()
+    if settings is not None:
+        places = settings.window + 1
+        state[f"crn.{_POSITIONS}"] = torch.arange(places)
+        state[f"crn.{_ATTENTION_MASK}"] = torch.zeros(1, 1, 1, places)
+    if _MSM_BIAS in weights.heads:
+        state[f"loss.{_MSM_BIAS_AGAIN}"] = state[f"loss.{_MSM_BIAS}"].clone()
+    content = io.BytesIO()
+    torch.save({"state_dict": state}, content)
+    write_atomically(path, content.getvalue())
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def read_state_dict(path: Path) -> dict[str, Tensor]:
+    """The tensors under ``state_dict`` of a checkpoint of PyTorch Lightning, on the CPU. Nothing in the file is run.
+
+    Raises:
+        StoreError: the file is missing or damaged, no checkpoint, or holds anything that would have to be run.
+    """
+    _check_archive(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's remarks on other versions of pickle
+            others = sorted(get_unsafe_globals_in_checkpoint(path))
+            code = [name for name in others if not _left_by_trainer(name)]
+            if not code:
+                # Mapped, so that the state of the optimiser, as large as the weights, is never read into memory.
+                with safe_globals([(_stand_in(), name) for name in others]):
+                    checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+    except Exception as error:  # a forged pickle can make torch raise anything
+        raise StoreError(
+            f"{path}: not a checkpoint of weights that PyTorch can read ({_first_line(error)}); get the file again"
+        ) from error
+    if code:
+        names = ", ".join(ascii(name)[:LONGEST_NAME] for name in code[:3]) + (", ..." if len(code) > 3 else "")
+        raise StoreError(
+            f"{path}: holds more than weights: reading it would run code ({names}); "
+            "save its state_dict alone where you trust it, or get another file"
+        )
+    plain = (dict, OrderedDict)  # exactly these: what passes for one may have methods of its own
+    state: Any = checkpoint["state_dict"] if type(checkpoint) in plain and "state_dict" in checkpoint else None
+    if type(state) not in plain:
+        raise StoreError(f"{path}: has no 'state_dict' with weights; give a checkpoint of PyTorch Lightning")
+    tensors = {}
+    for name, value in dict.items(state):  # an OrderedDict may carry attributes, even a false `items`
+        # Names end up in messages: they must be no more than names.
+        named = isinstance(name, str) and name.isprintable() and len(name) <= LONGEST_NAME
+        tensor = _own_copy(value) if named else None
+        if tensor is None:
+            called = ascii(name)[:LONGEST_NAME]
+            raise StoreError(
+                f"{path}: {called} in its state_dict is not a plain tensor with a name; get the file again"
+            )
+        tensors[name] = tensor
+    return tensors
+
+
+def _check_archive(path: Path) -> None:
+    """Refuse what is no whole zip archive. torch itself does not look at the checksums of what it reads."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+        if start[:2] == b"\x1f\x8b":
+            raise StoreError(f"{path}: is packed; unpack it (tar -xf) and give the .ckpt file inside")
+        if start != b"PK\x03\x04":
+            raise StoreError(f"{path}: not a PyTorch checkpoint, or damaged; get the file again")
+        with zipfile.ZipFile(path) as archive:
+            packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist())
+            damaged = None if packed else archive.testzip()
+    except FileNotFoundError as error:
+        raise StoreError(f"{path}: no such checkpoint; check the path") from error
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+    except StoreError:
+        raise
+    except Exception as error:  # zipfile raises a dozen kinds for a header that makes no sense
+        raise StoreError(f"{path}: not a PyTorch checkpoint, or truncated; get the file again") from error
+    if packed:
+        raise StoreError(f"{path}: not a PyTorch checkpoint but another kind of zip archive; give the .ckpt file")
+    if damaged is not None:
+        raise StoreError(f"{path}: damaged, a checksum in it is wrong; get the file again")
+
+
+def _left_by_trainer(name: str) -> bool:
+    return name.partition(".")[0] in _TRAINER_PACKAGES or name in _TRAINER_NAMES
+
+
+def _stand_in() -> type:
+    """A class of its own for a name in a pickle: whatever is made of it becomes an empty dictionary.
+
+    torch's reader lets items and attributes be set on an OrderedDict, as objects of settings want, and nothing else.
+    """
+
+    def new(cls: type, *_: object) -> OrderedDict[object, object]:
+        return OrderedDict()
+
+    return type("StandIn", (), {"__new__": new})
+
+
+def _own_copy(value: object) -> Tensor | None:
+    """A copy of a plain dense tensor that shares memory with nothing; None for anything else."""
+    if type(value) not in (Tensor, nn.Parameter) or not isinstance(value, Tensor) or vars(value):
+        return None
+    if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
+        return None
+    # A few bytes can pose as a tensor of any size where its strides are 0.
+    if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+        return None
+    return value.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+
+
+# --- the layout -------------------------------------------------------------------------------------------------------
+
+
+def _our_place(name: str) -> tuple[str, str] | None:
+    """Part and name in ours of a name of the release; None for a name that it does not have."""
+    for prefix, part in (("shot_encoder.", "encoder"), ("crn.", "crn")):
+        if name.startswith(prefix):
+            return part, name.removeprefix(prefix)
+    if name.startswith("loss.head_"):
+        return "heads", name.removeprefix("loss.")
+    return ("heads", name) if name.startswith(f"{BOUNDARY_HEAD}.") else None
+
+
+def _released_name(part: str, name: str) -> str:
+    """The other way round."""
+    if part == "heads":
+        return name if name.startswith(f"{BOUNDARY_HEAD}.") else f"loss.{name}"
+    return f"{'shot_encoder' if part == 'encoder' else part}.{name}"
+
+
+def _crn_settings(crn: Mapping[str, Tensor]) -> tuple[CRNSettings | None, list[str]]:
+    """The shape of a CRN out of its weights, or what stands in the way."""
+    names = {
+        "positions": "shot_embedding.position_embedding.weight",
+        "masks": "shot_embedding.mask_embedding.weight",
+        "mlp": "encoder.layer.0.intermediate.dense.weight",
+    }
+    shapes = {key: tuple(crn[name].shape) for key, name in names.items() if name in crn}
+    faults = [f"crn.{name} is missing" for key, name in names.items() if key not in shapes]
+    faults += [f"crn.{names[key]} is {shape}, not a matrix" for key, shape in shapes.items() if len(shape) != 2]
+    if faults:
+        return None, faults
+    places, width = shapes["positions"]
+    if places < 4 or places % 2:
+        return None, [f"crn.{names['positions']} has {places} rows, not 2K+2"]
+    layers = {name.split(".")[2] for name in crn if name.startswith("encoder.layer.")}
+    try:
+        settings = CRNSettings(
+            neighbors=places // 2 - 1,
+            input_width=shapes["masks"][1],
+            width=width,
+            layers=len(layers),
+            heads=RELEASED_HEADS,
+            hidden=shapes["mlp"][0],
+        )
+    except ValueError as error:
+        return None, [str(error)]
+    return settings, []
+
+
+def _derived_faults(derived: Mapping[str, Tensor], settings: CRNSettings) -> list[str]:
+    """What is wrong with the buffers of a released CRN, which our CRN does not have."""
+    places = settings.window + 1
+    faults = []
+    if _POSITIONS in derived and not torch.equal(derived[_POSITIONS].flatten(), torch.arange(places)):
+        faults.append(f"crn.{_POSITIONS} is not 0 to {places - 1}")
+    if _ATTENTION_MASK in derived and derived[_ATTENTION_MASK].count_nonzero():
+        faults.append(f"crn.{_ATTENTION_MASK} is not zero")
+    return faults
+
+
+def _layout_faults(weights: BasslWeights) -> list[str]:
+    """What keeps weights from being in the layout of the release, by the names that they have there."""
+    crn = weights.settings.crn
+    faults = []
+    if not weights.heads:
+        faults.append(f"neither loss.head_* nor {BOUNDARY_HEAD}, so neither pre-trained nor fine-tuned")
+    if not weights.encoder and not weights.crn:
+        faults.append("neither shot_encoder.* nor crn.*")
+    if crn is None and set(weights.head_names) - {"head_nce"}:
+        faults.append(f"{_released_name('heads', weights.head_names[0])} is there without a CRN")
+    if weights.encoder and crn is not None and crn.input_width != RESNET50_WIDTH:
+        faults.append(f"crn.* takes encodings of width {crn.input_width}, a ResNet-50 gives {RESNET50_WIDTH}")
+    if faults:
+        return faults
+    expected = {
+        "encoder": resnet50_shapes() if weights.encoder else {},
+        "crn": crn_shapes(crn) if crn is not None else {},
+        "heads": _head_shapes(weights.heads, crn),
+    }
+    for part, shapes in expected.items():
+        faults += _part_faults(part, getattr(weights, part), shapes)
+    return faults
+
+
+def _part_faults(part: str, tensors: Mapping[str, Tensor], shapes: Shapes) -> list[str]:
+    faults = [f"{_released_name(part, name)} is missing" for name in shapes if name not in tensors]
+    for name, tensor in tensors.items():
+        called = _released_name(part, name)
+        whole = name.endswith("num_batches_tracked")
+        if name not in shapes:
+            faults.append(f"{called} does not belong there")
+        elif tuple(tensor.shape) != shapes[name]:
+            faults.append(f"{called} is {tuple(tensor.shape)}, not {shapes[name]}")
+        elif tensor.dtype != (torch.int64 if whole else torch.float32):
+            faults.append(f"{called} is of {tensor.dtype}, not {torch.int64 if whole else torch.float32}")
+        elif not torch.isfinite(tensor).all():
+            faults.append(f"{called} holds values that are not finite")
+    return faults
+
+
+def _head_shapes(heads: Mapping[str, Tensor], crn: CRNSettings | None) -> Shapes:
+    """Names and shapes of those heads of the release that are there at all."""
+    present = {name.split(".")[0] for name in heads}
+    D_e = RESNET50_WIDTH if crn is None else crn.input_width
+    D_c = 0 if crn is None else crn.width
+    # The two widths of the NCE head (2048 and 128) are the only ones that nothing else decides.
+    hidden, out = (
+        heads[name].shape[0] if name in heads and heads[name].ndim else default
+        for name, default in (("head_nce.model.0.weight", 2048), ("head_nce.model.2.weight", 128))
+    )
+    linear = {
+        "head_nce.model.0": (hidden, D_e),
+        "head_nce.model.2": (out, hidden),
+        "head_pp": (2, D_c),
+        "head_cgm": (2, 2 * D_c),
+        "head_msm.predictions.transform.dense": (D_c, D_c),
+        "head_msm.predictions.decoder": (D_e, D_c),
+        BOUNDARY_HEAD: (2, D_c),
+    }
+    shapes: Shapes = {}
+    for name, (rows, columns) in linear.items():
+        if name.split(".")[0] in present:
+            shapes |= {f"{name}.weight": (rows, columns), f"{name}.bias": (rows,)}
+    if "head_msm" in present:
+        shapes |= {f"head_msm.predictions.transform.LayerNorm.{name}": (D_c,) for name in ("weight", "bias")}
+    return shapes
+
+
+def resnet50_shapes() -> Shapes:
+    """Names and shapes of torchvision's ResNet-50 without its classifier (He et al. 2016)."""
+    shapes: Shapes = {}
+
+    def add(convolution: str, norm: str, *shape: int) -> None:
+        shapes[f"{convolution}.weight"] = shape
+        shapes.update({f"{norm}.{name}": shape[:1] for name in ("weight", "bias", "running_mean", "running_var")})
+        shapes[f"{norm}.num_batches_tracked"] = ()
+
+    add("conv1", "bn1", 64, 3, 7, 7)
+    inputs = 64
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        narrow, wide = 64 << stage, 256 << stage
+        for i in range(blocks):
+            block = f"layer{stage + 1}.{i}"
+            add(f"{block}.conv1", f"{block}.bn1", narrow, inputs, 1, 1)
+            add(f"{block}.conv2", f"{block}.bn2", narrow, narrow, 3, 3)
+            add(f"{block}.conv3", f"{block}.bn3", wide, narrow, 1, 1)
+            if i == 0:
+                add(f"{block}.downsample.0", f"{block}.downsample.1", wide, inputs, 1, 1)
+            inputs = wide
+    return shapes
+
+
+def _some(faults: Iterable[str]) -> str:
+    """Faults in one line: two of each kind, a kind being what stands behind the name, and how many more there are."""
+    shown: list[str] = []
+    kinds: Counter[str] = Counter()
+    more = 0
+    for fault in faults:
+        kind = fault.partition(" ")[2]
+        if kinds[kind] < 2 and len(shown) < 6:
+            kinds[kind] += 1
+            shown.append(fault)
+        else:
+            more += 1
+    return "; ".join(shown) + (f"; and {more} more" if more else "")
+
+
+def _first_line(error: BaseException) -> str:
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return "".join(letter if letter.isprintable() else "?" for letter in line[:200])

@@ -1,0 +1,109 @@
+"""`bassl import-checkpoint` as a process: stdout, stderr, exit codes, and nothing half-written."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipelines.models.bassl import load_bassl_model
+from tests.released_layout import released_state, save
+
+HOME = Path(__file__).parents[2]
+
+
+@dataclass
+class Run:
+    code: int
+    out: str
+    err: str
+
+
+def execute(*arguments: object, cwd: Path) -> Run:
+    done = subprocess.run(
+        [sys.executable, "-m", "bassl_cli", "import-checkpoint", *map(str, arguments)],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(HOME), "BASSL_DEBUG": "0"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return Run(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return save(tmp_path / "bassl.ckpt", released_state(4))
+
+
+def test_there_and_back(tmp_path: Path, checkpoint: Path) -> None:
+    model = tmp_path / "runs" / "bassl" / "model.safetensors"
+    run = execute(checkpoint.name, cwd=tmp_path)
+    assert (run.code, run.err) == (0, f"wrote {model.relative_to(tmp_path)}\n")
+    assert [line.strip().split(maxsplit=1) for line in run.out.splitlines()] == [
+        ["stage", "pre-trained"],
+        ["encoder", "none"],
+        ["neighbors", "4"],
+        ["heads", "cgm msm nce pp"],
+        ["numbers", str(sum(tensor.numel() for tensor in load_bassl_model(model).crn.values()) + numbers_of_heads())],
+    ]
+
+    (tmp_path / "theirs.ckpt").write_text("an older one")
+    run = execute(model, "--export", "-o", "theirs.ckpt", "--overwrite", "--json", "--quiet", cwd=tmp_path)
+    assert (run.code, run.err) == (0, "")
+    assert json.loads(run.out)["neighbors"] == 4
+    state = torch.load(tmp_path / "theirs.ckpt", weights_only=True)["state_dict"]
+    assert all(torch.equal(state[name], tensor) for name, tensor in released_state(4).items())
+
+
+def numbers_of_heads() -> int:
+    state = released_state(4)
+    return sum(
+        tensor.numel()
+        for name, tensor in state.items()
+        if name.startswith("loss.") and name != "loss.head_msm.predictions.bias"
+    )
+
+
+def test_a_file_that_is_there_is_kept_unless_told_otherwise(tmp_path: Path, checkpoint: Path) -> None:
+    mine = tmp_path / "mine.safetensors"
+    mine.write_text("a week of training")
+    run = execute(checkpoint, "-o", mine, cwd=tmp_path)
+    assert (run.code, run.out) == (2, "")
+    assert run.err == f"bassl: {mine}: is there already; name another file or give --overwrite\n"
+    assert mine.read_text() == "a week of training"
+    run = execute(checkpoint, "-o", checkpoint, "--overwrite", cwd=tmp_path)
+    assert (run.code, run.err) == (2, f"bassl: {checkpoint}: is there already; name another file\n")
+
+
+def test_unusable_files_are_one_line_and_leave_nothing(tmp_path: Path, checkpoint: Path) -> None:
+    checkpoint.write_bytes(checkpoint.read_bytes()[:5000])
+    run = execute(checkpoint, "-o", "out/model.safetensors", cwd=tmp_path)
+    assert (run.code, run.out) == (2, "")
+    assert len(run.err.splitlines()) == 1
+    assert str(checkpoint) in run.err
+    assert not list((tmp_path / "out").iterdir())
+
+
+class Evil:
+    def __reduce__(self) -> object:
+        return os.system, ("touch ran",)
+
+
+def test_a_checkpoint_that_holds_code_is_refused_and_nothing_runs(tmp_path: Path) -> None:
+    evil = save(tmp_path / "evil.ckpt", released_state(), callbacks=Evil())
+    run = execute(evil, "-o", "model.safetensors", cwd=tmp_path)
+    assert (run.code, run.out) == (2, "")
+    assert len(run.err.splitlines()) == 1
+    assert "would run code" in run.err
+    assert [path.name for path in tmp_path.iterdir()] == ["evil.ckpt"]
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    script = "import sys, bassl_cli.app; assert 'torch' not in sys.modules, 'torch'"
+    subprocess.run([sys.executable, "-c", script], cwd=HOME, check=True)
