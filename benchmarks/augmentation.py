@@ -1,0 +1,126 @@
+"""Windows augmented a second: a batch at a time against picture by picture with torchvision on PIL images.
+
+    python benchmarks/augmentation.py
+
+The peer is what the paper's release does in each worker of its loader: the same crop and flip for the pictures of a
+window, colour jitter drawn for each, blur, and ``ToTensor`` with ``Normalize``. Both sides start from decoded pictures,
+ours as squares of 256 that the loader made of them, the peer's at 448 x 252. One process, one thread, CPU seconds.
+
+This measures a CPU only. What the batched form is for is a GPU, where it takes the work away from the loader's workers
+altogether: nothing here says how fast that is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageFilter
+from torch import Tensor
+from torchvision import transforms
+from torchvision.transforms import functional as tv
+
+from pipelines.models.encoders import resize_to_square
+from pipelines.training.augmentation import Augmentations, augment, draw_augmentations
+from pipelines.training.augmentation_settings import AugmentationSettings
+
+RESULTS = Path(__file__).parent / "results"
+HEIGHT, WIDTH, SQUARE = 252, 448, 256
+
+
+def frames(windows: int, shots: int) -> list[list[Image.Image]]:
+    """Smooth random pictures with some noise: no operation's time depends much on what is in them."""
+    rng = np.random.default_rng(0)
+
+    def frame() -> Image.Image:
+        coarse = Image.fromarray(rng.integers(0, 256, (9, 16, 3), dtype=np.uint8)).resize((WIDTH, HEIGHT))
+        noisy = np.asarray(coarse, np.int16) + rng.integers(-8, 9, (HEIGHT, WIDTH, 3))
+        return Image.fromarray(noisy.clip(0, 255).astype(np.uint8))
+
+    return [[frame() for _ in range(shots)] for _ in range(windows)]
+
+
+def picture_by_picture(settings: AugmentationSettings) -> Callable[[list[Image.Image], bool, bool, bool], Tensor]:
+    """What the release does to a window; whether it flips, jitters and blurs it is given, so that both sides do."""
+    jitter = transforms.ColorJitter(settings.brightness, settings.contrast, settings.saturation, settings.hue)
+    finish = transforms.Compose([transforms.ToTensor(), transforms.Normalize(settings.mean, settings.std)])
+
+    def window(pictures: list[Image.Image], flip: bool, jittered: bool, blurred: bool) -> Tensor:
+        box = transforms.RandomResizedCrop.get_params(pictures[0], list(settings.scale), list(settings.ratio))
+        pictures = [tv.resized_crop(picture, *box, [settings.size, settings.size]) for picture in pictures]
+        if flip:
+            pictures = [tv.hflip(picture) for picture in pictures]
+        if jittered:
+            pictures = [jitter(picture) for picture in pictures]
+        if blurred:
+            pictures = [
+                picture.filter(ImageFilter.GaussianBlur(random.uniform(*settings.sigma))) for picture in pictures
+            ]
+        return torch.stack([finish(picture) for picture in pictures])
+
+    return window
+
+
+def cpu_seconds(work: Callable[[], object], repeats: int) -> float:
+    work()
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--windows", type=int, default=16)
+    parser.add_argument("--shots", type=int, default=17)
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    B, S = arguments.windows, arguments.shots
+    settings = AugmentationSettings()
+
+    originals = frames(B, S)
+    squares = np.stack([[resize_to_square(np.asarray(p), SQUARE) for p in window] for window in originals])
+    batch = torch.from_numpy(squares).permute(0, 1, 4, 2, 3)  # channels last in memory, as the loader gives it
+    frame = torch.tensor([[HEIGHT, WIDTH]]).expand(B, 2)
+    peer = picture_by_picture(settings)
+
+    def draw() -> Augmentations:
+        return draw_augmentations(frame, S, torch.Generator().manual_seed(0), settings)
+
+    def ours() -> Tensor:
+        return augment(batch, draw(), settings)
+
+    def theirs() -> list[Tensor]:
+        random.seed(0)
+        torch.manual_seed(0)
+        return [peer(window, *happens) for window, happens in zip(originals, decided, strict=True)]
+
+    drawn = draw()
+    decided = torch.stack([drawn.flip, drawn.jittered[:, 0], drawn.blurred], dim=1).tolist()
+    figures = {
+        "batched": B / cpu_seconds(ours, arguments.repeats),
+        "picture by picture": B / cpu_seconds(theirs, arguments.repeats),
+        "batched, only what is drawn": B / cpu_seconds(draw, arguments.repeats),
+    }
+    ratio = figures["batched"] / figures["picture by picture"]
+    print(f"windows of {S} key-frames a second on one core of a CPU; the GPU was not measured")
+    for name, value in figures.items():
+        print(f"  {name}: {value:,.1f}")
+    shares = f"{drawn.jittered.float().mean():.0%} of them jittered, {drawn.blurred.float().mean():.0%} blurred"
+    print(f"  ratio {ratio:.2f}; {shares}")
+    result = {"device": "cpu", "threads": 1, "windows": B, "shots": S, "windows a second": figures, "ratio": ratio}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "augmentation.json").write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,339 @@
+"""Augmentation of windows of key-frames, a batch at a time, on the device that the pictures are on.
+
+The random crop, flip, colour jitter, grey-scale and blur of the BaSSL paper's appendix A, in this order. A window has
+one crop, flip and blur; its shots differ in colour. What happens to a batch is first drawn on the CPU as plain tensors
+(:func:`draw_augmentations`) and then done (:func:`augment`), so that a run is the same on a CPU and on a GPU up to
+rounding, and nothing that is decided has to be read back from the device.
+
+The distributions are torchvision's own, the order of the four colour operations included: it is drawn for each picture.
+Brightness, contrast and saturation are all blends with a reference (black, mean grey, grey), so one step does any
+of the three for each picture of a batch; hue, much dearer, is done for those pictures whose turn it is.
+
+What differs from torchvision on PIL images, as the paper's release uses it, is arithmetic: pictures are not rounded to
+8 bits between operations, the crop is read from the frame as it was squeezed to a square and without antialiasing (of
+little weight while the square is hardly larger than the result), and the blur is a true Gaussian where PIL's
+approximates it by boxes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pipelines.training.augmentation_settings import AugmentationSettings
+
+_TRIES = 10  # of torchvision's RandomResizedCrop, before it takes the centre
+_PER_WINDOW = 2 * _TRIES + 4
+_PER_SHOT = 11
+_HUE = 3  # torchvision's numbers: 0 brightness, 1 contrast, 2 saturation, 3 hue
+_GREY = (0.2989, 0.587, 0.114)  # torchvision's weights of red, green and blue
+# Pictures worked on at a time: on a CPU few enough to stay near its caches, on a GPU few enough to leave it its memory
+# (one to two GB at 224 x 224, reckoned and not measured) and enough to fill it.
+_CPU_PICTURES, _GPU_PICTURES = 9, 512
+
+
+@dataclass(frozen=True, eq=False)
+class Augmentations:
+    """What happens to each of B windows of S shots. All tensors are on the CPU.
+
+    Attributes:
+        frame: (B, 2) int64, height and width of the original frames.
+        box: (B, 4) int64, top, left, height and width of the crop in the original frame.
+        flip: (B,) bool.
+        jittered: (B, S) bool.
+        factors: (B, S, 4) float32: brightness, contrast and saturation factor, hue shift in turns.
+        order: (B, S, 4) int64, the operations in their order: 0 brightness, 1 contrast, 2 saturation, 3 hue.
+        greyscale: (B, S) bool.
+        blurred: (B,) bool.
+        sigma: (B, S) float32, in pixels of the result; used where ``blurred``.
+    """
+
+    frame: Tensor
+    box: Tensor
+    flip: Tensor
+    jittered: Tensor
+    factors: Tensor
+    order: Tensor
+    greyscale: Tensor
+    blurred: Tensor
+    sigma: Tensor
+
+    def part(self, windows: slice, shots: slice = slice(None)) -> Augmentations:
+        """Those of some of the windows, or of some of their shots."""
+        chosen = {field.name: getattr(self, field.name)[windows] for field in fields(self)}
+        of_shots = ("jittered", "factors", "order", "greyscale", "sigma")
+        return Augmentations(**{name: v[:, shots] if name in of_shots else v for name, v in chosen.items()})
+
+
+def random_numbers(windows: int, shots: int, generator: torch.Generator) -> Tensor:
+    """The random numbers that decide how windows are augmented, a row a window.
+
+    Apart from :func:`plan_augmentations` so that processes which share a batch can draw the numbers of all of it from
+    equal generators and keep the rows of their own windows: then the result does not depend on how many they are.
+
+    Args:
+        windows: B.
+        shots: S.
+        generator: of the CPU.
+
+    Returns:
+        (B, 24 + 11 S) float64 in [0, 1).
+    """
+    return torch.rand(windows, _PER_WINDOW + _PER_SHOT * shots, generator=generator, dtype=torch.float64)
+
+
+def plan_augmentations(
+    numbers: Tensor, frame: Tensor, settings: AugmentationSettings = AugmentationSettings()
+) -> Augmentations:
+    """Turn random numbers into augmentations; a window's depend on its own row only.
+
+    The crop is that of torchvision's ``RandomResizedCrop.get_params``: ten tries at a box of random area and aspect
+    ratio in the original frame's whole pixels, the first that fits is taken; if none does, the largest central box
+    of an allowed ratio.
+
+    Args:
+        numbers: (B, 24 + 11 S) in [0, 1), from :func:`random_numbers`.
+        frame: (B, 2) height and width of each window's original frames, whole numbers.
+        settings: the distributions.
+
+    Raises:
+        ValueError: for shapes that do not fit together, or a frame without area.
+    """
+    B, shots = len(numbers), (numbers.shape[-1] - _PER_WINDOW) // _PER_SHOT
+    if numbers.shape != (B, _PER_WINDOW + _PER_SHOT * shots) or shots < 1:
+        raise ValueError(f"numbers must have the shape (B, {_PER_WINDOW} + {_PER_SHOT} S), not {tuple(numbers.shape)}")
+    frame = frame.cpu().to(torch.int64)
+    if frame.shape != (B, 2) or bool((frame < 1).any()):
+        raise ValueError(f"frame must hold a positive height and width for each of {B} windows")
+    numbers = numbers.cpu().double()
+    box = _crop_boxes(numbers[:, : 2 * _TRIES + 2], frame, settings)
+    flip, blurred = (numbers[:, 2 * _TRIES + 2 : _PER_WINDOW] < torch.tensor([settings.flip, settings.blur])).unbind(1)
+    gate, strengths, keys, grey, sigma = torch.split(
+        numbers[:, _PER_WINDOW:].reshape(B, shots, _PER_SHOT), [1, 4, 4, 1, 1], dim=2
+    )
+    if settings.jitter_gate == "window":
+        gate = gate[:, :1].expand(B, shots, 1)
+    if settings.sigma_per == "window":
+        sigma = sigma[:, :1].expand(B, shots, 1)
+    spread = torch.tensor([settings.brightness, settings.contrast, settings.saturation, settings.hue])
+    return Augmentations(
+        frame=frame,
+        box=box,
+        flip=flip,
+        jittered=gate[:, :, 0] < settings.jitter,
+        factors=(torch.tensor([1.0, 1.0, 1.0, 0.0]) + spread * (2 * strengths - 1)).float(),
+        order=keys.argsort(dim=2),  # of random keys: each of the 24 orders is as likely as any other
+        greyscale=grey[:, :, 0] < settings.greyscale,
+        blurred=blurred,
+        sigma=_between(sigma[:, :, 0], *settings.sigma).float(),
+    )
+
+
+def draw_augmentations(
+    frame: Tensor, shots: int, generator: torch.Generator, settings: AugmentationSettings = AugmentationSettings()
+) -> Augmentations:
+    """Draw how B windows of S shots are augmented; draw again for their slow sequences.
+
+    Args:
+        frame: (B, 2) height and width of each window's original frames.
+        shots: S.
+        generator: of the CPU.
+        settings: the distributions.
+
+    Raises:
+        ValueError: as :func:`plan_augmentations`.
+
+    Example::
+
+        generator = torch.Generator().manual_seed(0)
+        frame = torch.tensor([[252, 448]]).expand(len(pictures), 2)
+        view = augment(pictures, draw_augmentations(frame, pictures.shape[1], generator))
+        ends = pictures[:, [0, -1]]
+        slow = augment(ends, draw_augmentations(frame, 2, generator))
+    """
+    return plan_augmentations(random_numbers(len(frame), shots, generator), frame, settings)
+
+
+@torch.no_grad()
+def augment(
+    pictures: Tensor, augmentations: Augmentations, settings: AugmentationSettings = AugmentationSettings()
+) -> Tensor:
+    """Augment windows of key-frames.
+
+    The work is done in float32 whatever autocast says, some hundred pictures at a time on a GPU (a window or so at a
+    time on a CPU), and never waits for the device.
+
+    Args:
+        pictures: (B, S, 3, Q, Q) uint8 RGB of any memory layout, each the whole frame squeezed to a square.
+        augmentations: of these B windows of S shots.
+        settings: for the size of the result, the taps of the blur and the normalisation; the distributions in it are
+            not looked at.
+
+    Returns:
+        (B, S, 3, size, size) float32, normalised; seen as (B S, 3, size, size) it is channels-last in memory.
+
+    Raises:
+        ValueError: for pictures of another shape or type, or augmentations of other windows.
+    """
+    B, S = augmentations.jittered.shape
+    if pictures.ndim != 5 or pictures.shape[2] != 3 or pictures.shape[3] != pictures.shape[4]:
+        raise ValueError(f"pictures must have the shape (B, S, 3, Q, Q), not {tuple(pictures.shape)}")
+    if pictures.dtype != torch.uint8:
+        raise ValueError(f"pictures must be uint8, not {pictures.dtype}")
+    if pictures.shape[:2] != (B, S):
+        raise ValueError(f"{B} windows of {S} shots were drawn, and {tuple(pictures.shape[:2])} given")
+    device = pictures.device
+    size = settings.size
+    views = torch.empty(B * S, 3, size, size, device=device, memory_format=torch.channels_last)
+    mean, std = (_send(torch.tensor(v).view(1, 3, 1, 1), device) for v in (settings.mean, settings.std))
+    views = views.view(B, S, 3, size, size)
+    for windows, shots in _portions(B, S, _CPU_PICTURES if device.type == "cpu" else _GPU_PICTURES):
+        drawn = augmentations.part(windows, shots)
+        with torch.autocast(device.type, enabled=False):
+            x = _crop(pictures[windows, shots], drawn, size)
+            _jitter(x, drawn)
+            _greyscale(x, drawn.greyscale)
+            _blur(x, drawn, settings.kernel_size)
+        views[windows, shots] = x.sub_(mean).div_(std).view(*drawn.jittered.shape, 3, size, size)
+    return views
+
+
+def _portions(B: int, S: int, pictures: int) -> Iterator[tuple[slice, slice]]:
+    """Parts of B windows of S shots with no more than so many pictures each: whole windows, or shots of one window."""
+    for window in range(0, B, max(1, pictures // S)):
+        for shot in range(0, S, min(S, pictures)):
+            yield slice(window, window + max(1, pictures // S)), slice(shot, shot + min(S, pictures))
+
+
+def _between(numbers: Tensor, low: float, high: float) -> Tensor:
+    return low + (high - low) * numbers
+
+
+def _crop_boxes(numbers: Tensor, frame: Tensor, settings: AugmentationSettings) -> Tensor:
+    """(B, 4) top, left, height, width, from (B, 22) random numbers: ten areas, ten ratios, and where the box lies."""
+    areas, ratios, place = torch.split(numbers, [_TRIES, _TRIES, 2], dim=1)
+    H, W = frame.double().unbind(1)
+    area = (H * W)[:, None] * _between(areas, *settings.scale)
+    ratio = _between(ratios, math.log(settings.ratio[0]), math.log(settings.ratio[1])).exp()
+    # Both Python's round, which torchvision calls, and this take halves to the even neighbour.
+    width, height = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
+    fits = (width > 0) & (width <= W[:, None]) & (height > 0) & (height <= H[:, None])
+    first = fits.int().argmax(dim=1, keepdim=True)  # of equal values the first
+    width, height = width.gather(1, first)[:, 0], height.gather(1, first)[:, 0]
+    top, left = torch.floor(place * torch.stack([H - height + 1, W - width + 1], dim=1)).unbind(1)
+    # What is taken when nothing fitted: the whole frame, cut to the nearest allowed ratio about its centre.
+    none = ~fits.any(dim=1)
+    shape = W / H
+    narrow, wide = shape < settings.ratio[0], shape > settings.ratio[1]
+    height = torch.where(none, torch.where(narrow, (W / settings.ratio[0]).round(), H), height)
+    width = torch.where(none, torch.where(wide, (H * settings.ratio[1]).round(), W), width)
+    top = torch.where(none, torch.floor((H - height) / 2), top)
+    left = torch.where(none, torch.floor((W - width) / 2), left)
+    return torch.stack([top, left, height, width], dim=1).to(torch.int64)
+
+
+def _send(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the CPU on the device, without waiting for what the device is doing."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def _crop(pictures: Tensor, drawn: Augmentations, size: int) -> Tensor:
+    """Crop, resize and flip: (n, S, 3, Q, Q) uint8 to (n S, 3, size, size) between 0 and 1.
+
+    The box, drawn in pixels of the original frame, is mapped to the square that the frame was squeezed to. Bilinear;
+    what lies outside of the box is never seen, as if the crop had been cut out first.
+    """
+    n, S, _, Q, _ = pictures.shape
+    start, extent = drawn.box[:, :2].double(), drawn.box[:, 2:].double()
+    squeeze = Q / drawn.frame.double()
+    start, extent = (start * squeeze)[:, :, None], (extent * squeeze)[:, :, None]  # (n, 2, 1), rows then columns
+    # Positions between 0 and Q at which the result's pixels have their centres, half a pixel or more inside the box.
+    at = start + extent * (torch.arange(size, dtype=torch.float64) + 0.5) / size
+    margin = (extent / 2).clamp(max=0.5)
+    at = torch.minimum(torch.maximum(at, start + margin), start + extent - margin)
+    at[:, 1] = torch.where(drawn.flip[:, None], at[:, 1].flip(1), at[:, 1])
+    rows, columns = _send((at * 2 / Q - 1).float(), pictures.device).unbind(1)
+    grid = torch.stack(
+        [columns[:, None, :].expand(n, size, size), rows[:, :, None].expand(n, size, size)], dim=3
+    )  # the same for all shots of a window, which are therefore its channels
+    planes = pictures.contiguous().float().view(n, S * 3, Q, Q)
+    cropped = F.grid_sample(planes, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    return cropped.mul_(1 / 255).view(n * S, 3, size, size)
+
+
+def _grey(x: Tensor) -> Tensor:
+    """(N, 3, H, W) to (N, 1, H, W)."""
+    return x[:, 0:1].mul(_GREY[0]).add_(x[:, 1:2], alpha=_GREY[1]).add_(x[:, 2:3], alpha=_GREY[2])
+
+
+def _jitter(x: Tensor, drawn: Augmentations) -> None:
+    """Each picture's four colour operations in its own order, in place; x is (N, 3, H, W), N windows times shots."""
+    jittered, order, factors = drawn.jittered.flatten(), drawn.order.flatten(0, 1), drawn.factors.flatten(0, 1)
+    hue_place = (order == _HUE).int().argmax(dim=1)
+    blends = order[order != _HUE].view(-1, 3)
+    factor = torch.where(jittered[:, None], factors.gather(1, blends), 1.0)
+    # (3, N, 1, 1, 1): the factor, and how much of the reference is mean grey (contrast) and grey (saturation).
+    columns = [factor, (1 - factor) * (blends == 1), (1 - factor) * (blends == 2)]
+    own, of_mean, of_grey = _send(torch.stack(columns).transpose(1, 2)[..., None, None, None], x.device)
+    for place in range(4):
+        hued = jittered & (hue_place == place) & (factors[:, _HUE] != 0)
+        _change(x, hued, _shift_hue, factors[:, _HUE])
+        if place < 3:
+            grey = _grey(x)
+            reference = grey.mean(dim=(2, 3), keepdim=True).mul_(of_mean[place]).add(grey.mul_(of_grey[place]))
+            torch.addcmul(reference, x, own[place], out=x).clamp_(0, 1)
+
+
+def _greyscale(x: Tensor, which: Tensor) -> None:
+    if which.any():
+        mask = _send(which.view(-1, 1, 1, 1), x.device)
+        x.copy_(torch.where(mask, _grey(x), x))
+
+
+def _change(x: Tensor, which: Tensor, operation: Callable[[Tensor, Tensor], Tensor], values: Tensor) -> None:
+    """Replace some of the pictures, given on the CPU so that their number is known there, by the operation's result."""
+    chosen = which.nonzero()[:, 0]
+    if len(chosen):
+        index = _send(chosen, x.device)
+        x.index_copy_(0, index, operation(x.index_select(0, index), _send(values[chosen], x.device)))
+
+
+def _shift_hue(x: Tensor, shift: Tensor) -> Tensor:
+    """Turn the hue of (N, 3, H, W) by (N,) turns, keeping saturation and value: torchvision's HSV and back, in one."""
+    red, green, blue = x.unbind(1)
+    low, high = torch.minimum(torch.minimum(red, green), blue), torch.maximum(torch.maximum(red, green), blue)
+    chroma = high - low
+    # In sixths of a turn; where there is no chroma the numerators are 0, and any hue will do.
+    per = chroma.clamp_min(torch.finfo(x.dtype).tiny).reciprocal_()
+    hue = torch.where(high == green, (blue - red).mul_(per).add_(2), (red - green).mul_(per).add_(4))
+    hue = torch.where(high == red, (green - blue).mul_(per), hue)
+    hue = hue.add_(6 * shift.view(-1, 1, 1)).remainder_(6)
+    # How much of each colour there is at a hue: 1 for a third of the circle about it, 0 for the third opposite.
+    shares = torch.stack([(hue - 3).abs_().sub_(1), 2 - (hue - 2).abs_(), 2 - (hue - 4).abs_()], dim=1)
+    return shares.clamp_(0, 1).mul_(chroma[:, None]).add_(low[:, None])
+
+
+def _blur(x: Tensor, drawn: Augmentations, taps: int) -> None:
+    """Gaussian blur of the pictures of the blurred windows, each with its sigma, as torchvision's, one axis a time."""
+    S = drawn.sigma.shape[1]
+    at = torch.arange(taps, dtype=torch.float32) - taps // 2
+    kernels = torch.exp(-0.5 * (at / drawn.sigma.flatten()[:, None]) ** 2)
+    kernels = kernels / kernels.sum(dim=1, keepdim=True)
+    _change(x, drawn.blurred.repeat_interleave(S), _convolve, kernels)
+
+
+def _convolve(x: Tensor, kernels: Tensor) -> Tensor:
+    """(N, 3, H, W) with (N, taps), along both axes, mirrored at the edges."""
+    N, C, H, W = x.shape
+    margin = kernels.shape[1] // 2
+    # Every plane is a channel with a kernel of its own: a depthwise convolution of one picture with many channels.
+    kernels = kernels.repeat_interleave(C, dim=0)
+    wide = F.pad(x, (margin, margin, 0, 0), mode="reflect").view(1, N * C, H, W + 2 * margin)
+    x = F.conv2d(wide, kernels[:, None, None, :], groups=N * C).view(N, C, H, W)
+    tall = F.pad(x, (0, 0, margin, margin), mode="reflect").view(1, N * C, H + 2 * margin, W)
+    return F.conv2d(tall, kernels[:, None, :, None], groups=N * C).view(N, C, H, W)

@@ -1,0 +1,227 @@
+"""kNN precision against loops and scikit-learn, NMI where the answer is known, and both at their edges."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.neighbors import NearestNeighbors
+
+from pipelines.evaluation import representation
+from pipelines.evaluation.representation import NEIGHBOURS, knn_precision, scene_ids, scene_nmi
+
+Library = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]
+
+
+def library(seed: int, videos: int = 4, noise: float = 1.0, scenes: int = 8, longest: int = 30, D: int = 16) -> Library:
+    """Features, scene and video of each shot: every scene has a direction of its own, and its shots lie about it."""
+    rng = np.random.default_rng(seed)
+    features, ends, of = [], [], []
+    for video in range(videos):
+        for _ in range(scenes):
+            shots = int(rng.integers(1, longest + 1))
+            features.append(rng.normal(size=D) + noise * rng.normal(size=(shots, D)))
+            ends += [0] * (shots - 1) + [1]
+            of += [video] * shots
+    return np.concatenate(features).astype(np.float32), scene_ids(ends, of), np.array(of)
+
+
+def looped(
+    features: NDArray[np.float32], scenes: NDArray[np.int64], videos: NDArray[np.int64], k: int
+) -> list[list[float]]:
+    """The definition, shot by shot: for each video the precision at k of each shot that counts."""
+    found = []
+    for video in np.unique(videos):
+        x, scene = features[videos == video].astype(np.float64), scenes[videos == video]
+        precisions = []
+        for i in range(len(x)):
+            others = [j for j in range(len(x)) if j != i]
+            if len(others) < k or (scene == scene[i]).sum() < k:
+                continue
+            cosine = {j: x[i] @ x[j] / (np.linalg.norm(x[i]) * np.linalg.norm(x[j])) for j in others}
+            nearest = sorted(others, key=lambda j: -cosine[j])[:k]
+            precisions.append(sum(scene[j] == scene[i] for j in nearest) / k)
+        if precisions:
+            found.append(precisions)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_precision_is_its_definition(seed: int) -> None:
+    data = library(seed, scenes=5)
+    result = knn_precision(*data)
+    assert tuple(result.pooled) == NEIGHBOURS
+    for k in NEIGHBOURS:
+        expected = looped(*data, k)
+        everyone = [p for video in expected for p in video]
+        assert result.shots[k] == len(everyone)
+        assert result.pooled[k] == pytest.approx(np.mean(everyone), abs=1e-12)
+        assert result.by_video[k] == pytest.approx(np.mean([np.mean(video) for video in expected]), abs=1e-12)
+
+
+def test_precision_agrees_with_scikit_learn() -> None:
+    features, scenes, videos = library(7, videos=1, scenes=40, longest=40)
+    search = NearestNeighbors(n_neighbors=10, metric="cosine").fit(features.astype(np.float64))
+    nearest = search.kneighbors(return_distance=False)  # of the points themselves: each without itself
+    counts = np.bincount(scenes)[scenes] >= 10
+    expected = (scenes[nearest] == scenes[:, None])[counts].mean()
+    assert knn_precision(features, scenes, videos, (10,)).pooled[10] == pytest.approx(expected, abs=1e-12)
+
+
+def test_perfect_features_reach_the_best_that_can_be_had() -> None:
+    features, scenes, videos = library(8, noise=1e-4)
+    result = knn_precision(features, scenes, videos)
+    size = np.bincount(scenes)[scenes]
+    for k in NEIGHBOURS:
+        assert result.pooled[k] == pytest.approx(np.minimum(size[size >= k] - 1, k).mean() / k)
+    assert knn_precision(features[size > 20], scenes[size > 20], videos[size > 20]).pooled[20] == 1.0
+
+
+def test_random_features_find_a_scene_as_often_as_chance() -> None:
+    scenes = np.repeat(np.arange(20), 25)
+    features = np.random.default_rng(9).normal(size=(500, 32))
+    result = knn_precision(features, scenes, np.zeros(500))
+    for k in (5, 10, 15, 20):
+        assert result.pooled[k] == pytest.approx(24 / 499, abs=0.02)
+
+
+def test_neither_length_nor_order_of_videos_nor_portions_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, scenes, videos = library(10)
+    result = knn_precision(features, scenes, videos)
+    rng = np.random.default_rng(0)
+    scaled = features * rng.uniform(0.1, 10, size=(len(features), 1)).astype(np.float32)
+    shuffled = rng.permutation(len(features))
+    monkeypatch.setattr(representation, "_QUERIES", 7)
+    for other in (
+        knn_precision(scaled, scenes, videos),
+        knn_precision(features[shuffled], scenes[shuffled], np.array(list("dacb"))[videos[shuffled]]),
+    ):
+        assert other.shots == result.shots
+        assert list(other.pooled.values()) == pytest.approx(list(result.pooled.values()), abs=1e-12)
+        assert list(other.by_video.values()) == pytest.approx(list(result.by_video.values()), abs=1e-12)
+
+
+def test_neighbours_in_other_videos_are_not_looked_at() -> None:
+    """The same film twice: a search over both would find each shot's copy first."""
+    features, scenes, videos = library(11, videos=1)
+    once = knn_precision(features, scenes, videos)
+    twice = knn_precision(np.tile(features, (2, 1)), np.tile(scenes, 2), np.repeat([0, 1], len(features)))
+    assert list(twice.pooled.values()) == pytest.approx(list(once.pooled.values()), abs=1e-12)
+
+
+def test_a_long_film_weighs_no_more_by_video() -> None:
+    good, bad = np.eye(4).repeat(5, axis=0), np.tile(np.eye(5), (20, 1))
+    scenes = np.concatenate([np.arange(4).repeat(5), 10 + np.arange(20).repeat(5)])
+    result = knn_precision(np.concatenate([np.pad(good, ((0, 0), (0, 1))), bad]), scenes, [0] * 20 + [1] * 100, [1])
+    assert result.by_video[1] == 0.5
+    assert result.pooled[1] == pytest.approx(20 / 120)
+
+
+def test_shots_that_cannot_count_are_left_out() -> None:
+    result = knn_precision(np.eye(6), [0, 0, 0, 1, 2, 2], [0, 0, 0, 1, 2, 2], (1, 3))
+    assert result.shots == {1: 5, 3: 0}  # a film of one shot has no neighbour, one of three no third
+    assert math.isnan(result.pooled[3])
+    assert math.isnan(result.by_video[3])
+
+
+def test_scenes_are_numbered_through_all_videos() -> None:
+    assert scene_ids([0, 1, 0, 0, 0, 1, 1], ["a", "a", "a", "b", "b", "b", "b"]).tolist() == [0, 0, 1, 2, 2, 2, 3]
+    assert scene_ids([0, 1, 0], [5, 5, 2]).tolist() == [0, 0, 1]
+    assert scene_ids([], []).tolist() == []
+
+
+def test_nmi_is_one_where_scenes_are_clusters() -> None:
+    data = library(12, videos=6, noise=1e-3, scenes=10, longest=20)
+    result = scene_nmi(*data, length=8)
+    assert result.nmi == 1.0
+    assert result.trials == (1.0,) * 5
+    assert result.scenes == (np.bincount(data[1]) >= 8).sum()
+
+
+def test_nmi_falls_as_scenes_grow_alike() -> None:
+    """What is shuffled is no better than chance; a little noise is better than much."""
+    values = [scene_nmi(*library(13, noise=noise), length=8, restarts=1).nmi for noise in (0.5, 2.0, 8.0)]
+    assert values == sorted(values, reverse=True)
+    rng = np.random.default_rng(0)
+    features, scenes, videos = library(13, noise=0.5)
+    shuffled = scene_nmi(rng.permutation(features), scenes, videos, length=8, restarts=1)
+    chance = [
+        normalized_mutual_info_score(
+            np.arange(shuffled.scenes).repeat(8), rng.integers(0, shuffled.scenes, 8 * shuffled.scenes)
+        )
+        for _ in range(20)
+    ]
+    assert shuffled.nmi == pytest.approx(np.mean(chance), abs=0.06)
+
+
+def test_nmi_takes_as_many_scenes_as_there_are_and_says_how_many() -> None:
+    data = library(14, videos=6)
+    long_enough = int((np.bincount(data[1]) >= 16).sum())
+    assert 10 < long_enough < 48
+    assert scene_nmi(*data, length=16, restarts=1).scenes == long_enough
+    assert scene_nmi(*data, length=16, sampled=10, restarts=1).scenes == 10
+    assert scene_nmi(*data, length=16, sampled=10, trials=3, restarts=1).trials != ()
+    none = scene_nmi(*data, length=32)
+    assert (none.scenes, none.trials) == (0, ())
+    assert math.isnan(none.nmi)
+
+
+def test_nmi_takes_neighbouring_shots_of_one_scene(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen by what reaches K-Means: features that say their row."""
+    _, scenes, videos = library(15)
+    seen = []
+
+    class Spy:
+        def __init__(self, clusters: int, **_: object) -> None:
+            self.clusters = clusters
+
+        def fit_predict(self, features: NDArray[np.float32]) -> NDArray[np.int64]:
+            seen.append(features[:, 0].astype(int).reshape(self.clusters, -1))
+            return np.arange(len(features))
+
+    monkeypatch.setattr("sklearn.cluster.KMeans", Spy)
+    scene_nmi(np.arange(len(scenes))[:, None], scenes, videos, length=8, sampled=9)
+    assert len(seen) == 5
+    for rows in seen:
+        assert rows.shape == (9, 8)
+        assert (np.diff(rows, axis=1) == 1).all()
+        assert (scenes[rows] == scenes[rows[:, :1]]).all()
+        assert len(set(rows[:, 0])) == 9
+    assert not np.array_equal(seen[0], seen[1])
+    starts = np.concatenate([rows[:, 0] for rows in seen])
+    before = np.array([row - int(np.flatnonzero(scenes == scenes[row])[0]) for row in starts])
+    after = np.bincount(scenes)[scenes[starts]] - before - 8
+    assert (before > 0).any()  # not always a scene's first shots, nor its last
+    assert (after > 0).any()
+    assert min(before.min(), after.min()) == 0
+
+
+def test_nmi_is_the_same_for_the_same_seed() -> None:
+    data = library(16, noise=2.0)
+    one, two, other = (scene_nmi(*data, length=8, sampled=12, restarts=1, seed=seed) for seed in (1, 1, 2))
+    assert one == two
+    assert one.trials != other.trials
+    assert len(set(one.trials)) > 1
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    x = np.eye(4)
+    with pytest.raises(ValueError, match="shape"):
+        knn_precision(x, [0, 0, 1], [0, 0, 0, 0])
+    with pytest.raises(ValueError, match="finite"):
+        knn_precision(np.full((2, 2), np.nan), [0, 0], [0, 0])
+    with pytest.raises(ValueError, match="neighbours"):
+        knn_precision(x, [0, 0, 1, 1], [0] * 4, (0,))
+    with pytest.raises(ValueError, match="stand together"):
+        scene_nmi(x, [0, 1, 0, 1], [0] * 4, length=1)
+    with pytest.raises(ValueError, match="one video"):
+        scene_nmi(x, [0, 0, 0, 1], [0, 0, 1, 1], length=1)
+    with pytest.raises(ValueError, match="at least 1"):
+        scene_nmi(x, [0, 0, 1, 1], [0] * 4, length=0)
+    with pytest.raises(ValueError, match="0 or 1"):
+        scene_ids([0, 2], [0, 0])
+    with pytest.raises(ValueError, match="same length"):
+        scene_ids([0, 1], [0])
+    with pytest.raises(ValueError, match="stand together"):
+        scene_ids([0, 1, 0], [0, 1, 0])

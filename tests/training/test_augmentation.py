@@ -1,0 +1,418 @@
+"""What is drawn is distributed as torchvision draws it; what is done is what torchvision does to each picture."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import fields, replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+from torchvision import transforms
+from torchvision.transforms.v2 import functional as tv
+
+from pipelines.training import augmentation
+from pipelines.training.augmentation import (
+    Augmentations,
+    augment,
+    draw_augmentations,
+    plan_augmentations,
+    random_numbers,
+)
+from pipelines.training.augmentation_settings import AugmentationSettings
+
+SMALL = AugmentationSettings(size=40, kernel_size=9)
+PLAIN = replace(SMALL, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+"""Small pictures, not normalised: what torchvision's functions give."""
+LIKELY = 1e-3
+"""With fixed seeds a test passes or fails for good; at this level one in a thousand seeds would fail."""
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def frames(B: int, height: int = 252, width: int = 448) -> Tensor:
+    return torch.tensor([[height, width]]).expand(B, 2)
+
+
+def pictures(B: int, S: int, Q: int, seed: int = 0) -> Tensor:
+    """Noise with smooth parts and grey parts, so that no operation is without effect and no hue without a case."""
+    g = generator(seed)
+    noise = torch.randint(0, 256, (B, S, 3, Q, Q), generator=g, dtype=torch.uint8)
+    noise[..., : Q // 4, :] = noise[..., :1, : Q // 4, :]
+    noise[..., Q // 2 :, : Q // 3] //= 16
+    return noise
+
+
+def unchanged(B: int, S: int, Q: int) -> Augmentations:
+    """The augmentation that only resizes, of square frames of the pictures' own size."""
+    return Augmentations(
+        frame=torch.tensor([[Q, Q]]).expand(B, 2),
+        box=torch.tensor([[0, 0, Q, Q]]).expand(B, 4),
+        flip=torch.zeros(B, dtype=torch.bool),
+        jittered=torch.zeros(B, S, dtype=torch.bool),
+        factors=torch.tensor([1.0, 1.0, 1.0, 0.0]).expand(B, S, 4),
+        order=torch.arange(4).expand(B, S, 4),
+        greyscale=torch.zeros(B, S, dtype=torch.bool),
+        blurred=torch.zeros(B, dtype=torch.bool),
+        sigma=torch.ones(B, S),
+    )
+
+
+def one_by_one(pictures: Tensor, drawn: Augmentations, settings: AugmentationSettings) -> Tensor:
+    """The same, each picture by itself with torchvision's functions; frames must have the pictures' own size."""
+    B, S = pictures.shape[:2]
+    size, taps = [settings.size] * 2, [settings.kernel_size] * 2
+    views = torch.empty(B, S, 3, *size)
+    for b in range(B):
+        top, left, height, width = drawn.box[b].tolist()
+        for s in range(S):
+            x = pictures[b, s].float() / 255
+            x = tv.resized_crop(x, top, left, height, width, size, antialias=False)
+            x = tv.horizontal_flip(x) if drawn.flip[b] else x
+            brightness, contrast, saturation, hue = drawn.factors[b, s].tolist()
+            operations: list[Callable[[Tensor], Tensor]] = [
+                lambda x, f=brightness: tv.adjust_brightness(x, f),
+                lambda x, f=contrast: tv.adjust_contrast(x, f),
+                lambda x, f=saturation: tv.adjust_saturation(x, f),
+                lambda x, f=hue: tv.adjust_hue(x, f),
+            ]
+            for operation in drawn.order[b, s].tolist() if drawn.jittered[b, s] else []:
+                x = operations[operation](x)
+            x = tv.rgb_to_grayscale(x, 3) if drawn.greyscale[b, s] else x
+            x = tv.gaussian_blur(x, taps, [float(drawn.sigma[b, s])] * 2) if drawn.blurred[b] else x
+            views[b, s] = tv.normalize(x, list(settings.mean), list(settings.std))
+    return views
+
+
+# What is drawn
+
+
+@pytest.mark.parametrize(("height", "width"), [(252, 448), (240, 576), (400, 240), (256, 256), (90, 380)])
+def test_crop_boxes_are_distributed_as_torchvisions(height: int, width: int) -> None:
+    N = 3000
+    ours = draw_augmentations(frames(N, height, width), 1, generator(1)).box
+    torch.manual_seed(2)
+    crop = transforms.RandomResizedCrop(224, scale=(0.14, 1.0))
+    theirs = torch.tensor(
+        [crop.get_params(torch.empty(1, height, width), list(crop.scale), list(crop.ratio)) for _ in range(N)]
+    )
+    columns = [(ours[:, i], theirs[:, i]) for i in range(4)]
+    columns += [(box[:, 2] * box[:, 3], other[:, 2] * other[:, 3]) for box, other in [(ours, theirs)]]
+    columns += [(ours[:, 3] / ours[:, 2], theirs[:, 3] / theirs[:, 2])]
+    for mine, other in columns:
+        assert stats.ks_2samp(mine.numpy(), other.numpy()).pvalue > LIKELY
+    assert (ours[:, :2] >= 0).all()
+    assert (ours[:, 0] + ours[:, 2] <= height).all()
+    assert (ours[:, 1] + ours[:, 3] <= width).all()
+
+
+@pytest.mark.parametrize(("height", "width"), [(10, 1000), (1001, 9), (7, 300), (1, 1)])
+def test_where_no_box_fits_the_centre_is_taken_as_torchvision_takes_it(height: int, width: int) -> None:
+    settings = AugmentationSettings(scale=(0.9, 1.0))
+    ours = draw_augmentations(frames(5, height, width), 1, generator(), settings).box
+    theirs = transforms.RandomResizedCrop.get_params(torch.empty(1, height, width), [0.9, 1.0], [3 / 4, 4 / 3])
+    assert ours.tolist() == [list(theirs)] * 5
+
+
+def test_colour_factors_are_distributed_as_torchvisions() -> None:
+    N, S = 500, 6
+    ours = draw_augmentations(frames(N), S, generator(3)).factors.reshape(N * S, 4)
+    torch.manual_seed(4)
+    jitter = transforms.ColorJitter(0.2, 0.2, 0.2, 0.05)
+    theirs = torch.tensor(
+        [jitter.get_params(jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue)[1:] for _ in range(N * S)]
+    )
+    for i in range(4):
+        assert stats.ks_2samp(ours[:, i].numpy(), theirs[:, i].numpy()).pvalue > LIKELY
+
+
+def test_every_shot_has_its_own_colour_and_its_own_order_of_operations() -> None:
+    N, S = 2400, 3
+    drawn = draw_augmentations(frames(N), S, generator(5))
+    seen = Counter(tuple(order) for order in drawn.order.flatten(0, 1).tolist())
+    assert set(seen) == set(permutations(range(4)))
+    assert stats.chisquare(list(seen.values())).pvalue > LIKELY
+    same = (drawn.order[:, 0] == drawn.order[:, 1]).all(dim=1)
+    assert stats.binomtest(int(same.sum()), N, 1 / 24).pvalue > LIKELY
+    everything = torch.cat([drawn.factors[:, s] for s in range(S)], dim=1)
+    between = torch.corrcoef(everything.T) - torch.eye(4 * S)
+    assert between.abs().max() < 4.5 / N**0.5
+
+
+def test_sigma_is_distributed_as_torchvisions() -> None:
+    drawn = draw_augmentations(frames(3000), 2, generator(6))
+    torch.manual_seed(7)
+    theirs = [transforms.GaussianBlur.get_params(0.1, 2.0) for _ in range(3000)]
+    assert stats.ks_2samp(drawn.sigma[:, 0].numpy(), theirs).pvalue > LIKELY
+
+
+@pytest.mark.parametrize("gate", ["window", "shot"])
+def test_things_happen_as_often_as_the_paper_says(gate: Any) -> None:
+    N, S = 4000, 3
+    drawn = draw_augmentations(frames(N), S, generator(8), AugmentationSettings(greyscale=0.2, jitter_gate=gate))
+    for happened, probability in [
+        (drawn.flip, 0.5),
+        (drawn.blurred, 0.5),
+        (drawn.jittered[:, 1], 0.8),
+        (drawn.greyscale[:, 1], 0.2),
+        (drawn.flip & drawn.blurred & drawn.jittered[:, 2] & drawn.greyscale[:, 0], 0.5 * 0.5 * 0.8 * 0.2),
+        (drawn.greyscale[:, 0] & drawn.greyscale[:, 1], 0.2 * 0.2),
+        (drawn.jittered[:, 0] & drawn.jittered[:, 1], 0.8 if gate == "window" else 0.8 * 0.8),
+    ]:
+        assert stats.binomtest(int(happened.sum()), N, probability).pvalue > LIKELY
+
+
+def test_what_is_drawn_for_a_window_is_drawn_independently() -> None:
+    N = 4000
+    drawn = draw_augmentations(frames(N), 2, generator(11))
+    room = (drawn.frame - drawn.box[:, 2:]).clamp(min=1)
+    columns = [
+        (drawn.box[:, :2] / room).T,
+        drawn.box[:, 2:].prod(dim=1, keepdim=True).T,
+        torch.stack([drawn.flip, drawn.blurred, drawn.jittered[:, 0], drawn.order[:, 0, 0] == 3]),
+        drawn.sigma[:, :1].T,
+        drawn.factors.flatten(1).T,
+    ]
+    between = torch.corrcoef(torch.cat([column.float() for column in columns]))
+    assert (between - torch.eye(len(between))).abs().max() < 4.5 / N**0.5
+
+
+def test_a_window_is_blurred_alike_unless_the_release_is_followed() -> None:
+    alike = draw_augmentations(frames(50), 4, generator()).sigma
+    apart = draw_augmentations(frames(50), 4, generator(), AugmentationSettings(sigma_per="shot")).sigma
+    assert (alike == alike[:, :1]).all()
+    assert (apart[:, 1:] != apart[:, :1]).all()
+    assert torch.equal(alike[:, 0], apart[:, 0])
+
+
+def test_nothing_is_made_grey_by_default() -> None:
+    assert not draw_augmentations(frames(1000), 2, generator()).greyscale.any()
+
+
+def test_a_seed_decides_and_a_second_draw_is_another() -> None:
+    g = generator(9)
+    first, second = (draw_augmentations(frames(8), 3, g) for _ in range(2))
+    again = draw_augmentations(frames(8), 3, generator(9))
+    for field in fields(first):
+        assert torch.equal(getattr(first, field.name), getattr(again, field.name))
+    assert not torch.equal(first.factors, second.factors)
+    assert not torch.equal(first.box, second.box)
+
+
+def test_two_processes_that_share_a_batch_draw_what_one_draws() -> None:
+    frame = torch.tensor([[252, 448], [240, 320], [100, 400], [300, 300]])
+    numbers = random_numbers(4, 5, generator(10))
+    whole = plan_augmentations(numbers, frame)
+    for own in (slice(0, None, 2), slice(1, None, 2)):
+        part = plan_augmentations(numbers[own], frame[own])
+        for field in fields(whole):
+            assert torch.equal(getattr(part, field.name), getattr(whole.part(own), field.name))
+
+
+def test_windows_of_different_frames_are_cropped_in_their_own() -> None:
+    frame = torch.tensor([[100, 1000], [1000, 100]]).repeat(200, 1)
+    box = draw_augmentations(frame, 1, generator()).box
+    assert (box[:, :2] + box[:, 2:] <= frame).all()
+    assert (box[::2, 2] <= 100).all()
+    assert (box[1::2, 2] > 75).any()
+
+
+# What is done
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_all_together_is_torchvision_on_each_picture(seed: int) -> None:
+    B, S, Q = 5, 4, 64
+    settings = replace(SMALL, greyscale=0.3, jitter_gate="shot" if seed % 2 else "window", sigma_per="shot")
+    drawn = draw_augmentations(frames(B, Q, Q), S, generator(seed), settings)
+    x = pictures(B, S, Q, seed)
+    torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize("box", [(0, 0, 64, 64), (3, 10, 40, 40), (5, 0, 21, 30), (63, 63, 1, 1), (20, 1, 1, 60)])
+@pytest.mark.parametrize("flip", [False, True])
+def test_crop_is_torchvisions(box: tuple[int, int, int, int], flip: bool) -> None:
+    x = pictures(1, 2, 64)
+    drawn = replace(unchanged(1, 2, 64), box=torch.tensor([box]), flip=torch.tensor([flip]))
+    torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
+
+
+@pytest.mark.parametrize("operation", range(4))
+@pytest.mark.parametrize("strength", [-1.0, -0.3, 0.0, 0.4, 1.0])
+def test_each_colour_operation_is_torchvisions(operation: int, strength: float) -> None:
+    x = pictures(1, 3, 48)
+    factors = torch.tensor([1.0, 1.0, 1.0, 0.0]).repeat(1, 3, 1)
+    factors[..., operation] += strength * (0.5 if operation == 3 else 0.9)
+    drawn = replace(unchanged(1, 3, 48), factors=factors, jittered=torch.ones(1, 3, dtype=torch.bool))
+    torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_operations_are_done_in_the_drawn_order(order: tuple[int, ...]) -> None:
+    x = pictures(1, 1, 48)
+    drawn = replace(
+        unchanged(1, 1, 48),
+        factors=torch.tensor([[[1.8, 0.4, 1.9, 0.3]]]),
+        order=torch.tensor([[order]]),
+        jittered=torch.ones(1, 1, dtype=torch.bool),
+    )
+    torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=5e-5, rtol=0)
+
+
+def test_hue_is_torchvisions_for_every_colour() -> None:
+    colours = torch.cartesian_prod(*[torch.arange(0, 256, 15)] * 3)[: 70 * 70].to(torch.uint8)
+    x = colours.T.reshape(1, 1, 3, 70, 70).expand(1, 2, 3, 70, 70)
+    settings = replace(PLAIN, size=70)
+    drawn = replace(
+        unchanged(1, 2, 70),
+        factors=torch.tensor([[[1, 1, 1, 0.05], [1, 1, 1, -0.31]]]),
+        jittered=torch.ones(1, 2, dtype=torch.bool),
+    )
+    torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.4, 1.0, 2.0])
+def test_blur_is_torchvisions(sigma: float) -> None:
+    x = pictures(2, 2, 48)
+    drawn = replace(unchanged(2, 2, 48), blurred=torch.tensor([True, False]), sigma=torch.full((2, 2), sigma))
+    torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
+
+
+def test_default_blur_reaches_as_far_as_a_float_sees() -> None:
+    at = torch.arange(-40, 41, dtype=torch.float64)
+    weights = torch.exp(-0.5 * (at / AugmentationSettings().sigma[1]) ** 2)
+    left_out = weights[at.abs() > AugmentationSettings().kernel_size // 2].sum() / weights.sum()
+    assert left_out < 1e-7
+
+
+def test_grey_shots_are_torchvisions() -> None:
+    x = pictures(1, 2, 48)
+    drawn = replace(unchanged(1, 2, 48), greyscale=torch.tensor([[False, True]]))
+    views = augment(x, drawn, PLAIN)
+    torch.testing.assert_close(views, one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
+    assert (views[0, 1, 0] == views[0, 1, 2]).all()
+
+
+def test_a_box_in_the_original_frame_is_mapped_to_the_square() -> None:
+    """A frame of 32 x 192 squeezed to 64 x 64: the box in the square is torchvision's where it falls on pixels."""
+    x = pictures(1, 1, 64)
+    drawn = replace(unchanged(1, 1, 64), frame=torch.tensor([[32, 192]]), box=torch.tensor([[4, 30, 20, 90]]))
+    expected = tv.resized_crop(x[0, 0].float() / 255, 8, 10, 40, 30, [40, 40], antialias=False)
+    torch.testing.assert_close(augment(x, drawn, PLAIN)[0, 0], expected, atol=3e-5, rtol=0)
+
+
+def test_between_pixels_the_crop_lies_where_the_frame_says() -> None:
+    """On a ramp the value is the position: pixel i of the result is at left + (i + 1/2) width / size in the frame."""
+    Q, size, W, left, width = 256, 40, 449, 37, 301
+    x = torch.arange(Q, dtype=torch.uint8).expand(1, 1, 3, Q, Q)
+    drawn = replace(unchanged(1, 1, Q), frame=torch.tensor([[251, W]]), box=torch.tensor([[11, left, 200, width]]))
+    position = (left + (torch.arange(size) + 0.5) * width / size) * Q / W - 0.5
+    torch.testing.assert_close(255 * augment(x, drawn, PLAIN)[0, 0, 0, 7], position, atol=2e-3, rtol=0)
+
+
+def test_nothing_outside_of_the_box_is_seen() -> None:
+    x = torch.full((1, 1, 3, 64, 64), 255, dtype=torch.uint8)
+    x[..., 8:48, 10:40] = 0
+    drawn = replace(unchanged(1, 1, 64), frame=torch.tensor([[32, 192]]), box=torch.tensor([[4, 30, 20, 90]]))
+    assert augment(x, drawn, PLAIN).abs().max() < 1e-4
+
+
+def test_shots_of_a_window_differ_in_colour_only() -> None:
+    """Equal pictures without jitter stay equal through crop, flip and blur; with it no two do."""
+    x = pictures(6, 1, 64).expand(6, 4, 3, 64, 64)
+    drawn = draw_augmentations(frames(6, 200, 300), 4, generator())
+    plain = augment(x, replace(drawn, jittered=torch.zeros(6, 4, dtype=torch.bool)), SMALL)
+    assert torch.equal(plain, plain[:, :1].expand_as(plain))
+    jittered = augment(x, replace(drawn, jittered=torch.ones(6, 4, dtype=torch.bool)), SMALL)
+    assert all(
+        (jittered[:, s] - jittered[:, t]).abs().amax(dim=(1, 2, 3)).min() > 1e-3 for s in range(4) for t in range(s)
+    )
+
+
+@pytest.mark.parametrize("portion", [1, 2, 5, 8, 1000])
+def test_what_is_done_to_a_window_depends_on_no_other(portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = pictures(5, 4, 48)
+    drawn = draw_augmentations(frames(5), 4, generator(), replace(SMALL, greyscale=0.2))
+    alone = torch.cat([augment(x[b : b + 1], drawn.part(slice(b, b + 1)), SMALL) for b in range(5)])
+    monkeypatch.setattr(augmentation, "_CPU_PICTURES", portion)
+    torch.testing.assert_close(augment(x, drawn, SMALL), alone, atol=1e-6, rtol=0)
+
+
+def test_uint8_in_and_normalised_float_out() -> None:
+    x = torch.zeros(2, 3, 3, 32, 32, dtype=torch.uint8)
+    x[1] = 255
+    views = augment(x, draw_augmentations(frames(2), 3, generator(), AugmentationSettings(jitter=0.0)))
+    assert views.shape == (2, 3, 3, 224, 224)
+    assert views.dtype == torch.float32
+    assert views.flatten(0, 1).is_contiguous(memory_format=torch.channels_last)
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    torch.testing.assert_close(views[0, 0, :, 100, 100], -mean / std)
+    torch.testing.assert_close(views[1, 2, :, 100, 100], (1 - mean) / std)
+
+
+def test_layout_gradients_and_autocast_around_it_change_nothing() -> None:
+    x = pictures(2, 3, 48)
+    drawn = draw_augmentations(frames(2), 3, generator())
+    expected = augment(x, drawn, SMALL)
+    as_loaded = x.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
+    assert torch.equal(augment(as_loaded, drawn, SMALL), expected)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(augment(x, drawn, SMALL), expected)
+    assert not expected.requires_grad
+    assert torch.equal(x, pictures(2, 3, 48))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_gives_what_a_cpu_gives_and_is_never_waited_for() -> None:
+    x = pictures(40, 17, 64)
+    drawn = draw_augmentations(frames(40), 17, generator(), AugmentationSettings(greyscale=0.2))
+    on_device = x.cuda()
+    augment(on_device, drawn)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        views = augment(on_device, drawn)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.testing.assert_close(views.cpu(), augment(x, drawn), atol=2e-3, rtol=0)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scale": (0.5, 0.1)},
+        {"ratio": (0.0, 1.0)},
+        {"hue": 0.6},
+        {"flip": 1.5},
+        {"brightness": -0.1},
+        {"kernel_size": 8},
+        {"kernel_size": 449},
+        {"sigma": (0.0, 1.0)},
+    ],
+)
+def test_settings_out_of_range_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(change))):
+        AugmentationSettings(**change)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    drawn = draw_augmentations(frames(2), 3, generator())
+    with pytest.raises(ValueError, match="uint8"):
+        augment(torch.zeros(2, 3, 3, 32, 32), drawn)
+    with pytest.raises(ValueError, match="2 windows of 3 shots"):
+        augment(torch.zeros(2, 4, 3, 32, 32, dtype=torch.uint8), drawn)
+    with pytest.raises(ValueError, match="shape"):
+        augment(torch.zeros(2, 3, 3, 32, 48, dtype=torch.uint8), drawn)
+    with pytest.raises(ValueError, match="frame"):
+        draw_augmentations(torch.tensor([[0, 10]]), 3, generator())
+    with pytest.raises(ValueError, match="frame"):
+        plan_augmentations(random_numbers(2, 3, generator()), frames(3))
+    with pytest.raises(ValueError, match="numbers"):
+        plan_augmentations(torch.rand(2, 30), frames(2))
