@@ -1,0 +1,75 @@
+"""The heads of the pretext tasks, with the layout and the names of the paper's release.
+
+A module that holds them as ``head_nce``, ``head_pp``, ``head_cgm`` and ``head_msm`` has the parameters of a released
+checkpoint under ``loss.``; only ``loss.head_msm.predictions.bias`` there is a second name of ``decoder.bias``.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pipelines.pretext.losses import full_precision
+
+
+class ContrastiveHead(nn.Module):
+    """Linear, ReLU, Linear, L2 norm: h_SSM of the release and its head for SimCLR. (..., D_e) to (..., 128).
+
+    Args:
+        input_dim: D_e, also the width between the two (2048 and 2048 in the release).
+        output_dim: dimension of the contrastive space.
+    """
+
+    def __init__(self, input_dim: int = 2048, output_dim: int = 128) -> None:
+        super().__init__()
+        self.model = nn.Sequential(nn.Linear(input_dim, input_dim), nn.ReLU(), nn.Linear(input_dim, output_dim))
+
+    def forward(self, encodings: Tensor) -> Tensor:
+        """Unit vectors, in float32 whatever the precision of the head."""
+        return F.normalize(full_precision(self.model(encodings)), dim=-1)
+
+
+class LinearContrastiveHead(nn.Module):
+    """h_SSM of the paper's text, a single linear layer (section 3.4). (..., D_e) to (..., 128), not of unit length."""
+
+    def __init__(self, input_dim: int = 2048, output_dim: int = 128) -> None:
+        super().__init__()
+        self.model = nn.Sequential(nn.Linear(input_dim, output_dim))
+
+    def forward(self, encodings: Tensor) -> Tensor:
+        return full_precision(self.model(encodings))
+
+
+class MaskedShotHead(nn.Module):
+    """Linear, GELU, LayerNorm, Linear: h_MSM of the release, BERT's. (..., D_c) to (..., D_e).
+
+    Args:
+        context_dim: D_c.
+        output_dim: D_e.
+    """
+
+    def __init__(self, context_dim: int = 768, output_dim: int = 2048) -> None:
+        super().__init__()
+        transform = nn.ModuleDict(
+            {"dense": nn.Linear(context_dim, context_dim), "LayerNorm": nn.LayerNorm(context_dim, eps=1e-12)}
+        )
+        decoder = nn.Linear(context_dim, output_dim)
+        nn.init.zeros_(decoder.bias)
+        self.predictions = nn.ModuleDict({"transform": transform, "decoder": decoder})
+
+    def forward(self, context: Tensor) -> Tensor:
+        transform = self.predictions["transform"]
+        assert isinstance(transform, nn.ModuleDict)
+        hidden = transform["LayerNorm"](F.gelu(transform["dense"](context)))
+        output: Tensor = self.predictions["decoder"](hidden)
+        return output
+
+
+def group_matching_head(context_dim: int = 768) -> nn.Linear:
+    """h_CGM of the release: logits of (different, same) group from two contextualised shots, (..., 2 D_c)."""
+    return nn.Linear(2 * context_dim, 2)
+
+
+def boundary_head(context_dim: int = 768) -> nn.Linear:
+    """h_PP of the release: logits of (no boundary, boundary) from a contextualised shot, (..., D_c)."""
+    return nn.Linear(context_dim, 2)

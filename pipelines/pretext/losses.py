@@ -1,0 +1,215 @@
+"""The pretext losses (paper, section 3.4), each a function of head outputs or contextualised shots to a scalar.
+
+Letters: B windows of this process, S = 2K+1 shots, D the contrastive space, D_c contextualised shots, D_e encodings.
+``boundary`` (B,) is the pseudo-boundary, the last shot of the left sub-sequence.
+
+Where the paper's text and its release differ, ``variant`` says which; the release is the default, as it made the
+published numbers. Losses are means over windows. With several processes, the mean over processes of what each returns,
+and of its gradients, is what one process would have for all windows: contrastive losses compare with the windows of
+all processes, and the others count alike in each. Similarities, softmax and errors are computed in float32 under
+autocast too; float64 stays float64.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pipelines.pretext.gather import gather, mean_over_processes
+from pipelines.pretext.sampling import left_of
+from pipelines.pretext.settings import Variant
+
+
+def full_precision(x: Tensor) -> Tensor:
+    """float32, or float64 where it is that already."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
+def at(shots: Tensor, index: Tensor) -> Tensor:
+    """One shot of each window: (B, S, D) and (B,) to (B, D)."""
+    return shots[torch.arange(len(shots), device=shots.device), index]
+
+
+def nt_xent(first: Tensor, second: Tensor, temperature: float = 0.1) -> Tensor:
+    """NT-Xent (Chen et al., 2020): each of 2B vectors is to find its partner among those of the global batch.
+
+    For all vectors z of both kinds and all processes, the mean over i of
+    ``-log(exp(sim(z_i, z_p(i)) / t) / sum over j != i of exp(sim(z_i, z_j) / t))``, with sim the cosine.
+
+    Args:
+        first, second: (B, D), partners row by row; the same B in all processes.
+        temperature: t.
+    """
+    pairs = F.normalize(full_precision(torch.stack([first, second])), dim=-1)
+    B = pairs.shape[1]
+    # Gathered windows first, so that a process's windows stay together: (2, G, D) of all G windows.
+    gathered, offset = gather(pairs.transpose(0, 1))
+    everything = gathered.transpose(0, 1).flatten(0, 1)
+    own = torch.arange(offset, offset + B, device=pairs.device)
+    G = len(gathered)
+    self_column, partner_column = torch.cat([own, own + G]), torch.cat([own + G, own])
+    with torch.autocast(pairs.device.type, enabled=False):
+        logits = pairs.flatten(0, 1) @ everything.T / temperature
+        itself = torch.arange(2 * G, device=pairs.device) == self_column[:, None]
+        return F.cross_entropy(logits.masked_fill(itself, -torch.inf), partner_column)
+
+
+def info_nce(shots: Tensor, scenes: Tensor, temperature: float = 0.1) -> Tensor:
+    """L_NCE of the paper (section 3.4), the mean over pairs of a shot e and its scene r.
+
+    ``-log(exp(sim(e, r) / t) / (exp(sim(e, r) / t) + sum of exp(sim(e', r) / t) + sum of exp(sim(e, r') / t)))`` with
+    e' all other shots and r' all other scenes of the global batch.
+
+    Args:
+        shots, scenes: (N, D), partners row by row; the same N in all processes.
+        temperature: t.
+    """
+    shots, scenes = F.normalize(full_precision(torch.stack([shots, scenes])), dim=-1).unbind()
+    gathered, offset = gather(torch.stack([shots, scenes], dim=1))
+    all_shots, all_scenes = gathered.unbind(dim=1)
+    own = torch.arange(offset, offset + len(shots), device=shots.device)
+    with torch.autocast(shots.device.type, enabled=False):
+        with_scenes = shots @ all_scenes.T / temperature
+        with_shots = scenes @ all_shots.T / temperature
+        pair = torch.arange(len(gathered), device=shots.device) == own[:, None]
+        logits = torch.cat([with_scenes, with_shots.masked_fill(pair, -torch.inf)], dim=1)
+        return F.cross_entropy(logits, own)
+
+
+def scene_means(shots: Tensor, boundary: Tensor) -> Tensor:
+    """r(S_left) and r(S_right) of section 3.4: the mean of a sub-sequence's shots, (B, S, D) to (B, 2, D)."""
+    shots = full_precision(shots)
+    left = left_of(boundary, shots.shape[1])
+    members = torch.stack([left, ~left], dim=1).to(shots.dtype)
+    with torch.autocast(shots.device.type, enabled=False):
+        return members @ shots / members.sum(dim=2, keepdim=True)
+
+
+def shot_scene_matching(
+    slow: Tensor, dense: Tensor, boundary: Tensor, temperature: float = 0.1, variant: Variant = "release"
+) -> Tensor:
+    """SSM: the first shot of a window and the scene left of its boundary find each other, the last and the right one.
+
+    *Release*: the head gives unit vectors, a scene is the mean of those of its shots, and the loss is
+    :func:`nt_xent` of shots and scenes, left and right apart and averaged.
+
+    *Paper*: :func:`info_nce`, left and right added, with a linear head, of which the head of a mean is the mean of the
+    heads. What it calls "other shots and pseudo-scenes in a mini-batch" are here the ends and the scenes of both sides
+    of every window, those of the other side of the same window among them.
+
+    Args:
+        slow: (B, n, D), head outputs of the slow sequence, whose first two are the window's ends.
+        dense: (B, S, D), head outputs of the window.
+        boundary: (B,).
+        temperature: tau (appendix A).
+        variant: which.
+    """
+    ends, scenes = slow[:, :2], scene_means(dense, boundary)
+    if variant == "paper":
+        return 2 * info_nce(ends.flatten(0, 1), scenes.flatten(0, 1), temperature)
+    left, right = (nt_xent(ends[:, side], scenes[:, side], temperature) for side in range(2))
+    return (left + right) / 2
+
+
+def _two_class(head: nn.Module, positive: Tensor, negative: Tensor, variant: Variant) -> Tensor:
+    """Cross-entropy of a head with two logits, class 1 for the positive inputs and class 0 for the negative.
+
+    The probability of class 1 is the score h of the paper. The release takes the mean over both kinds, the paper adds
+    up one term of each.
+    """
+    logits = full_precision(head(torch.cat([positive, negative])))
+    label = torch.arange(len(logits), device=logits.device) < len(positive)
+    loss = F.cross_entropy(logits, label.long())
+    return 2 * loss if variant == "paper" else loss
+
+
+def contextual_group_matching(
+    head: nn.Module, context: Tensor, positive: Tensor, negative: Tensor, variant: Variant = "release"
+) -> Tensor:
+    """CGM: does a shot belong to the same sub-sequence as the centre?
+
+    *Release*: cross-entropy over both pairs, averaged, of a linear layer on the two L2-normalised vectors. *Paper*:
+    ``-log h(c_n, c_pos) - log(1 - h(c_n, c_neg))``, on the vectors as they are.
+
+    Args:
+        head: (..., 2 D_c) to two logits, see :func:`pipelines.pretext.heads.group_matching_head`.
+        context: (B, S, D_c), contextualised shots, none masked.
+        positive, negative: (B,), see :func:`pipelines.pretext.sampling.sample_group_shots`.
+        variant: which.
+    """
+    centre, same, different = context[:, context.shape[1] // 2], at(context, positive), at(context, negative)
+    if variant == "release":
+        centre, same, different = (F.normalize(full_precision(c), dim=-1) for c in (centre, same, different))
+    matched, unmatched = (torch.cat([centre, other], dim=-1) for other in (same, different))
+    return _two_class(head, matched, unmatched, variant)
+
+
+def pseudo_boundary_prediction(
+    head: nn.Module, context: Tensor, boundary: Tensor, other: Tensor, variant: Variant = "release"
+) -> Tensor:
+    """PP: is a shot the pseudo-boundary?
+
+    *Release*: cross-entropy over the boundary and one other shot, averaged. *Paper*:
+    ``-log h(c_b) - log(1 - h(c_other))``, which is twice that.
+
+    Args:
+        head: (..., D_c) to two logits, see :func:`pipelines.pretext.heads.boundary_head`.
+        context: (B, S, D_c), contextualised shots, none masked.
+        boundary: (B,).
+        other: (B,), see :func:`pipelines.pretext.sampling.sample_other_shot`.
+        variant: which.
+    """
+    return _two_class(head, at(context, boundary), at(context, other), variant)
+
+
+def masked_shot_modeling(
+    head: nn.Module, context: Tensor, encodings: Tensor, mask: Tensor, variant: Variant = "release"
+) -> Tensor:
+    """MSM: the encoding of a masked shot, from the shots around it.
+
+    *Release*: mean squared error over all dimensions of all masked shots of the batch, so that a window counts by its
+    masked shots; of the global batch here, also with several processes, where the release takes the mean of each
+    process's means. *Paper*: ``sum over m of ||e_m - h(c_m)||^2`` for each window, and the mean over windows. The
+    target has no gradient (release; the paper does not say).
+
+    Args:
+        head: (..., D_c) to (..., D_e), see :class:`pipelines.pretext.heads.MaskedShotHead`.
+        context: (B, S, D_c), of shots contextualised with these masked.
+        encodings: (B, S, D_e), of the shots as they are.
+        mask: (B, S) bool, see :func:`pipelines.pretext.sampling.sample_mask`.
+        variant: which.
+    """
+    # The head sees all shots and the mask weighs them: its cost is small, and no shape hangs on the data.
+    error = (full_precision(head(context)) - full_precision(encodings.detach())).square()
+    weight = mask.to(error.dtype)
+    if variant == "paper":
+        return (error.sum(dim=2) * weight).sum(dim=1).mean()
+    return (error.mean(dim=2) * weight).sum() / mean_over_processes(weight.sum())
+
+
+def nearest_other(dense: Tensor) -> Tensor:
+    """ShotCoL's positive shot (release): of a window's other shots the most similar to its centre, (B, S, D) to (B,).
+
+    Raises:
+        ValueError: for windows of one shot.
+    """
+    S = dense.shape[1]
+    if S < 2:
+        raise ValueError("a window of one shot has no other shot")
+    with torch.no_grad(), torch.autocast(dense.device.type, enabled=False):
+        units = F.normalize(full_precision(dense), dim=-1)
+        similarity = (units @ units[:, S // 2, :, None]).squeeze(2)
+        centre = torch.arange(S, device=dense.device) == S // 2
+        return similarity.masked_fill(centre, -torch.inf).argmax(dim=1)
+
+
+def shotcol(query: Tensor, dense: Tensor, temperature: float = 0.1) -> Tensor:
+    """SimCLR (NN), ShotCoL in SimCLR's terms (section 4.3, M5): NT-Xent of the centre shot and its nearest other.
+
+    Args:
+        query: (B, D), head outputs of the centre shot under the second augmentation.
+        dense: (B, S, D), head outputs of the window; the nearest shot is found, and taken, here.
+        temperature: as in :func:`nt_xent`.
+    """
+    return nt_xent(query, at(dense, nearest_other(dense)), temperature)

@@ -1,0 +1,144 @@
+"""The pre-training loss of every method: heads, pseudo-boundaries and the weighted sum of the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pipelines.pretext import losses
+from pipelines.pretext.heads import (
+    ContrastiveHead,
+    LinearContrastiveHead,
+    MaskedShotHead,
+    boundary_head,
+    group_matching_head,
+)
+from pipelines.pretext.pseudo_boundary import discover
+from pipelines.pretext.sampling import NOISE, sample_group_shots, sample_mask, sample_other_shot
+from pipelines.pretext.settings import PretextSettings
+
+Contextualise = Callable[[Tensor, Tensor | None], Tensor]
+"""The CRN: encodings (B, S, D_e) and a (B, S) bool mask or None to contextualised shots (B, S, D_c)."""
+
+
+def _no_crn(encodings: Tensor, mask: Tensor | None) -> Tensor:
+    raise ValueError("these tasks need a CRN")
+
+
+class PretextLoss(NamedTuple):
+    """What a batch costs.
+
+    Attributes:
+        total: the weighted sum, what is minimised.
+        parts: each loss before its weight: of ``ssm``, ``cgm``, ``pp``, ``msm`` and ``simclr`` those that are used.
+        boundary: (B,) the pseudo-boundaries, None where no task looks at them.
+    """
+
+    total: Tensor
+    parts: dict[str, Tensor]
+    boundary: Tensor | None
+
+
+class PretextObjective(nn.Module):
+    """L_pretrain = alpha_1 L_SSM + alpha_2 L_CGM + alpha_3 L_PP + alpha_4 L_MSM (section 3.4), for any set of tasks.
+
+    ``simclr-instance``, ``simclr-temporal`` and ``simclr-nn`` (M3 to M5) have a contrastive loss alone;
+    ``bassl+simclr-nn`` (M8) adds ShotCoL's to BaSSL's, with weight 1. One head serves SSM, SimCLR and the alignment.
+
+    Parameters have the names of a released checkpoint's ``loss.`` part; heads that nothing uses have none.
+
+    Args:
+        settings: which.
+        encoding_dim: D_e.
+        context_dim: D_c.
+
+    Example::
+
+        objective = PretextObjective(PretextSettings(), encoding_dim=2048)
+        noise = draw_noise(B, S, generator)
+        loss = objective(slow_encodings, encodings, lambda shots, mask: crn(shots, mask)[0], noise)
+        loss.total.backward()
+    """
+
+    def __init__(self, settings: PretextSettings, encoding_dim: int = 2048, context_dim: int = 768) -> None:
+        super().__init__()
+        self.settings = settings
+        tasks = settings.tasks if settings.has_windows else ()
+        learned = "ssm" in tasks or "simclr" in settings.method
+        self.head_nce: nn.Module = nn.Identity()
+        if learned or (settings.needs_alignment and settings.alignment == "head"):
+            kind = LinearContrastiveHead if settings.variant == "paper" else ContrastiveHead
+            # Without a contrastive loss the head stays as it began, a random projection (release). It must not count
+            # as a parameter to be trained: DDP would wait for its gradient.
+            self.head_nce = kind(encoding_dim, settings.head_dim).requires_grad_(learned)
+        self.head_cgm = group_matching_head(context_dim) if "cgm" in tasks else None
+        self.head_pp = boundary_head(context_dim) if "pp" in tasks else None
+        self.head_msm = MaskedShotHead(context_dim, encoding_dim) if "msm" in tasks else None
+
+    def forward(
+        self,
+        slow: Tensor,
+        dense: Tensor,
+        contextualise: Contextualise = _no_crn,
+        noise: Tensor | None = None,
+        joins: Tensor | None = None,
+    ) -> PretextLoss:
+        """The loss of a batch.
+
+        Args:
+            slow: (B, n, D_e), encodings under the second augmentation, of the shots that
+                :meth:`pipelines.pretext.settings.PretextSettings.slow_positions` names. For ShotCoL the last is the
+                centre; for SimCLR (instance, temporal) the only one is the second view.
+            dense: (B, S, D_e), encodings of the window; for SimCLR (instance, temporal) the centre is the first view,
+                so that S = 1 will do.
+            contextualise: the CRN, called once without a mask (CGM, PP) and once with (MSM), as in the release.
+            noise: (B, 5, S), see :func:`pipelines.pretext.sampling.draw_noise`; for CGM, PP, MSM and random
+                pseudo-boundaries.
+            joins: (B,), for synthesized pseudo-boundaries.
+
+        Raises:
+            ValueError: where something needed is not given, or windows are too short for a task.
+        """
+        settings, variant = self.settings, self.settings.variant
+        if noise is None and settings.needs_noise:
+            raise ValueError("these tasks and pseudo-boundaries need noise")
+        chance = {} if noise is None else dict(zip(NOISE, noise.unbind(dim=1), strict=True))
+        both = self.head_nce(torch.cat([slow, dense], dim=1))
+        slow_head, dense_head = both.split([slow.shape[1], dense.shape[1]], dim=1)
+        parts: dict[str, Tensor] = {}
+        boundary = None
+        if settings.needs_boundary:
+            by_head = settings.alignment == "head"
+            boundary = discover(
+                settings.pseudo_boundary,
+                slow_head if by_head else slow,
+                dense_head if by_head else dense,
+                chance.get("boundary"),
+                joins,
+            )
+            if "ssm" in settings.tasks:
+                parts["ssm"] = losses.shot_scene_matching(
+                    slow_head, dense_head, boundary, settings.temperature, variant
+                )
+            context = contextualise(dense, None) if self.head_cgm is not None or self.head_pp is not None else dense
+            if self.head_cgm is not None:
+                chosen = sample_group_shots(boundary, chance["positive"], chance["negative"])
+                parts["cgm"] = losses.contextual_group_matching(self.head_cgm, context, *chosen, variant)
+            if self.head_pp is not None:
+                other = sample_other_shot(boundary, chance["other"])
+                parts["pp"] = losses.pseudo_boundary_prediction(self.head_pp, context, boundary, other, variant)
+        if self.head_msm is not None:
+            mask = sample_mask(chance["mask"], settings.masking_rate)
+            context = contextualise(dense, mask)
+            parts["msm"] = losses.masked_shot_modeling(self.head_msm, context, dense, mask, variant)
+        if settings.method.endswith("simclr-nn"):
+            parts["simclr"] = losses.shotcol(slow_head[:, -1], dense_head, settings.temperature)
+        elif "simclr" in settings.method:
+            centre = dense_head[:, dense_head.shape[1] // 2]
+            parts["simclr"] = losses.nt_xent(centre, slow_head[:, -1], settings.temperature)
+        weights = settings.alphas | {"simclr": 1.0}
+        total = torch.stack([weights[name] * loss for name, loss in parts.items()]).sum()
+        return PretextLoss(total, parts, boundary)

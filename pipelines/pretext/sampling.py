@@ -1,0 +1,135 @@
+"""All chance of the pretext tasks: which shots are compared, which are masked, which rows make a window.
+
+A window's chance is drawn beforehand, as uniform numbers, and everything is a function of them. So it can be drawn for
+a window wherever that window is trained, and the same draws give the same losses with any number of processes, in a
+compiled graph, and after resuming.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+NOISE = ("boundary", "positive", "negative", "other", "mask")
+"""What each row of a window's noise decides."""
+
+
+def draw_noise(windows: int, shots: int, generator: torch.Generator) -> Tensor:
+    """The chance of a batch: (B, 5, S) uniform in [0, 1), on the generator's device; rows as in :data:`NOISE`.
+
+    With several processes, let each draw that of the global batch from an equal generator and take its own block:
+    the result is then that of one process.
+    """
+    return torch.rand(windows, len(NOISE), shots, generator=generator, device=generator.device)
+
+
+def sample(noise: Tensor, allowed: Tensor) -> Tensor:
+    """One allowed shot a window, each with equal probability.
+
+    Args:
+        noise: (B, S) uniform.
+        allowed: (B, S) bool, at least one a window.
+
+    Returns:
+        (B,) int64.
+    """
+    return torch.where(allowed, noise, -1.0).argmax(dim=1)
+
+
+def left_of(boundary: Tensor, shots: int) -> Tensor:
+    """(B, S) bool: whether a shot is in the left sub-sequence, that is, not after the pseudo-boundary, (B,)."""
+    return torch.arange(shots, device=boundary.device) <= boundary[:, None]
+
+
+def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative: Tensor) -> tuple[Tensor, Tensor]:
+    """The positive and the negative shot of CGM (section 3.4): one of the centre's sub-sequence, one of the other.
+
+    Each has equal probability within its sub-sequence; the centre is not its own positive shot (release).
+
+    Args:
+        boundary: (B,) last shot of the left sub-sequence, 0 to S-2.
+        noise_positive, noise_negative: (B, S) uniform.
+
+    Returns:
+        (B,) int64 twice.
+
+    Raises:
+        ValueError: for windows of fewer than three shots, where the centre can be alone.
+    """
+    S = noise_positive.shape[1]
+    if S < 3:
+        raise ValueError(f"contextual group matching needs windows of at least 3 shots, not {S}")
+    left = left_of(boundary, S)
+    same = left == left[:, S // 2, None]
+    others = torch.arange(S, device=boundary.device) != S // 2
+    return sample(noise_positive, same & others), sample(noise_negative, ~same)
+
+
+def sample_other_shot(boundary: Tensor, noise: Tensor) -> Tensor:
+    """The non-boundary shot of PP (section 3.4): any other shot of the window with equal probability.
+
+    Args:
+        boundary: (B,).
+        noise: (B, S) uniform.
+
+    Returns:
+        (B,) int64.
+    """
+    return sample(noise, torch.arange(noise.shape[1], device=boundary.device) != boundary[:, None])
+
+
+def sample_mask(noise: Tensor, rate: float = 0.15) -> Tensor:
+    """The shots that MSM masks: each with a probability (section 3.4); one at random where that masks none (release).
+
+    Args:
+        noise: (B, S) uniform.
+        rate: the probability.
+
+    Returns:
+        (B, S) bool, at least one a window.
+    """
+    # Where any shot falls below the rate, the lowest does; where none does, the lowest is any shot alike.
+    lowest = torch.arange(noise.shape[1], device=noise.device) == noise.argmin(dim=1, keepdim=True)
+    return (noise < rate) | lowest
+
+
+def joined_rows(
+    left: NDArray[np.int64], right: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Windows with a synthesized pseudo-boundary (table 4a): the beginning of one window, the end of another.
+
+    Shots keep their places in the window. The last shot of the first part is the pseudo-boundary, any but the window's
+    last with equal probability: what the paper leaves open.
+
+    Args:
+        left, right: (..., S) rows of windows of two different videos.
+        rng: of the joins.
+
+    Returns:
+        (..., S) rows, and (...) int64 pseudo-boundaries, 0 to S-2.
+
+    Raises:
+        ValueError: where the shapes differ or a window has fewer than two shots.
+    """
+    if left.shape != right.shape or left.shape[-1] < 2:
+        raise ValueError(f"windows of one length of at least 2 can be joined, not {left.shape} and {right.shape}")
+    boundary = np.asarray(rng.integers(0, left.shape[-1] - 1, left.shape[:-1]), np.int64)
+    rows = np.where(np.arange(left.shape[-1]) <= boundary[..., None], left, right)
+    return rows, boundary
+
+
+def neighbour_row(window: NDArray[np.int64], row: int, rng: np.random.Generator) -> int:
+    """The positive shot of SimCLR (temporal), M4: any other shot of the window with equal probability.
+
+    The release draws it and then loads the first shot again, so that its SimCLR (temporal) is SimCLR (instance); this
+    is what the paper says. A shot without any other is its own.
+
+    Args:
+        window: (S,) rows around it; one that a film's edge repeats counts once.
+        row: the shot.
+        rng: of the choice.
+    """
+    others = np.unique(window[window != row])
+    return int(rng.choice(others)) if len(others) else row

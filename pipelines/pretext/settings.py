@@ -1,0 +1,112 @@
+"""Which pretext tasks, how weighted, on which pseudo-boundaries. Imports nothing heavy: the command line reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Method = Literal["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"]
+Task = Literal["ssm", "cgm", "pp", "msm"]
+PseudoBoundary = Literal["dtw", "mean", "random", "fixed", "synthesized", "dtw-tslearn"]
+Alignment = Literal["head", "encodings"]
+Variant = Literal["release", "paper"]
+
+
+@dataclass(frozen=True)
+class PretextSettings:
+    """Everything that decides what the pre-training loss is.
+
+    Raises:
+        ValueError: one line, for a value that no field allows.
+    """
+
+    method: Method = "bassl"
+    """BaSSL, one of the shot-level methods it is compared with (table 2, M3 to M5), or both (M8)."""
+    tasks: tuple[Task, ...] = ("ssm", "cgm", "pp", "msm")
+    """Any of the four tasks (section 3.4; table 3, P1 to P15). The shot-level methods have none."""
+    alpha_ssm: float = 1.0
+    """Weight of shot-scene matching, alpha 1 (section 3.4)."""
+    alpha_cgm: float = 1.0
+    """Weight of contextual group matching, alpha 2 (section 3.4)."""
+    alpha_pp: float = 1.0
+    """Weight of pseudo-boundary prediction, alpha 3 (section 3.4)."""
+    alpha_msm: float = 1.0
+    """Weight of masked shot modelling, alpha 4 (section 3.4)."""
+    pseudo_boundary: PseudoBoundary = "dtw"
+    """How a window is divided: dtw (release; section 3.3), mean (the equation of section 3.3), random, fixed or
+    synthesized (table 4a); dtw-tslearn is dtw by tslearn, window by window, as in the paper's listing."""
+    alignment: Alignment = "head"
+    """What is compared to divide it: outputs of the SSM head (release) or the shots' encodings (section 3.3)."""
+    variant: Variant = "release"
+    """Losses and SSM head as released, or as in the equations of section 3.4."""
+    temperature: float = 0.1
+    """tau of every contrastive loss (appendix A)."""
+    masking_rate: float = 0.15
+    """Share of shots that MSM masks, each on its own (section 3.4); at least one a window is masked (release)."""
+    head_dim: int = 128
+    """Dimension of the contrastive space (release)."""
+
+    def __post_init__(self) -> None:
+        chosen = {
+            "method": (self.method, Method),
+            "pseudo_boundary": (self.pseudo_boundary, PseudoBoundary),
+            "alignment": (self.alignment, Alignment),
+            "variant": (self.variant, Variant),
+            **{f"tasks[{i}]": (task, Task) for i, task in enumerate(self.tasks)},
+        }
+        for name, (value, allowed) in chosen.items():
+            if value not in get_args(allowed):
+                raise ValueError(f"{name} must be one of {', '.join(get_args(allowed))}, not {value!r}")
+        if len(set(self.tasks)) < len(self.tasks):
+            raise ValueError(f"tasks must be different, not {', '.join(self.tasks)}")
+        if self.has_windows and not self.tasks:
+            raise ValueError(f"method {self.method} needs at least one of the tasks {', '.join(get_args(Task))}")
+        if not all(alpha >= 0 for alpha in self.alphas.values()):
+            raise ValueError("the weights of the tasks must not be negative")
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be above 0, not {self.temperature}")
+        if not 0 <= self.masking_rate <= 1:
+            raise ValueError(f"masking_rate must lie in 0 to 1, not {self.masking_rate}")
+        if self.head_dim < 1:
+            raise ValueError(f"head_dim must be at least 1, not {self.head_dim}")
+
+    @property
+    def alphas(self) -> dict[str, float]:
+        """alpha 1 to 4 by task."""
+        return {"ssm": self.alpha_ssm, "cgm": self.alpha_cgm, "pp": self.alpha_pp, "msm": self.alpha_msm}
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether the method has the four tasks of BaSSL at all."""
+        return self.method in ("bassl", "bassl+simclr-nn")
+
+    @property
+    def needs_crn(self) -> bool:
+        """Whether any loss looks at contextualised shots."""
+        return self.has_windows and any(task != "ssm" for task in self.tasks)
+
+    @property
+    def needs_boundary(self) -> bool:
+        """Whether any loss looks at pseudo-boundaries: all tasks but MSM do."""
+        return self.has_windows and any(task != "msm" for task in self.tasks)
+
+    @property
+    def needs_alignment(self) -> bool:
+        """Whether pseudo-boundaries are found by comparing shots."""
+        return self.needs_boundary and self.pseudo_boundary in ("dtw", "mean", "dtw-tslearn")
+
+    @property
+    def needs_noise(self) -> bool:
+        """Whether anything is left to chance once the batch is there."""
+        return self.needs_crn or (self.needs_boundary and self.pseudo_boundary == "random")
+
+    def slow_positions(self, shots: int) -> tuple[int, ...]:
+        """Which shots of a window of S the slow sequence, under the second augmentation, consists of.
+
+        The two ends for BaSSL (section 3.3); [first, last, centre] for BaSSL with ShotCoL (M8, release). ShotCoL alone
+        needs the centre only; the release encodes the ends there too and drops them. The centre of a window is its
+        second view for SimCLR (instance); for SimCLR (temporal) the loader puts another row there, see
+        :func:`pipelines.pretext.sampling.neighbour_row`.
+        """
+        ends = (0, shots - 1) if self.has_windows else ()
+        return ends if self.method == "bassl" else (*ends, shots // 2)

@@ -1,0 +1,264 @@
+"""The pre-training loss of every method and set of tasks, and its settings."""
+
+import subprocess
+import sys
+from itertools import combinations
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pipelines.pretext import losses
+from pipelines.pretext.objective import PretextObjective
+from pipelines.pretext.pseudo_boundary import discover
+from pipelines.pretext.sampling import draw_noise, sample_group_shots, sample_mask, sample_other_shot
+from pipelines.pretext.settings import Method, PretextSettings, PseudoBoundary, Task
+
+B, S, D_E, D_C = 6, 9, 16, 12
+SUBSETS = [tasks for size in range(1, 5) for tasks in combinations(get_args(Task), size)]
+
+
+class TinyCRN(nn.Module):
+    """Stands for the CRN: each shot sees the window's mean, a masked shot nothing of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2 * D_E, D_C)
+
+    def forward(self, shots: Tensor, mask: Tensor | None) -> Tensor:
+        if mask is not None:
+            shots = shots * ~mask[:, :, None]
+        output: Tensor = self.linear(torch.cat([shots, shots.mean(1, keepdim=True).expand_as(shots)], dim=2))
+        return output
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def inputs(settings: PretextSettings, shots: int = S) -> dict[str, Any]:
+    dense = torch.randn(B, shots, D_E, requires_grad=True)
+    slow = (dense[:, list(settings.slow_positions(shots))] + 0.1 * torch.randn(1)).detach().requires_grad_()
+    return {
+        "slow": slow,
+        "dense": dense,
+        "noise": draw_noise(B, shots, torch.Generator().manual_seed(1)),
+        "joins": torch.arange(B) % (shots - 1),
+    }
+
+
+def objective(settings: PretextSettings) -> PretextObjective:
+    return PretextObjective(settings, D_E, D_C)
+
+
+@pytest.mark.parametrize("tasks", SUBSETS, ids="+".join)
+def test_any_subset_of_the_tasks_is_their_weighted_sum(tasks: tuple[Task, ...]) -> None:
+    settings = PretextSettings(tasks=tasks, alpha_ssm=0.5, alpha_cgm=2.0, alpha_pp=3.0, alpha_msm=0.25)
+    pretext, crn, batch = objective(settings), TinyCRN(), inputs(settings)
+    loss = pretext(batch["slow"], batch["dense"], crn, batch["noise"])
+    assert set(loss.parts) == set(tasks)
+    expected = sum(settings.alphas[name] * part for name, part in loss.parts.items())
+    torch.testing.assert_close(loss.total, expected)
+    loss.total.backward()
+    # Every parameter that is to be trained gets a gradient: DDP waits for it.
+    for name, parameter in [*pretext.named_parameters(), *crn.named_parameters()]:
+        if parameter.requires_grad and (settings.needs_crn or name.startswith("head")):
+            assert parameter.grad is not None, name
+    assert (loss.boundary is not None) == (set(tasks) != {"msm"})
+
+
+def test_bassl_is_made_of_its_parts() -> None:
+    settings = PretextSettings()
+    pretext, crn, batch = objective(settings), TinyCRN(), inputs(settings)
+    slow, dense, noise = batch["slow"], batch["dense"], batch["noise"]
+    loss = pretext(slow, dense, crn, noise)
+    slow_head, dense_head = pretext.head_nce(slow), pretext.head_nce(dense)
+    boundary = discover("dtw", slow_head, dense_head)
+    context, mask = crn(dense, None), sample_mask(noise[:, 4])
+    positive, negative = sample_group_shots(boundary, noise[:, 1], noise[:, 2])
+    other = sample_other_shot(boundary, noise[:, 3])
+    assert pretext.head_cgm is not None
+    assert pretext.head_pp is not None
+    assert pretext.head_msm is not None
+    expected = {
+        "ssm": losses.shot_scene_matching(slow_head, dense_head, boundary),
+        "cgm": losses.contextual_group_matching(pretext.head_cgm, context, positive, negative),
+        "pp": losses.pseudo_boundary_prediction(pretext.head_pp, context, boundary, other),
+        "msm": losses.masked_shot_modeling(pretext.head_msm, crn(dense, mask), dense, mask),
+    }
+    assert loss.boundary is not None
+    assert torch.equal(loss.boundary, boundary)
+    assert list(loss.parts) == list(expected)
+    for name, part in expected.items():
+        torch.testing.assert_close(loss.parts[name], part)
+
+
+def test_bassl_with_shotcol_adds_its_loss() -> None:
+    settings = PretextSettings(method="bassl+simclr-nn")
+    assert settings.slow_positions(S) == (0, S - 1, S // 2)
+    both, crn, batch = objective(settings), TinyCRN(), inputs(settings)
+    alone = objective(PretextSettings())
+    alone.load_state_dict(both.state_dict())
+    slow, dense, noise = batch["slow"], batch["dense"], batch["noise"]
+    loss, bassl = both(slow, dense, crn, noise), alone(slow[:, :2], dense, crn, noise)
+    shotcol = losses.shotcol(both.head_nce(slow[:, 2]), both.head_nce(dense))
+    torch.testing.assert_close(loss.total, bassl.total + shotcol)
+    assert torch.equal(loss.boundary, bassl.boundary)
+
+
+@pytest.mark.parametrize("method", ["simclr-instance", "simclr-temporal", "simclr-nn"])
+def test_shot_level_methods_need_neither_crn_nor_noise(method: Method) -> None:
+    settings = PretextSettings(method=method)
+    pretext = objective(settings)
+    shots = S if method == "simclr-nn" else 1
+    assert not settings.needs_crn
+    assert settings.slow_positions(S) == (S // 2,)
+    slow, dense = torch.randn(B, 1, D_E), torch.randn(B, shots, D_E)
+    loss = pretext(slow, dense)
+    head_slow, head_dense = pretext.head_nce(slow)[:, 0], pretext.head_nce(dense)
+    expected = losses.shotcol(head_slow, head_dense) if shots > 1 else losses.nt_xent(head_dense[:, 0], head_slow)
+    torch.testing.assert_close(loss.total, expected)
+    assert loss.boundary is None
+    assert {name.split(".")[0] for name in pretext.state_dict()} == {"head_nce"}
+
+
+@pytest.mark.parametrize("variant", ["release", "paper"])
+@pytest.mark.parametrize("alignment", ["head", "encodings"])
+@pytest.mark.parametrize("method", get_args(PseudoBoundary))
+def test_every_pseudo_boundary_trains_every_variant(method: Any, alignment: Any, variant: Any) -> None:
+    settings = PretextSettings(pseudo_boundary=method, alignment=alignment, variant=variant)
+    pretext, batch = objective(settings), inputs(settings)
+    loss = pretext(batch["slow"], batch["dense"], TinyCRN(), batch["noise"], batch["joins"])
+    assert torch.isfinite(loss.total)
+    spaces = [batch["slow"], batch["dense"]]
+    if alignment == "head":
+        spaces = [pretext.head_nce(space) for space in spaces]
+    assert torch.equal(loss.boundary, discover(method, *spaces, batch["noise"][:, 0], batch["joins"]))
+
+
+def test_the_paper_weighs_its_sums_as_its_equations_do() -> None:
+    """PP has one head for both, so that the two variants differ by the factor of sum and mean alone."""
+    released = objective(PretextSettings(tasks=("pp",)))
+    paper = objective(PretextSettings(tasks=("pp",), variant="paper"))
+    assert released.head_pp is not None
+    assert paper.head_pp is not None
+    paper.head_pp.load_state_dict(released.head_pp.state_dict())
+    batch = inputs(PretextSettings())
+    context, index = torch.randn(B, S, D_C), batch["joins"]
+    other = (index + 1) % S
+    twice = losses.pseudo_boundary_prediction(paper.head_pp, context, index, other, "paper")
+    torch.testing.assert_close(twice, 2 * losses.pseudo_boundary_prediction(released.head_pp, context, index, other))
+
+
+def test_without_a_contrastive_loss_the_head_is_a_fixed_projection() -> None:
+    """The release divides windows in the space of a head that nothing trains then."""
+    pretext = objective(PretextSettings(tasks=("pp",)))
+    assert not any(parameter.requires_grad for parameter in pretext.head_nce.parameters())
+    assert all(parameter.requires_grad for parameter in objective(PretextSettings()).parameters())
+    for settings in (
+        PretextSettings(tasks=("msm",)),
+        PretextSettings(tasks=("pp",), alignment="encodings"),
+        PretextSettings(tasks=("pp",), pseudo_boundary="fixed"),
+    ):
+        assert not list(objective(settings).head_nce.parameters())
+
+
+def test_parameters_have_the_released_names_and_shapes() -> None:
+    shapes = {name: tuple(tensor.shape) for name, tensor in PretextObjective(PretextSettings()).state_dict().items()}
+    assert shapes == {
+        "head_nce.model.0.weight": (2048, 2048),
+        "head_nce.model.0.bias": (2048,),
+        "head_nce.model.2.weight": (128, 2048),
+        "head_nce.model.2.bias": (128,),
+        "head_cgm.weight": (2, 1536),
+        "head_cgm.bias": (2,),
+        "head_pp.weight": (2, 768),
+        "head_pp.bias": (2,),
+        "head_msm.predictions.transform.dense.weight": (768, 768),
+        "head_msm.predictions.transform.dense.bias": (768,),
+        "head_msm.predictions.transform.LayerNorm.weight": (768,),
+        "head_msm.predictions.transform.LayerNorm.bias": (768,),
+        "head_msm.predictions.decoder.weight": (2048, 768),
+        "head_msm.predictions.decoder.bias": (2048,),
+    }
+
+
+def test_contextualised_shots_are_asked_for_once_masked_and_once_not() -> None:
+    settings = PretextSettings()
+    crn, batch, asked = TinyCRN(), inputs(settings), []
+
+    def contextualise(shots: Tensor, mask: Tensor | None) -> Tensor:
+        asked.append(mask)
+        return crn(shots, mask)
+
+    objective(settings)(batch["slow"], batch["dense"], contextualise, batch["noise"])
+    assert asked[0] is None
+    assert torch.equal(asked[1], sample_mask(batch["noise"][:, 4]))
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("method", ["bassl", "bassl+simclr-nn", "simclr-nn"])
+@pytest.mark.parametrize("variant", ["release", "paper"])
+def test_it_compiles_to_one_graph(method: Method, variant: Any) -> None:
+    """No break in the graph; what a compiler then makes of it is the compiler's."""
+    settings = PretextSettings(method=method, variant=variant)
+    pretext, crn, batch = objective(settings), TinyCRN(), inputs(settings)
+    arguments = batch["slow"], batch["dense"], crn, batch["noise"]
+    torch._dynamo.reset()
+    compiled = torch.compile(pretext, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(*arguments).total, pretext(*arguments).total)
+
+
+def test_mixed_precision_trains() -> None:
+    settings = PretextSettings(method="bassl+simclr-nn")
+    pretext, crn, batch = objective(settings), TinyCRN(), inputs(settings)
+    expected = pretext(batch["slow"], batch["dense"], crn, batch["noise"])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = pretext(batch["slow"].bfloat16(), batch["dense"].bfloat16(), crn, batch["noise"])
+    assert {part.dtype for part in loss.parts.values()} == {torch.float32}
+    torch.testing.assert_close(loss.total, expected.total, rtol=0.05, atol=0.05)
+    loss.total.backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in pretext.parameters())
+
+
+def test_what_is_missing_is_named() -> None:
+    settings = PretextSettings()
+    batch = inputs(settings)
+    with pytest.raises(ValueError, match="need noise"):
+        objective(settings)(batch["slow"], batch["dense"], TinyCRN())
+    with pytest.raises(ValueError, match="need a CRN"):
+        objective(settings)(batch["slow"], batch["dense"], noise=batch["noise"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"method": "moco"}, "method must be one of bassl, simclr-instance"),
+        ({"tasks": ("ssm", "mlm")}, r"tasks\[1\] must be one of ssm, cgm, pp, msm, not 'mlm'"),
+        ({"tasks": ("pp", "pp")}, "must be different"),
+        ({"tasks": ()}, "needs at least one"),
+        ({"pseudo_boundary": "oracle"}, "pseudo_boundary must be one of dtw, mean"),
+        ({"alignment": "pixels"}, "alignment"),
+        ({"variant": "mine"}, "variant"),
+        ({"alpha_pp": -1.0}, "negative"),
+        ({"temperature": 0.0}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"masking_rate": 1.5}, "masking_rate"),
+        ({"head_dim": 0}, "head_dim"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        PretextSettings(**wrong)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_load_nothing_heavy() -> None:
+    script = (
+        "import sys, pipelines.pretext.settings;"
+        "print([name for name in ('torch', 'numpy', 'tslearn', 'h5py') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

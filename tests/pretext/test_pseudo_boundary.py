@@ -1,0 +1,255 @@
+"""Pseudo-boundaries against tslearn and against the paper's equation, written out."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from tslearn.metrics import dtw_path_from_metric
+
+from pipelines.pretext.pseudo_boundary import (
+    alignment_cost,
+    discover,
+    dtw_boundary,
+    end_similarity,
+    fixed_boundary,
+    mean_boundary,
+    random_boundary,
+    tslearn_boundary,
+)
+
+LENGTHS = range(2, 34)
+
+
+def by_tslearn(cost: NDArray[np.float32]) -> list[int]:
+    """The boundary as the release reads it: where the first row's last step stands in the path."""
+    boundaries = []
+    for matrix in np.ascontiguousarray(cost):  # one layout, compiled once
+        path = np.asarray(dtw_path_from_metric(matrix, metric="precomputed")[0])
+        boundaries.append(int(np.where(path[:, 0] == 0)[0][-1]))
+    return boundaries
+
+
+def windows(B: int, S: int, D: int, generator: torch.Generator, noise: float = 0.5) -> tuple[Tensor, Tensor]:
+    """Shots of two scenes, and the ends seen a second time."""
+    scenes = torch.randn(B, 2, D, generator=generator)
+    switch = torch.randint(0, S, (B, 1), generator=generator)
+    scene = (torch.arange(S) > switch).long()
+    dense = scenes[torch.arange(B)[:, None], scene] + noise * torch.randn(B, S, D, generator=generator)
+    slow = dense[:, [0, -1]] + noise / 2 * torch.randn(B, 2, D, generator=generator)
+    return slow, dense
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    return 2 * torch.rand(shape, generator=generator) - 1
+
+
+def quantised(steps: int) -> Callable[[tuple[int, ...], torch.Generator], Tensor]:
+    def draw(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return torch.randint(-steps, steps + 1, shape, generator=generator) / steps
+
+    return draw
+
+
+def few_values(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Cosines that are no round binary numbers, each of them often."""
+    return torch.tensor([0.1, 0.3, 0.7, -0.2, 1.0])[torch.randint(0, 5, shape, generator=generator)]
+
+
+@pytest.mark.parametrize("draw", [uniform, quantised(1), quantised(2), quantised(8), few_values])
+def test_dtw_is_tslearns(
+    draw: Callable[[tuple[int, ...], torch.Generator], Tensor], generator: torch.Generator
+) -> None:
+    for S in LENGTHS:
+        similarity = draw((80, 2, S), generator)
+        expected = by_tslearn((1 - similarity).numpy())
+        assert dtw_boundary(similarity).tolist() == expected
+        assert tslearn_boundary(similarity).tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_dtw_of_features_is_tslearns(dtype: torch.dtype, generator: torch.Generator) -> None:
+    for S in (2, 3, 9, 17, 33):
+        slow, dense = (x.to(dtype) for x in windows(100, S, 16, generator))
+        similarity = end_similarity(slow, dense)
+        assert similarity.dtype == torch.float32
+        expected = by_tslearn((1 - similarity).numpy())  # nothing clamped, as in the release
+        assert discover("dtw", slow, dense).tolist() == expected
+        assert discover("dtw-tslearn", slow, dense).tolist() == expected
+
+
+def test_dtw_of_repeated_shots_is_tslearns(generator: torch.Generator) -> None:
+    """Shots of a small alphabet, among them the ends themselves: ties, and cosines just above 1."""
+    for S in LENGTHS:
+        alphabet = torch.randn(60, 3, 8, generator=generator)
+        chosen = torch.randint(0, 3, (60, S), generator=generator)
+        chosen[:, 0], chosen[:, -1] = 0, 1
+        dense = alphabet[torch.arange(60)[:, None], chosen]
+        similarity = end_similarity(dense[:, [0, -1]], dense)
+        assert dtw_boundary(similarity).tolist() == by_tslearn(alignment_cost(similarity).numpy())
+
+
+def test_the_costs_of_cosines_add_up_exactly(generator: torch.Generator) -> None:
+    """What the claim about ties rests on: every 1 - x of float32 is a whole number of 2^-24."""
+    for scale in (1.0, 1e-3, 1e-7, 1e-20):
+        steps = (1 - scale * uniform((10_000,), generator)).double() * 2**24
+        assert torch.equal(steps, steps.round())
+    above = torch.nextafter(torch.tensor(1.0), torch.tensor(2.0))
+    assert float((1 - above).double() * 2**24) == -2
+
+
+def test_an_order_of_summation_that_rounds_does_not_matter() -> None:
+    """0.1 + 0.3 and 0.3 + 0.1 in another place: equal costs, whatever is added first."""
+    first = torch.tensor([0.0, 0.1, 0.3, 0.7, 0.2, 0.9])
+    similarity = 1 - torch.stack([first, first.flip(0)])[None]
+    swapped = similarity.flip(1).flip(2)
+    assert int(dtw_boundary(similarity)) == by_tslearn((1 - similarity).numpy())[0]
+    assert int(dtw_boundary(swapped)) == by_tslearn((1 - swapped).numpy())[0]
+
+
+def test_where_all_shots_are_alike_the_left_side_takes_all_but_the_last() -> None:
+    for S in LENGTHS:
+        for value in (1.0, 0.3, -1.0):
+            assert dtw_boundary(torch.full((3, 2, S), value)).tolist() == [S - 2] * 3
+    # The release's costs can be just below 0 here; then tslearn may leave the right side nothing.
+    above = 1 - torch.full((1, 2, 5), float(np.nextafter(np.float32(1), np.float32(2))))
+    assert by_tslearn(above.numpy()) == [4]
+
+
+def test_dtw_finds_a_clean_switch(generator: torch.Generator) -> None:
+    scenes = torch.eye(2)
+    for S in LENGTHS:
+        for b in range(S - 1):
+            dense = scenes[(torch.arange(S) > b).long()][None]
+            assert discover("dtw", dense[:, [0, -1]], dense).tolist() == [b]
+
+
+@pytest.mark.parametrize("method", ["dtw", "mean"])
+def test_windows_are_divided_each_on_its_own(method: str, generator: torch.Generator) -> None:
+    slow, dense = windows(50, 17, 8, generator)
+    whole = discover(method, slow, dense)  # type: ignore[arg-type]
+    order = torch.randperm(50, generator=generator)
+    assert torch.equal(discover(method, slow[order], dense[order]), whole[order])  # type: ignore[arg-type]
+    single = [int(discover(method, slow[i : i + 1], dense[i : i + 1])) for i in range(50)]  # type: ignore[arg-type]
+    assert single == whole.tolist()
+
+
+@pytest.mark.parametrize("method", ["dtw", "mean"])
+def test_only_directions_and_the_two_ends_count(method: str, generator: torch.Generator) -> None:
+    slow, dense = windows(50, 17, 8, generator)
+    expected = discover(method, slow, dense)  # type: ignore[arg-type]
+    longer = dense * (0.5 + torch.rand(50, 17, 1, generator=generator))
+    with_centre = torch.cat([3 * slow, dense[:, 8:9]], dim=1)
+    assert torch.equal(discover(method, with_centre, longer), expected)  # type: ignore[arg-type]
+
+
+def mean_by_the_equation(similarity: NDArray[np.float32]) -> int:
+    """Section 3.3 with shots from -K to K, as it stands, but 0/0 is 0."""
+    K = (similarity.shape[1] - 1) // 2
+    value = {}
+    for b in range(-K + 1, K):
+        left, right = np.float32(0), np.float32(0)
+        for i in range(-K + 1, b + 1):
+            left += similarity[0, i + K]
+        for j in range(b + 1, K):
+            right += similarity[1, j + K]
+        value[b] = left / np.float32(b + K) + (right / np.float32(K - b - 1) if b < K - 1 else np.float32(0))
+    best = max(value, key=lambda b: value[b])  # the first of equals
+    return best + K
+
+
+def test_mean_is_the_equation(generator: torch.Generator) -> None:
+    for K in range(1, 17):
+        for draw in (uniform, quantised(1), quantised(4)):
+            similarity = draw((60, 2, 2 * K + 1), generator)
+            assert mean_boundary(similarity).tolist() == [mean_by_the_equation(x) for x in similarity.numpy()]
+
+
+def test_mean_leaves_the_ends_out(generator: torch.Generator) -> None:
+    similarity = uniform((100, 2, 17), generator)
+    expected = mean_boundary(similarity)
+    similarity[:, :, [0, -1]] = uniform((100, 2, 2), generator)
+    assert torch.equal(mean_boundary(similarity), expected)
+
+
+def test_mean_leaves_the_last_shot_alone_where_all_others_are_unlike_it() -> None:
+    similarity = torch.stack([torch.full((9,), 0.5), torch.full((9,), -0.5)])[None]
+    assert mean_boundary(similarity).tolist() == [7]
+    assert mean_boundary(similarity.abs()).tolist() == [1]
+
+
+def test_mean_and_dtw_can_differ() -> None:
+    """Every shot is a little more like the first: the sum takes them all, the mean only the one that is much alike."""
+    similarity = torch.tensor([[[1.0, 0.9, 0.5, 0.5, 0.5, 0.5, 0.1], [0.1, 0.4, 0.4, 0.4, 0.4, 0.4, 1.0]]])
+    assert mean_boundary(similarity).tolist() == [1]
+    assert dtw_boundary(similarity).tolist() == [5]
+
+
+def test_random_is_uniform_over_all_but_the_last_shot(generator: torch.Generator) -> None:
+    counts = torch.bincount(random_boundary(torch.rand(16_000, 17, generator=generator)), minlength=17)
+    assert int(counts[16]) == 0
+    assert float(((counts[:16] - 1000.0) ** 2 / 1000).sum()) < 37.7  # chi-square, 15 degrees of freedom, p = 0.001
+
+
+def test_fixed_is_the_centre() -> None:
+    assert [int(fixed_boundary(1, S)) for S in (2, 3, 4, 17, 33)] == [0, 1, 2, 8, 16]
+
+
+def test_synthesized_is_where_the_windows_were_joined() -> None:
+    joins = torch.tensor([3, 0])
+    assert discover("synthesized", torch.rand(2, 2, 4), torch.rand(2, 9, 4), joins=joins) is joins
+
+
+@pytest.mark.parametrize("method", ["dtw", "dtw-tslearn", "mean", "random", "fixed"])
+def test_both_sides_have_a_shot(method: str, generator: torch.Generator) -> None:
+    for S in LENGTHS:
+        for dense in (torch.zeros(5, S, 4), torch.ones(5, S, 4), torch.randn(5, S, 4, generator=generator)):
+            noise = torch.rand(5, S, generator=generator)
+            boundary = discover(method, dense[:, [0, -1]], dense, noise)  # type: ignore[arg-type]
+            assert boundary.dtype == torch.int64
+            assert boundary.shape == (5,)
+            assert int(boundary.min()) >= 0
+            assert int(boundary.max()) <= S - 2
+
+
+def test_half_precision_does_not_reach_the_similarity(generator: torch.Generator) -> None:
+    slow, dense = windows(64, 17, 128, generator)
+    expected = discover("dtw", slow, dense)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(discover("dtw", slow, dense), expected)
+        assert end_similarity(slow, dense).dtype == torch.float32
+
+
+def test_there_are_no_gradients(generator: torch.Generator) -> None:
+    slow, dense = windows(4, 9, 8, generator)
+    assert not end_similarity(slow.requires_grad_(), dense.requires_grad_()).requires_grad
+
+
+def test_what_is_missing_is_named() -> None:
+    slow, dense = torch.rand(2, 2, 4), torch.rand(2, 9, 4)
+    with pytest.raises(ValueError, match="need noise"):
+        discover("random", slow, dense)
+    with pytest.raises(ValueError, match="joined"):
+        discover("synthesized", slow, dense)
+    with pytest.raises(ValueError, match="S >= 2"):
+        discover("dtw", slow, dense[:, :1])
+    with pytest.raises(ValueError, match=r"slow \(B, 2, D\)"):
+        discover("dtw", slow[:, :1], dense)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_gives_the_same_boundaries(generator: torch.Generator) -> None:
+    for draw in (uniform, quantised(2), few_values):
+        similarity = draw((4096, 2, 17), generator)
+        assert torch.equal(dtw_boundary(similarity.cuda()).cpu(), dtw_boundary(similarity))
+    slow, dense = (x.cuda() for x in windows(4096, 17, 128, generator))
+    assert discover("dtw", slow, dense).device.type == "cuda"
+    assert torch.equal(discover("dtw", slow, dense), discover("dtw-tslearn", slow, dense))

@@ -1,0 +1,136 @@
+"""The chance of the pretext tasks: what can be drawn, and how often."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from pipelines.pretext.sampling import (
+    draw_noise,
+    joined_rows,
+    neighbour_row,
+    sample,
+    sample_group_shots,
+    sample_mask,
+    sample_other_shot,
+)
+
+WINDOWS = 20_000
+
+
+def chi_square(counts: Tensor, expected: float) -> float:
+    return float(((counts.double() - expected) ** 2 / expected).sum())
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    one, two = (draw_noise(8, 17, torch.Generator().manual_seed(3)) for _ in range(2))
+    assert one.shape == (8, 5, 17)
+    assert torch.equal(one, two)
+    assert 0 <= float(one.min()) <= float(one.max()) < 1
+
+
+def test_a_sample_is_uniform_over_what_is_allowed(generator: torch.Generator) -> None:
+    allowed = torch.tensor([True, False, True, True, False, True])
+    counts = torch.bincount(
+        sample(torch.rand(WINDOWS, 6, generator=generator), allowed.expand(WINDOWS, 6)), minlength=6
+    )
+    assert not counts[~allowed].any()
+    assert chi_square(counts[allowed], WINDOWS / 4) < 16.3  # 3 degrees of freedom, p = 0.001
+
+
+def test_a_single_allowed_shot_is_taken_even_at_noise_0() -> None:
+    assert sample(torch.zeros(1, 4), torch.tensor([[False, False, True, False]])).tolist() == [2]
+
+
+@pytest.mark.parametrize("S", [3, 4, 9])
+def test_positive_and_negative_shots_lie_on_their_sides(S: int, generator: torch.Generator) -> None:
+    centre = S // 2
+    for b in range(S - 1):
+        boundary = torch.full((WINDOWS // 4,), b)
+        noise = draw_noise(WINDOWS // 4, S, generator)
+        positive, negative = sample_group_shots(boundary, noise[:, 1], noise[:, 2])
+        left, right = set(range(b + 1)), set(range(b + 1, S))
+        own, other = (left, right) if centre in left else (right, left)
+        # Every shot of a side appears, none else, and all alike often.
+        for drawn, side in ((positive, own - {centre}), (negative, other)):
+            counts = torch.bincount(drawn, minlength=S)
+            assert set(counts.nonzero().flatten().tolist()) == side
+            assert chi_square(counts[sorted(side)], WINDOWS / 4 / len(side)) < 30
+
+
+def test_a_window_too_short_for_a_positive_shot_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 3 shots"):
+        sample_group_shots(torch.zeros(1, dtype=torch.int64), torch.rand(1, 2), torch.rand(1, 2))
+
+
+def test_the_other_shot_is_any_but_the_boundary(generator: torch.Generator) -> None:
+    for b in (0, 4, 7):
+        boundary = torch.full((WINDOWS,), b)
+        counts = torch.bincount(sample_other_shot(boundary, torch.rand(WINDOWS, 9, generator=generator)), minlength=9)
+        assert int(counts[b]) == 0
+        assert chi_square(counts[torch.arange(9) != b], WINDOWS / 8) < 24.3  # 7 degrees of freedom
+
+
+def test_masks_are_as_drawn_one_by_one_and_never_empty(generator: torch.Generator) -> None:
+    S, rate = 9, 0.15
+    mask = sample_mask(torch.rand(WINDOWS, S, generator=generator), rate)
+    sizes = torch.bincount(mask.sum(1), minlength=S + 1)
+    assert int(sizes[0]) == 0
+    # Binomial, with the empty mask's share moved to masks of one shot.
+    shares = [math.comb(S, k) * rate**k * (1 - rate) ** (S - k) for k in range(S + 1)]
+    shares[1] += shares[0]
+    expected = WINDOWS * torch.tensor(shares)
+    for k in range(1, 6):
+        assert abs(float(sizes[k] - expected[k])) < 4 * float(expected[k]) ** 0.5
+    assert chi_square(mask.sum(0), float(mask.sum()) / S) < 26.1  # no place in the window is preferred
+
+
+def test_a_mask_that_would_be_empty_masks_any_shot(generator: torch.Generator) -> None:
+    mask = sample_mask(torch.rand(WINDOWS, 9, generator=generator), 0.0)
+    assert mask.sum(1).eq(1).all()
+    assert chi_square(mask.sum(0), WINDOWS / 9) < 26.1
+    assert sample_mask(torch.rand(50, 9, generator=generator), 1.0).all()
+
+
+def test_joined_windows_begin_in_one_video_and_end_in_the_other(rng: np.random.Generator) -> None:
+    left, right = np.arange(9) + 100, np.arange(9) + 500
+    seen = np.zeros(9, int)
+    for _ in range(8000):
+        rows, boundary = joined_rows(left, right, rng)
+        b = int(boundary)
+        assert rows.tolist() == [*left[: b + 1], *right[b + 1 :]]
+        seen[b] += 1
+    assert seen[8] == 0
+    assert ((seen[:8] - 1000) ** 2 / 1000).sum() < 24.3
+
+
+def test_many_windows_are_joined_at_once(rng: np.random.Generator) -> None:
+    left, right = rng.integers(0, 9, (6, 17)), rng.integers(100, 109, (6, 17))
+    rows, boundary = joined_rows(left, right, rng)
+    assert rows.dtype == boundary.dtype == np.int64
+    assert len(set(boundary.tolist())) > 1
+    for i, b in enumerate(boundary.tolist()):
+        assert rows[i].tolist() == [*left[i, : b + 1], *right[i, b + 1 :]]
+
+
+def test_windows_of_different_lengths_cannot_be_joined(rng: np.random.Generator) -> None:
+    with pytest.raises(ValueError, match="can be joined"):
+        joined_rows(np.arange(5), np.arange(7), rng)
+    with pytest.raises(ValueError, match="can be joined"):
+        joined_rows(np.arange(1), np.arange(1), rng)
+
+
+def test_a_neighbour_is_any_other_row_of_the_window(rng: np.random.Generator) -> None:
+    window = np.array([3, 3, 3, 4, 5, 6, 7])  # clipped at a film's beginning: row 3 is its first
+    drawn = [neighbour_row(window, 4, rng) for _ in range(4000)]
+    rows, counts = np.unique(drawn, return_counts=True)
+    assert rows.tolist() == [3, 5, 6, 7]
+    assert ((counts - 1000) ** 2 / 1000).sum() < 16.3
+    assert neighbour_row(np.array([2, 2, 2]), 2, rng) == 2
