@@ -23,7 +23,7 @@ demo: setup
 	@echo "To look at:      demo/storyboard.png"
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import struct
 import subprocess
 import sys
@@ -25,13 +24,6 @@ import pipelines.errors
 from pipelines.errors import BasslError
 
 _HEAD_LENGTH = struct.Struct("<I")
-
-# An interrupt from the keyboard is for the parent, which ends its children. With -P, a file or folder of the user's
-# that is called `pipelines` or `json` does not come before the real one.
-_SERVE = (
-    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-    "import pipelines.children as c; c.serve({0!r}, {1!r})"
-)
 
 
 class Send(Protocol):
@@ -52,11 +44,14 @@ class Child:
         # The child finds the package where this process found it, installed or not.
         home = str(Path(pipelines.errors.__file__).parent.parent)
         path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+        program = f"import pipelines.children as c; c.serve({work.__module__!r}, {work.__name__!r})"
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _SERVE.format(work.__module__, work.__name__)],
+            # -P: what is called `pipelines` or `json` in the user's current folder is not taken for the real one
+            [sys.executable, "-P", "-c", program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": path},
+            process_group=0,  # an interrupt from the keyboard is for the parent alone, which ends its children
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from threading import Event
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipelines.children import Child, Send
 from pipelines.errors import BasslError, StoreError, VideoError
-from pipelines.video.shots import ReaderSettings
+from pipelines.stores.partials import remove_partials
+from pipelines.video.shots import DETECTOR_NAMES, ReaderSettings
 
 if TYPE_CHECKING:
     from pipelines.scenes import VideoFacts
     from pipelines.stores.keyframes import KeyframeStore, StoredShot
+
+
+# How long a Dask scheduler may take to answer.
+_DASK_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -110,13 +117,13 @@ def extract_keyframes(
 
     _check(settings)
     films = find_films(inputs)
-    workers = min(len(films), settings.workers or _cores())
+    _make_folder(settings.output)
+    workers = max(1, min(len(films), settings.workers or _cores()))
     threads = max(1, _cores() // workers)
     tasks = [_Task(film, name, settings, threads) for film, name in zip(films, video_ids(films), strict=True)]
     tell = progress or (lambda state: None)
     if on_start is not None:
         on_start(len(tasks))
-    settings.output.mkdir(parents=True, exist_ok=True)
     results: dict[str, FilmResult] = {}
     waiting = []
     for task in tasks:
@@ -126,17 +133,16 @@ def extract_keyframes(
         else:
             waiting.append(task)
     run = _on_dask if settings.dask else _on_this_machine
-    for result in run(waiting, workers, tell):
-        results[result.video_id] = result
-        tell(FilmProgress(result.video_id, result=result))
+    with closing(run(waiting, workers, tell)) as finished:  # an interrupt here ends what is running there
+        for result in finished:
+            results[result.video_id] = result
+            tell(FilmProgress(result.video_id, result=result))
     return [results[task.video_id] for task in tasks]
 
 
 def _check(settings: ExtractSettings) -> None:
-    from pipelines.video.detectors import DETECTORS
-
-    if settings.detector not in DETECTORS:
-        raise BasslError(f"no shot detector is called {settings.detector!r}; there are {', '.join(DETECTORS)}")
+    if settings.detector not in DETECTOR_NAMES:
+        raise BasslError(f"no shot detector is called {settings.detector!r}; there are {', '.join(DETECTOR_NAMES)}")
     if not 1 <= settings.keyframes <= 100:
         raise BasslError(f"a shot can have 1 to 100 key-frames, not {settings.keyframes}")
     if not 16 <= settings.lines <= 4320:
@@ -145,12 +151,15 @@ def _check(settings: ExtractSettings) -> None:
         raise BasslError(f"JPEG quality goes from 1 to 100, not {settings.quality}")
     if settings.workers is not None and settings.workers < 1:
         raise BasslError(f"there must be at least one worker, not {settings.workers}")
+
+
+def _make_folder(path: Path) -> None:
     try:
-        settings.output.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BasslError(f"{settings.output}: cannot be made ({(error.strerror or str(error)).lower()})") from error
-    if not os.access(settings.output, os.W_OK):
-        raise BasslError(f"{settings.output}: may not be written")
+        raise BasslError(f"{path}: cannot be made ({(error.strerror or str(error)).lower()})") from error
+    if not os.access(path, os.W_OK):
+        raise BasslError(f"{path}: may not be written")
 
 
 def _cores() -> int:
@@ -159,12 +168,11 @@ def _cores() -> int:
 
 def _kept(task: _Task) -> FilmResult | None:
     """The result for a store that need not be made, or None where it must be."""
-    from pipelines.stores.hdf5 import remove_partials
-    from pipelines.stores.keyframes import read_keyframes
-
     remove_partials(task.store)
     if task.settings.overwrite or not task.store.exists():
         return None
+    from pipelines.stores.keyframes import read_keyframes
+
     try:
         store = read_keyframes(task.store)
     except StoreError as error:
@@ -198,38 +206,72 @@ def _failed(task: _Task, error: str) -> FilmResult:
     return FilmResult(task.video_id, task.film, task.store, "failed", error=error)
 
 
+class _Children:
+    """The children at work, so that they can be ended all at once."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._running: set[Child] | None = set()
+
+    def start(self, task: _Task) -> Child | None:
+        """A child that does the task, or None after :meth:`end`."""
+        with self._lock:
+            if self._running is None:
+                return None
+            child = Child(_work, _to_json(task))
+            self._running.add(child)
+            return child
+
+    def forget(self, child: Child) -> None:
+        with self._lock:
+            if self._running is not None:
+                self._running.discard(child)
+
+    def end(self) -> None:
+        """End those that run; no other starts."""
+        with self._lock:
+            running, self._running = self._running or set(), None
+        for child in running:
+            child.process.kill()
+
+
 def _on_this_machine(
     tasks: Sequence[_Task], workers: int, tell: Callable[[FilmProgress], None]
-) -> Iterator[FilmResult]:
-    stop = Event()
+) -> Generator[FilmResult, None, None]:
+    children = _Children()
     with ThreadPoolExecutor(workers) as pool:  # the threads only wait for their children
-        futures = [pool.submit(_extract_in_child, task, tell, stop) for task in tasks]
         try:
+            futures = [pool.submit(_extract_in_child, task, tell, children) for task in tasks]
             for future in as_completed(futures):
                 yield future.result()
         except BaseException:
-            stop.set()
+            children.end()
             pool.shutdown(cancel_futures=True)
             raise
 
 
-def _on_dask(tasks: Sequence[_Task], workers: int, tell: Callable[[FilmProgress], None]) -> Iterator[FilmResult]:
+def _on_dask(
+    tasks: Sequence[_Task], workers: int, tell: Callable[[FilmProgress], None]
+) -> Generator[FilmResult, None, None]:
     try:
         from distributed import Client
         from distributed import as_completed as as_dask_completes
     except ImportError as error:
         raise BasslError("--dask needs another package: pip install 'bassl[cluster]'") from error
+    from pipelines.stores.hdf5 import first_line
+
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is told below, in one line
     address = tasks[0].settings.dask if tasks else None
     if address is None:
         return
     try:
-        client = Client(address, timeout="20s")
+        client = Client(address, timeout=_DASK_SECONDS)
     except (OSError, ValueError) as error:
         raise BasslError(f"no Dask scheduler answers at {address}") from error
     with client:
         # Paths are made absolute: a worker has another current folder.
         here = [
-            replace(t, film=t.film.resolve(), settings=replace(t.settings, output=t.settings.output.resolve()))
+            replace(t, film=t.film.absolute(), settings=replace(t.settings, output=t.settings.output.absolute()))
             for t in tasks
         ]
         futures = {
@@ -237,37 +279,41 @@ def _on_dask(tasks: Sequence[_Task], workers: int, tell: Callable[[FilmProgress]
             for task in here
         }
         for future in as_dask_completes(futures):
+            if future.status in ("cancelled", "lost"):
+                raise BasslError(f"the Dask scheduler at {address} has gone; run again to go on where it stopped")
             # A worker that is lost has its films done by another; one that kills several workers has failed.
-            fault = future.exception()
-            yield future.result() if fault is None else _failed(futures[future], f"{futures[future].film}: {fault}")
+            task, fault = futures[future], future.exception()
+            yield future.result() if fault is None else _failed(task, f"{task.film}: {first_line(fault)}")
 
 
 def extract_film(task: _Task) -> FilmResult:
     """Do one film in a child process of this one: what a Dask worker is given."""
-    return _extract_in_child(task, lambda state: None, Event())
+    return _extract_in_child(task, lambda state: None, _Children())
 
 
-def _extract_in_child(task: _Task, tell: Callable[[FilmProgress], None], stop: Event) -> FilmResult:
-    from pipelines.stores.hdf5 import remove_partials
-
-    if stop.is_set():
-        return _failed(task, f"{task.film}: interrupted")
-    child = Child(_work, _to_json(task))
+def _extract_in_child(task: _Task, tell: Callable[[FilmProgress], None], children: _Children) -> FilmResult:
     try:
-        while not stop.is_set() and (message := child.receive()) is not None:
+        child = children.start(task)
+    except OSError as error:
+        return _failed(task, f"{task.film}: no process can be started for it ({(error.strerror or '').lower()})")
+    if child is None:
+        return _failed(task, f"{task.film}: interrupted")
+    from pipelines.stores.keyframes import read_keyframes  # while the child reads: it takes as long as a short film
+
+    try:
+        while (message := child.receive()) is not None:
             kind, head, _ = message
             if kind == "progress":
                 tell(FilmProgress(task.video_id, head["done"], head["total"], head["frames"]))
+            elif kind == "damaged":
+                return _extract_in_child(replace(task, threads=1), tell, children)
             elif kind == "end":
-                from pipelines.stores.keyframes import read_keyframes
-
                 return _result(task, read_keyframes(task.store), "done", head["warnings"])
-        if stop.is_set():
-            return _failed(task, f"{task.film}: interrupted")
         return _failed(task, f"{task.film}: the process that read it died ({child.how_it_ended()})")
     except BasslError as error:
         return _failed(task, str(error))
     finally:
+        children.forget(child)
         child.kill()
         remove_partials(task.store)
 
@@ -280,6 +326,10 @@ def _to_json(task: _Task) -> dict[str, Any]:
 def _from_json(task: Mapping[str, Any]) -> _Task:
     settings = ExtractSettings(**(task["settings"] | {"output": Path(task["settings"]["output"])}))
     return _Task(Path(task["film"]), task["video_id"], settings, task["threads"])
+
+
+class _DamagedError(Exception):
+    """What FFmpeg puts in place of lost pictures depends on its threads: only with one is it the same each time."""
 
 
 def _work(message: dict[str, Any], send: Send) -> None:
@@ -296,11 +346,17 @@ def _work(message: dict[str, Any], send: Send) -> None:
     )
 
     def describe() -> tuple[VideoFacts, dict[str, Any]]:
+        if reader.warnings and task.threads > 1:
+            raise _DamagedError
         facts = replace(reader.facts, path=task.film.name)  # the same film elsewhere gives the same store
         return facts, _describe_file(task.film)
 
-    write_keyframes(task.store, _compressed(reader, settings.quality), describe, _recorded(settings))
-    send("end", {"warnings": reader.warnings})
+    try:
+        write_keyframes(task.store, _compressed(reader, settings.quality), describe, _recorded(settings))
+    except _DamagedError:
+        send("damaged", {})
+    else:
+        send("end", {"warnings": reader.warnings})
 
 
 def _compressed(reader: Any, quality: int) -> Iterator[StoredShot]:
@@ -323,6 +379,10 @@ def _compressed(reader: Any, quality: int) -> Iterator[StoredShot]:
 
 
 def _describe_file(film: Path) -> dict[str, Any]:
-    with film.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"name": film.name, "bytes": film.stat().st_size, "sha256": digest}
+    try:
+        with film.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise VideoError(f"{film}: cannot be read again ({(error.strerror or str(error)).lower()})") from error
+    return {"name": film.name, "bytes": size, "sha256": digest}

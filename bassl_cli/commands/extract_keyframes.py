@@ -76,7 +76,7 @@ def _plain(result: FilmResult) -> dict[str, object]:
 
 def _table(results: list[FilmResult]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("video")
+    table.add_column("video", overflow="fold")
     for name in ("status", "length", "frames", "shots"):
         table.add_column(name, justify="right")
     for result in results:

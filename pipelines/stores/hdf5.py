@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.scenes import check_writable
+from pipelines.stores.partials import new_partial
 
 # What h5py raises on files that are damaged in one place or another.
 _DAMAGE = (
@@ -51,9 +51,7 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
     check_writable(path)
     partial: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
-        os.close(handle)
-        partial = Path(name)
+        partial = new_partial(path)
         # Newer formats of HDF5 note the time at which a group is made.
         with h5py.File(partial, "w", libver="earliest", userblock_size=_SEAL_SIZE) as file:
             file.attrs["schema"] = schema
@@ -72,12 +70,6 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
     finally:
         if partial is not None:
             partial.unlink(missing_ok=True)
-
-
-def remove_partials(path: Path) -> None:
-    """Remove what killed runs left of ``path``."""
-    for partial in path.parent.glob(f".{path.name}.*.partial"):
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -107,6 +99,10 @@ def open_store(path: Path, schema: str, version: int, remedy: str) -> Iterator[h
             if (written := file.attrs.get("schema_version")) != version:
                 raise StoreError(f"{path}: is version {written} of {schema}, this program reads {version}; {remedy}")
             yield file
+    except StoreError as error:
+        if str(error).endswith(remedy):
+            raise
+        raise StoreError(f"{error}; {remedy}") from error
     except BasslError:
         raise
     except _DAMAGE as error:
@@ -176,7 +172,7 @@ def read_strings(file: h5py.File, name: str) -> list[str]:
     """A data set of UTF-8 strings."""
     if name not in file or not isinstance(file[name], h5py.Dataset):
         raise StoreError(f"{file.filename}: is damaged: it has no data set {name!r}")
-    return [str(value) for value in file[name].asstr()[...]]
+    return [str(value) for value in file[name].asstr("utf-8")[...]]
 
 
 def read_json_attribute(file: h5py.File, name: str) -> dict[str, Any]:

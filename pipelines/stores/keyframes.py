@@ -210,6 +210,20 @@ def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
         return "its shots overlap in time"
     if np.any(store.keyframes < starts[:, None]) or np.any(store.keyframes >= ends[:, None]):
         return "a key-frame lies outside its shot"
-    if ends[-1] > store.video.frames:
-        return f"its shots end at frame {ends[-1]} of a film of {store.video.frames}"
+    return _fault_of_facts(store)
+
+
+def _fault_of_facts(store: KeyframeStore) -> str | None:
+    video, source = store.video, store.source
+    numbers = (video.width, video.height, video.frames, video.duration, video.frame_rate)
+    if not all(isinstance(number, int | float) and 0 < number < float("inf") for number in numbers):
+        return "what it says of its film is not a set of numbers"
+    if not isinstance(source.get("bytes"), int) or not all(
+        isinstance(source.get(key), str) for key in ("name", "sha256")
+    ):
+        return "it does not say of which file it was made"
+    if store.frames[-1, 1] > video.frames:
+        return f"its shots end at frame {store.frames[-1, 1]} of a film of {video.frames}"
+    if store.settings.get("keyframes") != store.keyframes.shape[1]:
+        return f"it has {store.keyframes.shape[1]} key-frames a shot where its settings say otherwise"
     return None

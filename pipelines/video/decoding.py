@@ -31,6 +31,10 @@ _STILL_FORMATS = ("image2", "tty")
 _CLOCK_NOISE = 0.5
 
 
+# Each thread holds frames of its own; beyond this many FFmpeg gains little.
+_MOST_THREADS = 8
+
+
 class Film:
     """An open video: iterate :meth:`frames` once, then read :attr:`facts` and :attr:`warnings`.
 
@@ -41,7 +45,7 @@ class Film:
     """
 
     def __init__(self, path: Path, threads: int | None = None) -> None:
-        """Open ``path``, to be decoded by so many threads (None: as fits the machine).
+        """Open ``path``, to be decoded by at most so many threads (None: as fits the machine).
 
         Raises:
             VideoError: one line, when there is no such file, it is a folder, empty, a picture, sound only, or not a
@@ -57,7 +61,7 @@ class Film:
             self._container.close()
             raise
         self._stream.thread_type = "AUTO"
-        self._stream.codec_context.thread_count = threads or _decoding_threads(self._stream)
+        self._stream.codec_context.thread_count = min(threads or _cores(), _MOST_THREADS)
         rate = self._stream.average_rate or self._stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
         aspect = self._stream.sample_aspect_ratio
@@ -157,11 +161,8 @@ class Film:
             )
 
 
-def _decoding_threads(stream: VideoStream) -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # A small film is decoded faster than it is looked at, and threads that hand on frames cost a quarter more work.
-    small = stream.width * stream.height <= 640 * 480
-    return max(1, min(8, cores - 1 if small else cores))
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _open_container(path: Path) -> InputContainer:

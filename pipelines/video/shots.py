@@ -11,6 +11,10 @@ if TYPE_CHECKING:  # settings import nothing heavy, so that --help is instant
     from numpy.typing import NDArray
 
 
+DETECTOR_NAMES = ("adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
+"""The keys of :data:`pipelines.video.detectors.DETECTORS`, without what it takes to make one."""
+
+
 @dataclass(frozen=True)
 class ReaderSettings:
     """How a film is cut into shots and what is kept of each."""
@@ -24,7 +28,7 @@ class ReaderSettings:
     lines: int = 240
     """Height of a key-frame in pixels; a smaller film is not enlarged."""
     threads: int | None = None
-    """Threads that decode; None chooses by cores and picture size."""
+    """Threads that decode, at most; None chooses by cores and picture size."""
 
 
 @dataclass(frozen=True)

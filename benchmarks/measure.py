@@ -1,0 +1,147 @@
+"""What the benchmarks share: commands timed as whole processes, in turns, and tables of what came out."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+HOME = Path(__file__).parents[1]
+
+Command = Sequence[str | Path]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a command.
+
+    Attributes:
+        wall: seconds on the clock.
+        cpu: seconds of all its processes on the cores, user and system.
+        peak: the most memory that its processes held at once, in MiB: the sum of their resident sizes, sampled, so
+            that pages which they share count for each.
+    """
+
+    wall: float
+    cpu: float
+    peak: float
+
+
+def program(name: str) -> Path:
+    """A command of the environment that this Python belongs to."""
+    return Path(sys.executable).with_name(name)
+
+
+def python(code: str, *arguments: str | Path) -> Command:
+    """A command that runs a few lines of Python."""
+    return [sys.executable, "-c", code, *arguments]
+
+
+def measure(command: Command) -> Run:
+    """Run a command to its end.
+
+    Raises:
+        SystemExit: when it fails.
+    """
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(HOME)},
+    )
+    peak, ended = 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not ended.wait(0.03):
+            peak = max(peak, _memory(process.pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    assert process.stderr is not None
+    complaint = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    ended.set()
+    watcher.join()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{complaint.decode(errors='replace')}")
+    return Run(wall, usage.ru_utime + usage.ru_stime, peak / 2**20)
+
+
+def compare(commands: Mapping[str, Command], repeats: int) -> dict[str, list[Run]]:
+    """Run the commands in turns, so that what disturbs the machine disturbs all; the first turn is not counted."""
+    runs: dict[str, list[Run]] = {name: [] for name in commands}
+    for turn in range(repeats + 1):
+        for name, command in commands.items():
+            run = measure(command)
+            if turn:
+                runs[name].append(run)
+    return runs
+
+
+def median(runs: Sequence[Run]) -> Run:
+    return Run(*(statistics.median(getattr(run, field) for run in runs) for field in ("wall", "cpu", "peak")))
+
+
+def show(title: str, runs: Mapping[str, Sequence[Run]], against: str) -> None:
+    """Print a table of medians; ratios are the time of each row divided by that of the row ``against``."""
+    print(f"\n{title}")
+    width = max(map(len, runs))
+    print(f"{'':{width}}  {'wall s':>7} {'(min-max)':>13} {'cpu s':>7} {'MiB':>6} {'wall ratio':>10} {'cpu ratio':>9}")
+    base = median(runs[against])
+    for name, of_name in runs.items():
+        middle = median(of_name)
+        walls = [run.wall for run in of_name]
+        print(
+            f"{name:{width}}  {middle.wall:7.2f} {f'({min(walls):.2f}-{max(walls):.2f})':>13} {middle.cpu:7.2f} "
+            f"{middle.peak:6.0f} {middle.wall / base.wall:10.2f} {middle.cpu / base.cpu:9.2f}",
+            flush=True,
+        )
+
+
+def save(name: str, figures: Mapping[str, Any]) -> None:
+    """Write figures and what they were measured on to ``benchmarks/results/NAME.json``."""
+    RESULTS.mkdir(exist_ok=True)
+    machine = {"processor": _processor(), "cores": len(os.sched_getaffinity(0)), "python": platform.python_version()}
+    (RESULTS / f"{name}.json").write_text(json.dumps({"machine": machine, **figures}, indent=1) + "\n")
+
+
+def plain(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
+    """Runs for JSON: the median and each."""
+    return {
+        name: asdict(median(of_name)) | {"runs": [asdict(run) for run in of_name]} for name, of_name in runs.items()
+    }
+
+
+def _memory(pid: int) -> int:
+    """Resident bytes of a process and of all that it started."""
+    total = 0
+    with suppress(OSError, IndexError, ValueError):
+        total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                total += _memory(int(child))
+    return total
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor()

@@ -1,0 +1,277 @@
+"""Files of ours appear whole or not at all, are the same to the byte, and are not read when a byte of them is wrong."""
+
+import errno
+import json
+import os
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from pipelines.errors import BasslError, StoreError
+from pipelines.stores.hdf5 import (
+    create_store,
+    open_store,
+    read_array,
+    read_json_attribute,
+    read_strings,
+)
+from pipelines.stores.partials import remove_partials
+
+REMEDY = "make it again"
+
+
+def make(path: Path, unsealed: bool = True) -> Path:
+    with create_store(path, "bassl.test", 3, {"pixels"} if unsealed else ()) as file:
+        file.attrs["settings"] = json.dumps({"a": 1})
+        file["numbers"] = np.arange(12).reshape(3, 4)
+        file["group/names"] = np.array(["à".encode(), b"b"])
+        file["pixels"] = np.arange(5000, dtype=np.uint8)
+    return path
+
+
+def whole(path: Path, version: int = 3) -> list[object]:
+    with open_store(path, "bassl.test", version, REMEDY) as file:
+        return [
+            read_array(file, "numbers", "i", 2).tolist(),
+            read_strings(file, "group/names"),
+            read_json_attribute(file, "settings"),
+        ]
+
+
+def complaint(path: Path, version: int = 3) -> str:
+    with pytest.raises(StoreError) as caught:
+        whole(path, version)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert len(message.splitlines()) == 1
+    assert message.endswith(REMEDY)
+    return message
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    assert whole(make(tmp_path / "a.h5")) == [np.arange(12).reshape(3, 4).tolist(), ["à", "b"], {"a": 1}]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_the_same_content_is_the_same_bytes_at_another_time(tmp_path: Path) -> None:
+    first = make(tmp_path / "a.h5").read_bytes()
+    time.sleep(1.1)  # HDF5 counts seconds
+    assert make(tmp_path / "b.h5").read_bytes() == first
+
+
+def test_anyone_can_read_it_with_hdf5(tmp_path: Path) -> None:
+    with h5py.File(make(tmp_path / "a.h5")) as file:
+        assert file.attrs["schema"] == "bassl.test"
+        assert file["numbers"].shape == (3, 4)
+
+
+@pytest.mark.parametrize("fault", [ValueError("no"), KeyboardInterrupt(), BasslError("film.mp4: is empty")])
+def test_what_goes_wrong_inside_leaves_nothing_and_is_raised(tmp_path: Path, fault: BaseException) -> None:
+    with pytest.raises(type(fault)) as caught, create_store(tmp_path / "a.h5", "bassl.test", 3):
+        raise fault
+    assert caught.value is fault
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_goes_wrong_inside_leaves_the_file_that_was_there(tmp_path: Path) -> None:
+    before = make(tmp_path / "a.h5").read_bytes()
+    with pytest.raises(RuntimeError), create_store(tmp_path / "a.h5", "bassl.test", 3):
+        raise RuntimeError
+    assert (tmp_path / "a.h5").read_bytes() == before
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    with (
+        pytest.raises(BasslError, match=r"a\.h5: cannot be written \(no space left on device\)$"),
+        create_store(tmp_path / "a.h5", "bassl.test", 3),
+    ):
+        raise OSError(errno.ENOSPC, "Can't synchronously write data (file write failed: time = ...)")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(BasslError, match=r"a\.h5: its folder cannot be made"), _store(tmp_path / "file" / "a.h5"):
+        pass
+
+
+def test_a_name_that_is_too_long_is_one_line(tmp_path: Path) -> None:
+    with (
+        pytest.raises(BasslError, match=r"\.h5: cannot be written \(file name too long\)$"),
+        _store(tmp_path / ("a" * 240 + ".h5")),
+    ):
+        pass
+
+
+def _store(path: Path):  # type: ignore[no-untyped-def]
+    return create_store(path, "bassl.test", 3)
+
+
+def test_partial_files_are_removed_by_the_name_of_their_store(tmp_path: Path) -> None:
+    names = [".a.h5.abcd1234.partial", ".a.h5.zz_99999.partial"]
+    others = [".b.h5.abcd1234.partial", ".a.h5.h5.abcd1234.partial", "a.h5", ".a.h5.abcd1234"]
+    for name in names + others:
+        (tmp_path / name).touch()
+    remove_partials(tmp_path / "a.h5")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
+
+
+def test_a_file_in_the_making_is_a_partial_file(tmp_path: Path) -> None:
+    with create_store(tmp_path / "a.h5", "bassl.test", 3):
+        assert len(list(tmp_path.iterdir())) == 1
+        remove_partials(tmp_path / "b.h5")
+        assert len(list(tmp_path.iterdir())) == 1
+        with pytest.raises(BasslError), create_store(tmp_path / "b.h5", "bassl.test", 3):
+            remove_partials(tmp_path / "b.h5")
+        assert not (tmp_path / "b.h5").exists()
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    assert "no such file" in complaint(tmp_path / "a.h5")
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    assert "is a directory" in complaint(tmp_path).lower()
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 600, b"text\n" * 200, b"[" * 512, b"{}", b"\xff" * 4000, b"1" * 600])
+def test_something_else(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.h5"
+    path.write_bytes(content)
+    assert "is not a file of bassl" in complaint(path)
+
+
+@pytest.mark.parametrize(
+    "seal",
+    [
+        {"bytes": 1e400, "unsealed": [], "sha256": ""},
+        {"bytes": 600, "unsealed": [[0, 10**30]], "sha256": ""},
+        {"bytes": 600, "unsealed": [[590, 580]], "sha256": ""},
+        {"bytes": 600, "unsealed": [[-5, 512]], "sha256": ""},
+        {"bytes": 600, "unsealed": [[1, 2, 3]], "sha256": ""},
+        {"bytes": 600, "unsealed": 7, "sha256": ""},
+        {"bytes": None, "unsealed": []},
+        {"bytes": 600, "unsealed": [[512, 600]], "sha256": 5},
+    ],
+)
+def test_a_seal_that_makes_no_sense(tmp_path: Path, seal: object) -> None:
+    path = tmp_path / "a.h5"
+    path.write_bytes(json.dumps(seal).encode().ljust(600, b"\0"))
+    complaint(path)
+
+
+def test_an_hdf5_file_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["numbers"] = np.arange(3)
+    assert "is not a file of bassl" in complaint(path)
+
+
+def test_one_that_was_changed_with_another_program(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.h5")
+    with h5py.File(path, "r+") as file:
+        file["numbers"][0, 0] = 7
+    assert "does not fit its checksum" in complaint(path)
+
+
+def test_another_schema(tmp_path: Path) -> None:
+    with create_store(tmp_path / "a.h5", "bassl.other", 3):
+        pass
+    assert "is a bassl.other file, where bassl.test is needed" in complaint(tmp_path / "a.h5")
+
+
+def test_another_version(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.h5")
+    assert "is version 3 of bassl.test, this program reads 4" in complaint(path, version=4)
+
+
+def test_one_that_is_cut_short_at_any_place(tmp_path: Path) -> None:
+    content = make(tmp_path / "a.h5").read_bytes()
+    path = tmp_path / "cut.h5"
+    for length in [*range(0, 600, 23), *range(600, len(content), 251), len(content) - 1]:
+        path.write_bytes(content[:length])
+        message = complaint(path)
+        assert "is cut short" in message or (length < 512 and "is not a file of bassl" in message)
+
+
+def test_one_with_something_behind_its_end(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.h5")
+    path.write_bytes(path.read_bytes() + b"\0")
+    assert "does not fit its checksum" in complaint(path)
+
+
+def test_one_flipped_byte_is_noticed_anywhere_but_in_what_has_its_own_checksum(tmp_path: Path) -> None:
+    content = make(tmp_path / "a.h5").read_bytes()
+    pixels = content.index(bytes(np.arange(5000, dtype=np.uint8)))
+    path = tmp_path / "flipped.h5"
+    rng = np.random.default_rng(0)
+    expected = whole(tmp_path / "a.h5")
+    for place in {*range(0, 600, 3), *rng.integers(0, len(content), 600).tolist()}:
+        flipped = bytearray(content)
+        flipped[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(flipped)
+        if pixels <= place < pixels + 5000:
+            assert whole(path) == expected
+        else:
+            complaint(path)
+
+
+def test_all_is_sealed_unless_said_otherwise_or_where_it_is_in_pieces(tmp_path: Path) -> None:
+    with create_store(tmp_path / "a.h5", "bassl.test", 3, {"chunks", "empty"}) as file:
+        file.create_dataset("chunks", data=np.arange(3000), chunks=(1000,))
+        file.create_dataset("empty", (0,), np.uint8)
+    content = (tmp_path / "a.h5").read_bytes()
+    assert json.loads(content[:512].rstrip(b"\0"))["unsealed"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "dimensions", "fault"),
+    [
+        ("nothing", "i", 2, "it has no data set 'nothing'"),
+        ("group", "i", 2, "it has no data set 'group'"),
+        ("numbers", "f", 2, "'numbers' is int64, 2 dimension(s)"),
+        ("numbers", "i", 1, "'numbers' is int64, 2 dimension(s)"),
+    ],
+)
+def test_an_array_that_is_missing_or_another_kind(
+    tmp_path: Path, name: str, kind: str, dimensions: int, fault: str
+) -> None:
+    path = make(tmp_path / "a.h5")
+    with pytest.raises(StoreError) as caught, open_store(path, "bassl.test", 3, REMEDY) as file:
+        read_array(file, name, kind, dimensions)
+    assert str(caught.value) == f"{path}: is damaged: {fault}; {REMEDY}"
+
+
+def test_strings_and_attributes_that_are_missing_or_another_kind(tmp_path: Path) -> None:
+    with create_store(tmp_path / "a.h5", "bassl.test", 3) as file:
+        file["numbers"] = np.arange(3)
+        file.attrs["settings"] = "[1]"
+        file.attrs["text"] = "{"
+        file.attrs["number"] = 5
+    for read in (
+        lambda file: read_strings(file, "nothing"),
+        lambda file: read_strings(file, "numbers"),
+        lambda file: read_json_attribute(file, "nothing"),
+        lambda file: read_json_attribute(file, "settings"),
+        lambda file: read_json_attribute(file, "text"),
+        lambda file: read_json_attribute(file, "number"),
+    ):
+        with (
+            pytest.raises(StoreError, match=r"^\S*a\.h5: is damaged[^\n]*$"),
+            open_store(tmp_path / "a.h5", "bassl.test", 3, REMEDY) as opened,
+        ):
+            read(opened)
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.h5")
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("root may read everything")
+    assert "permission denied" in complaint(path).lower()

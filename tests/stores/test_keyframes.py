@@ -1,0 +1,289 @@
+"""Key-frame stores: what goes in comes out, and what is damaged or contradicts itself does not."""
+
+import json
+import random
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from pipelines.errors import BasslError, StoreError, VideoError
+from pipelines.scenes import VideoFacts
+from pipelines.stores import hdf5
+from pipelines.stores.keyframes import (
+    SCHEMA,
+    VERSION,
+    KeyframeStore,
+    StoredShot,
+    read_jpegs,
+    read_keyframes,
+    write_keyframes,
+)
+
+FACTS = VideoFacts("film.mp4", 320, 180, 10.0, 240, 24.0)
+SOURCE = {"name": "film.mp4", "bytes": 1234, "sha256": "ab" * 32}
+SETTINGS = {"detector": "adaptive", "keyframes": 3, "lines": 240, "quality": 90}
+SHOTS = [
+    StoredShot((0, 60), (0.0, 2.5), (15, 30, 45), (b"one" * 100, b"two" * 90, b"three" * 80)),
+    StoredShot((60, 61), (2.5, 2.54), (60, 60, 60), (b"four" * 100,) * 3),
+    StoredShot((61, 240), (2.54, 10.0), (105, 150, 195), (b"five" * 100, b"six" * 90, b"7")),
+]
+
+
+def write(
+    path: Path,
+    shots: Sequence[StoredShot] = SHOTS,
+    facts: VideoFacts = FACTS,
+    source: dict[str, Any] = SOURCE,
+    settings: dict[str, Any] = SETTINGS,
+) -> Path:
+    assert write_keyframes(path, shots, lambda: (facts, source), settings) == len(shots)
+    return path
+
+
+def complaint(path: Path) -> str:
+    with pytest.raises(StoreError) as caught:
+        read_keyframes(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert len(message.splitlines()) == 1
+    assert "bassl extract-keyframes --overwrite" in message
+    return message
+
+
+def same(a: KeyframeStore, b: KeyframeStore) -> bool:
+    arrays = ("frames", "seconds", "keyframes", "jpeg_offsets", "jpeg_crc32")
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in arrays) and (
+        (a.video, a.source, a.settings) == (b.video, b.source, b.settings)
+    )
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    store = read_keyframes(write(tmp_path / "a film.h5"))
+    assert store.video_id == "a film"
+    assert store.frames.tolist() == [[0, 60], [60, 61], [61, 240]]
+    assert store.seconds.tolist() == [[0.0, 2.5], [2.5, 2.54], [2.54, 10.0]]
+    assert store.keyframes.tolist() == [[15, 30, 45], [60, 60, 60], [105, 150, 195]]
+    assert (store.video, store.source, store.settings) == (FACTS, SOURCE, SETTINGS)
+    assert read_jpegs(store, 0, 3) == [list(shot.jpegs) for shot in SHOTS]
+    assert read_jpegs(store, 1, 2) == [list(SHOTS[1].jpegs)]
+
+
+def test_the_pictures_are_one_stretch_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5")
+    store = read_keyframes(path)
+    together = b"".join(jpeg for shot in SHOTS for jpeg in shot.jpegs)
+    assert path.read_bytes()[store.jpeg_offsets[0] : store.jpeg_offsets[-1]] == together
+    with h5py.File(path) as file:
+        assert file["jpeg"][...].tobytes() == together
+
+
+def test_memory_does_not_grow_with_the_pictures(tmp_path: Path) -> None:
+    def shots() -> Iterator[StoredShot]:
+        for i in range(60):
+            yield StoredShot((i, i + 1), (i / 24, (i + 1) / 24), (i, i, i), tuple(bytes([i]) * 500_000 for _ in "abc"))
+
+    write_keyframes(tmp_path / "warm.h5", SHOTS, lambda: (FACTS, SOURCE), SETTINGS)
+    tracemalloc.start()
+    write_keyframes(tmp_path / "a.h5", shots(), lambda: (FACTS, SOURCE), SETTINGS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (tmp_path / "a.h5").stat().st_size > 90_000_000
+    assert peak < 16_000_000
+    store = read_keyframes(tmp_path / "a.h5")
+    assert read_jpegs(store, 59, 60) == [[bytes([59]) * 500_000] * 3]
+
+
+@pytest.mark.parametrize("fault", [VideoError("film.mp4: is empty"), KeyboardInterrupt()])
+def test_shots_that_end_in_an_error_leave_nothing(tmp_path: Path, fault: BaseException) -> None:
+    def shots() -> Iterator[StoredShot]:
+        yield SHOTS[0]
+        raise fault
+
+    with pytest.raises(type(fault)) as caught:
+        write_keyframes(tmp_path / "a.h5", shots(), lambda: (FACTS, SOURCE), SETTINGS)
+    assert caught.value is fault
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BasslError, match=r"a\.h5: its folder cannot be made \(.*\)$"):
+        write(tmp_path / "file" / "a.h5")
+
+
+# --- contradictions ---------------------------------------------------------------------------------------------------
+
+
+def shots_with(index: int, **changes: Any) -> list[StoredShot]:
+    return [replace(shot, **changes) if i == index else shot for i, shot in enumerate(SHOTS)]
+
+
+CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "no shots": ({"shots": []}, ""),
+    "shots that overlap": ({"shots": shots_with(0, frames=(0, 61))}, "overlap"),
+    "an empty shot": ({"shots": shots_with(1, frames=(60, 60))}, "empty"),
+    "a shot backwards": ({"shots": shots_with(1, frames=(61, 60))}, "empty"),
+    "a shot before the film": ({"shots": shots_with(0, frames=(-1, 60))}, "out of order"),
+    "shots out of order": ({"shots": SHOTS[::-1]}, "out of order"),
+    "a shot after the film": ({"shots": shots_with(2, frames=(61, 241))}, "end at frame 241 of a film of 240"),
+    "shots that overlap in time": ({"shots": shots_with(0, seconds=(0.0, 2.6))}, "overlap in time"),
+    "a shot without length": ({"shots": shots_with(1, seconds=(2.5, 2.5))}, "no length in seconds"),
+    "a time that is none": ({"shots": shots_with(1, seconds=(2.5, float("nan")))}, "no length in seconds"),
+    "an endless time": ({"shots": shots_with(2, seconds=(2.54, float("inf")))}, "no length in seconds"),
+    "a key-frame before its shot": ({"shots": shots_with(2, keyframes=(60, 150, 195))}, "outside its shot"),
+    "a key-frame after its shot": ({"shots": shots_with(0, keyframes=(15, 30, 60))}, "outside its shot"),
+    "a picture too few": ({"shots": shots_with(1, jpegs=(b"a", b"b"))}, "8 pictures for 9 key-frames"),
+    "a picture too many": ({"shots": shots_with(1, jpegs=(b"a", b"b", b"c", b"d"))}, "10 pictures for 9 key-frames"),
+    "an empty picture": ({"shots": shots_with(1, jpegs=(b"a", b"", b"c"))}, "do not rise"),
+    "no pictures": ({"shots": [replace(shot, jpegs=(), keyframes=()) for shot in SHOTS]}, ""),
+    "other settings": ({"settings": SETTINGS | {"keyframes": 4}}, "its settings say otherwise"),
+    "no settings": ({"settings": {}}, "its settings say otherwise"),
+    "no size": ({"source": {"name": "film.mp4", "sha256": ""}}, "of which file"),
+    "a size that is none": ({"source": SOURCE | {"bytes": "1234"}}, "of which file"),
+    "no checksum": ({"source": {"name": "film.mp4", "bytes": 3}}, "of which file"),
+    "no frames": ({"facts": replace(FACTS, frames=0)}, "not a set of numbers"),
+    "frames that are no number": ({"facts": replace(FACTS, frames="240")}, "not a set of numbers"),
+    "a length that is none": ({"facts": replace(FACTS, duration=float("nan"))}, "not a set of numbers"),
+    "a width that is none": ({"facts": replace(FACTS, width=None)}, "not a set of numbers"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_contradictions_are_not_read(tmp_path: Path, name: str) -> None:
+    changes, message = CONTRADICTIONS[name]
+    assert message in complaint(write(tmp_path / "a.h5", **changes))
+
+
+def forge(path: Path, changes: dict[str, Any]) -> Path:
+    """A store with data sets and attributes (``@name``) that are other than they must be, under a seal that fits."""
+    with h5py.File(write(path.with_name("good.h5"))) as good:
+        content = {f"@{name}": value for name, value in good.attrs.items() if not name.startswith("schema")}
+        good.visititems(
+            lambda name, item: content.update({name: item[...]}) if isinstance(item, h5py.Dataset) else None
+        )
+    with hdf5.create_store(path, SCHEMA, VERSION) as file:
+        for name, value in (content | changes).items():
+            if value is not None and name.startswith("@"):
+                file.attrs[name[1:]] = value
+            elif value is not None:
+                file[name] = value
+    return path
+
+
+FORGERIES: dict[str, dict[str, Any]] = {
+    **{f"no {name}": {name: None} for name in ("jpeg", "jpeg_offsets", "jpeg_crc32", "@video", "@source", "@settings")},
+    **{f"no {name}": {name: None} for name in ("shots/frames", "shots/seconds", "shots/keyframes")},
+    "frames that are fractions": {"shots/frames": np.zeros((3, 2))},
+    "frames of another shape": {"shots/frames": np.arange(6)},
+    "frames in threes": {"shots/frames": np.arange(9).reshape(3, 3)},
+    "frames of fewer shots": {"shots/frames": np.array([[0, 60], [60, 240]])},
+    "seconds of more shots": {"shots/seconds": np.arange(8.0).reshape(4, 2)},
+    "key-frames of fewer shots": {"shots/keyframes": np.array([[15, 30, 45], [60, 60, 60]])},
+    "offsets that fall": {"jpeg_offsets": np.array([0, 300, 200, 970, 1370, 1770, 2170, 2570, 2840, 2841])},
+    "offsets beyond the end": {"jpeg_offsets": np.arange(10) * 1000},
+    "offsets from elsewhere": {"jpeg_offsets": np.arange(10) + 2832},
+    "offsets before the beginning": {"jpeg_offsets": np.arange(10) - 5},
+    "offsets that wrap": {"jpeg_offsets": np.array([0, *[2**63 - 9000] * 8, 2841])},
+    "checksums that are signed": {"jpeg_crc32": np.zeros(9, np.int64)},
+    "checksums too few": {"jpeg_crc32": np.zeros(8, np.uint32)},
+    "pictures as numbers": {"jpeg": np.zeros(2841, np.int32)},
+    "pictures as text": {"jpeg": "pictures"},
+    "no bytes of pictures": {"jpeg": np.zeros(0, np.uint8)},
+    "facts that are a list": {"@video": "[]"},
+    "facts that are not JSON": {"@video": "{"},
+    "facts that are a number": {"@video": 5},
+    "facts of another kind": {"@video": json.dumps({"name": "film"})},
+    "settings that are text": {"@settings": '"text"'},
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forgeries_are_not_read(tmp_path: Path, name: str) -> None:
+    complaint(forge(tmp_path / "forged.h5", FORGERIES[name]))
+
+
+def test_the_forger_can_make_a_good_one(tmp_path: Path) -> None:
+    assert read_jpegs(read_keyframes(forge(tmp_path / "forged.h5", {})), 0, 3) == [list(shot.jpegs) for shot in SHOTS]
+
+
+def test_pictures_in_chunks_are_not_read(tmp_path: Path) -> None:
+    path = forge(tmp_path / "forged.h5", {"jpeg": None})
+    with hdf5.create_store(tmp_path / "chunks.h5", SCHEMA, VERSION) as file, h5py.File(path) as good:
+        for name in ("shots", "jpeg_offsets", "jpeg_crc32"):
+            good.copy(name, file)
+        for name in ("video", "source", "settings"):
+            file.attrs[name] = good.attrs[name]
+        file.create_dataset("jpeg", data=np.zeros(2841, np.uint8), chunks=(100,))
+    assert "not one stretch" in complaint(tmp_path / "chunks.h5")
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_that_is_cut_short_at_any_place(tmp_path: Path) -> None:
+    content = write(tmp_path / "a.h5").read_bytes()
+    for length in sorted({0, 1, *range(7, len(content), 97), len(content) - 1}):
+        path = tmp_path / "cut.h5"
+        path.write_bytes(content[:length])
+        complaint(path)
+
+
+def test_damaged_bytes_are_noticed_when_the_store_is_opened_or_the_picture_read(tmp_path: Path) -> None:
+    good = read_keyframes(write(tmp_path / "a.h5"))
+    content = (tmp_path / "a.h5").read_bytes()
+    start, end = int(good.jpeg_offsets[0]), int(good.jpeg_offsets[-1])
+    path = tmp_path / "damaged.h5"
+    noise = random.Random(0)
+    where = {"store": 0, "picture": 0}
+    for _ in range(1000):
+        damaged = bytearray(content)
+        for _ in range(noise.choice((1, 1, 1, 5))):
+            place = noise.randrange(len(content))
+            length = noise.choice((1, 1, 2, 50))
+            damaged[place : place + length] = noise.randbytes(len(damaged[place : place + length]))
+        if damaged == content:
+            continue
+        path.write_bytes(damaged)
+        if damaged[:start] + damaged[end:] == content[:start] + content[end:]:
+            store = read_keyframes(path)
+            assert same(store, good)
+            wrong = {
+                shot
+                for shot in range(3)
+                if damaged[slice(*_bytes_of(good, shot))] != content[slice(*_bytes_of(good, shot))]
+            }
+            for shot in range(3):
+                if shot in wrong:
+                    with pytest.raises(StoreError, match=rf"^{path}: is damaged: a key-frame of shot {shot} [^\n]*$"):
+                        read_jpegs(store, shot, shot + 1)
+                else:
+                    assert read_jpegs(store, shot, shot + 1) == [list(SHOTS[shot].jpegs)]
+            where["picture"] += 1
+        else:
+            complaint(path)
+            where["store"] += 1
+    assert min(where.values()) > 100
+
+
+def _bytes_of(store: KeyframeStore, shot: int) -> tuple[int, int]:
+    return int(store.jpeg_offsets[3 * shot]), int(store.jpeg_offsets[3 * shot + 3])
+
+
+def test_a_store_that_went_away_or_was_replaced_since_it_was_opened(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5")
+    store = read_keyframes(path)
+    write(path, [replace(SHOTS[0], jpegs=(b"x" * 301, b"y", b"z")), *SHOTS[1:]])
+    with pytest.raises(StoreError, match="is damaged"):
+        read_jpegs(store, 0, 3)
+    path.write_bytes(path.read_bytes()[:2000])
+    with pytest.raises(StoreError, match="is damaged"):
+        read_jpegs(store, 2, 3)
+    path.unlink()
+    with pytest.raises(StoreError, match=r"a\.h5: cannot be read \(no such file or directory\)$"):
+        read_jpegs(store, 0, 1)
