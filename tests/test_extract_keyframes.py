@@ -127,8 +127,7 @@ def test_the_number_of_workers_and_the_place_of_the_films_do_not_change_a_byte(
 
 @pytest.mark.parametrize("seed", [10, 13])
 def test_nor_do_threads_where_a_film_is_damaged(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What FFmpeg paints where data are lost depends on the number of threads that decode: such a film is read again
-    with one. (A small film never has more.)"""
+    """What FFmpeg paints where data are lost depends on the threads that decode: such a film is read again with one."""
     options = {"crf": "20", "preset": "medium"}
     film = films.write_film(tmp_path / "a.ts", films.pictures(60, (20, 40), 720, 480), rate=12, options=options)
     content = bytearray(film.read_bytes())

@@ -373,7 +373,7 @@ def test_shells_are_given_a_completion(bassl: Bassl, monkeypatch: pytest.MonkeyP
 
 def test_completion_knows_commands_and_options(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_BASSL_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "bassl pre")
+    monkeypatch.setenv("COMP_WORDS", "bassl pred")
     monkeypatch.setenv("COMP_CWORD", "1")
     assert bassl().out.split() == ["predict"]
     monkeypatch.setenv("COMP_WORDS", "bassl predict --thr")

@@ -193,7 +193,7 @@ def test_bytes_behind_the_end_of_a_jpeg(tmp_path: Path) -> None:
     assert read_jpeg(tmp_path / "a.jpg") == jpeg(1) + bytes(100)
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xd8", b"\xff\xd8\xff\xd9", b"GIF89a", os.urandom(100)])
+@pytest.mark.parametrize("content", [b"", b"\xff\xd8", b"\xff\xd8\xff\xd9", b"GIF89a", bytes(range(100, 200))])
 def test_what_cannot_be_decoded(content: bytes) -> None:
     with pytest.raises(ValueError, match="not a JPEG that can be decoded"):
         decode(content, 8)
