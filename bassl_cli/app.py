@@ -14,6 +14,7 @@ from bassl_cli.commands.build_index import build_index
 from bassl_cli.commands.extract_keyframes import extract_keyframes
 from bassl_cli.commands.import_checkpoint import import_checkpoint
 from bassl_cli.commands.predict import predict
+from bassl_cli.commands.pretrain import pretrain
 from pipelines.errors import BasslError
 
 app = typer.Typer(
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command()(extract_keyframes)
 app.command()(build_index)
+app.command()(pretrain)
 app.command()(predict)
 app.command()(import_checkpoint)
 

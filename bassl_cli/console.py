@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 if TYPE_CHECKING:
     from pipelines.extract_keyframes import FilmProgress
+    from pipelines.pretrain import PretrainProgress
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -128,3 +129,41 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
             bars.update(task.id, completed=state.done, total=state.total, speed=speed)
 
         yield start, show
+
+
+@contextmanager
+def training_progress(quiet: bool) -> Iterator[Callable[[PretrainProgress], None]]:
+    """A bar over the steps of a training run, with each loss, the learning rate, windows a second, the share of time
+    spent waiting for data, and the time left; a line an epoch with the measures."""
+
+    def described(state: PretrainProgress) -> str:
+        losses = "  ".join(f"{name} {value:.3f}" for name, value in state.losses.items())
+        return f"epoch {state.epoch}/{state.epochs}  {losses}"
+
+    def line(state: PretrainProgress) -> None:
+        measures = "  ".join(f"{name} {value:.3f}" for name, value in state.validation.items())
+        if measures:
+            say(f"epoch {state.epoch}/{state.epochs}  {measures}")
+
+    if quiet or not err.is_terminal:
+
+        def plain(state: PretrainProgress) -> None:
+            if quiet:
+                return
+            if state.validation:
+                line(state)
+            elif state.step % max(1, state.steps // state.epochs) == 0:
+                say(f"{described(state)}  {state.speed:.0f} windows/s")
+
+        yield plain
+        return
+    with _bars() as bars:
+        task = bars.add_task("training", total=None, speed="")
+
+        def show(state: PretrainProgress) -> None:
+            if state.validation:
+                line(state)
+            speed = f"lr {state.rate:.2g}  {state.speed:.0f} windows/s  {state.waiting:.0%} waiting"
+            bars.update(task, description=described(state), completed=state.step, total=state.steps, speed=speed)
+
+        yield show

@@ -11,6 +11,7 @@ from pipelines.build_index import IndexReport, IndexSettings, build_index
 from pipelines.errors import BasslError
 from pipelines.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.predict import PredictSettings, predict
+from pipelines.pretrain import PretrainResult, PretrainSettings, pretrain
 from pipelines.scenes import Scene, SceneList, Shot
 
 __all__ = [
@@ -19,10 +20,13 @@ __all__ = [
     "IndexReport",
     "IndexSettings",
     "PredictSettings",
+    "PretrainResult",
+    "PretrainSettings",
     "Scene",
     "SceneList",
     "Shot",
     "build_index",
     "extract_keyframes",
     "predict",
+    "pretrain",
 ]

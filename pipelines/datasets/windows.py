@@ -125,8 +125,8 @@ def read_jpeg(path: Path) -> bytes:
     return content
 
 
-def decode(jpeg: bytes, size: int) -> NDArray[np.uint8]:
-    """A JPEG as (size, size, 3) uint8 RGB, the whole picture squeezed to a square.
+def decode_whole(jpeg: bytes) -> NDArray[np.uint8]:
+    """A JPEG as (H, W, 3) uint8 RGB.
 
     Raises:
         ValueError: when it is not a JPEG that can be decoded.
@@ -137,7 +137,16 @@ def decode(jpeg: bytes, size: int) -> NDArray[np.uint8]:
         picture = None
     if picture is None:
         raise ValueError("not a JPEG that can be decoded")
-    return resize_to_square(np.asarray(picture, np.uint8), size)
+    return np.asarray(picture, np.uint8)
+
+
+def decode(jpeg: bytes, size: int) -> NDArray[np.uint8]:
+    """A JPEG as (size, size, 3) uint8 RGB, the whole picture squeezed to a square.
+
+    Raises:
+        ValueError: as :func:`decode_whole`.
+    """
+    return resize_to_square(decode_whole(jpeg), size)
 
 
 class KeyframeWindows(Dataset[dict[str, Any]]):

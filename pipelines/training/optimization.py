@@ -1,0 +1,53 @@
+"""The optimiser and the learning rate of pre-training (appendix A)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+
+def make_lars(
+    module: nn.Module, momentum: float, weight_decay: float, trust_coefficient: float
+) -> torch.optim.Optimizer:
+    """LARS (You et al. 2017) by timm; biases and the parameters of norms are left out of adaptation and decay.
+
+    The release leaves them out by name, which is the same: they are the parameters with one dimension. Its learning
+    rate is set before each step, see :func:`learning_rate`.
+    """
+    from timm.optim import Lars
+
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},  # timm then does not adapt either
+    ]
+    optimizer: torch.optim.Optimizer = Lars(
+        [group for group in groups if group["params"]],
+        lr=1.0,
+        momentum=momentum,
+        trust_coeff=trust_coefficient,
+    )
+    return optimizer
+
+
+def learning_rate(step: int, steps: int, peak: float, warm_up: float) -> float:
+    """The rate of a step: a linear rise to ``peak`` over the first ``warm_up`` of the steps, then a cosine to zero.
+
+    Args:
+        step: from 0.
+        steps: in all.
+        peak: the base rate times batch / 256 (release).
+        warm_up: share of the steps.
+    """
+    rising = round(warm_up * steps)
+    if step < rising:
+        return peak * (step + 1) / rising
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1, steps - rising)))
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Give all parameters this rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate

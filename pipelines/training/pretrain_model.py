@@ -1,0 +1,183 @@
+"""The module that pre-training trains: shot encoder, contextual relation network and the heads of the pretext tasks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pipelines.errors import BasslError
+from pipelines.models.crn import ContextualRelationNetwork
+from pipelines.models.encoders import import_torchvision
+from pipelines.pretext.objective import PretextLoss, PretextObjective
+
+Colour = tuple[float, float, float]
+Views = Callable[[slice], tuple[Tensor, Tensor]]
+"""Some windows of the batch as dense (b, S, ...) and slow (b, n, ...)."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainableEncoder:
+    """An image network to be trained, (B, 3, H, W) to (B, D_e), with the mean and deviation of its input in 0 to 1."""
+
+    network: nn.Module
+    width: int
+    mean: Colour = (0.485, 0.456, 0.406)
+    std: Colour = (0.229, 0.224, 0.225)
+
+
+def trainable_encoder(name: str, pretrained: bool) -> TrainableEncoder:
+    """An image network by name, with random weights from torch's generator or those of ImageNet.
+
+    The last BN of each residual branch begins at zero (release), in torchvision's ResNets by their own option and in
+    timm's because that is their default.
+
+    Args:
+        name: ``resnet18``, ``resnet34``, ``resnet50``, ``resnet101``, ``resnet152`` (torchvision's) or ``timm:NAME``.
+        pretrained: whether to load ImageNet weights, downloaded once.
+
+    Raises:
+        BasslError: one line, for an unknown name or weights that cannot be had.
+    """
+    try:
+        if name in ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"):
+            models = import_torchvision().models
+            with redirect_stdout(sys.stderr):  # torch prints where weights come from
+                weights = models.get_model_weights(name).IMAGENET1K_V1 if pretrained else None
+                network = models.get_model(name, weights=weights, zero_init_residual=True)
+            width = network.fc.in_features
+            network.fc = nn.Identity()
+            return TrainableEncoder(network, width)
+        if name.startswith("timm:"):
+            import_torchvision()
+            import timm
+
+            if not timm.is_model(name.removeprefix("timm:").split(".")[0]):
+                raise BasslError(f"timm has no model {name.removeprefix('timm:')!r}")
+            network = timm.create_model(name.removeprefix("timm:"), pretrained=pretrained, num_classes=0)
+            config = timm.data.resolve_model_data_config(network)
+            return TrainableEncoder(network, network.num_features, tuple(config["mean"]), tuple(config["std"]))
+    except BasslError:
+        raise
+    except Exception as error:  # a hub's client raises its own, changing types for a network that is not there
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise BasslError(f"the encoder {name} cannot be had ({line})") from error
+    raise BasslError(f"no encoder {name!r} can be trained; there are resnet18 to resnet152 and timm:NAME")
+
+
+class PretrainModel(nn.Module):
+    """Dense and slow sequences of windows in, the loss out.
+
+    Args:
+        encoder: None where the sequences are encodings already.
+        crn: None where no task needs it.
+        objective: the loss and its heads.
+        freeze_encoder: keep the encoder as it is, its BN statistics too.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module | None,
+        crn: ContextualRelationNetwork | None,
+        objective: PretextObjective,
+        freeze_encoder: bool = False,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.crn = crn
+        self.objective = objective
+        self.frozen = freeze_encoder
+        # What no loss reaches must not count as trained: DDP would wait for its gradient, LARS would decay it.
+        if encoder is not None and freeze_encoder:
+            encoder.requires_grad_(False)
+        if crn is not None and objective.head_msm is None:
+            crn.shot_embedding.mask_embedding.requires_grad_(False)
+
+    def train(self, mode: bool = True) -> PretrainModel:
+        super().train(mode)
+        if self.encoder is not None and self.frozen:
+            self.encoder.eval()
+        return self
+
+    def encode(self, dense: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
+        """Pictures (B, S, 3, H, W) and (B, n, 3, H, W) to encodings (B, S, D_e) and (B, n, D_e).
+
+        Both go through the encoder together, so that BN sees one batch. Encodings pass as they are.
+        """
+        if self.encoder is None:
+            return dense, slow
+        B, S, n = len(dense), dense.shape[1], slow.shape[1]
+        pictures = torch.cat([dense.flatten(0, 1), slow.flatten(0, 1)]).contiguous(memory_format=torch.channels_last)
+        with torch.no_grad() if self.frozen else nullcontext():
+            encodings: Tensor = self.encoder(pictures)
+        return encodings[: B * S].view(B, S, -1), encodings[B * S :].view(B, n, -1)
+
+    def loss(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
+        """The loss of encodings (B, S, D_e) and (B, n, D_e)."""
+        result: PretextLoss = self.objective(slow, dense, self._contextualise, noise, joins)
+        return result
+
+    def forward(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
+        """The loss of windows; ``noise`` and ``joins`` are as for the objective."""
+        return self.loss(*self.encode(dense, slow), noise, joins)
+
+    def _contextualise(self, encodings: Tensor, mask: Tensor | None) -> Tensor:
+        assert self.crn is not None
+        shots: Tensor = self.crn(encodings, mask)[0]
+        return shots
+
+
+def backward_in_parts(
+    model: PretrainModel,
+    views: Views,
+    windows: int,
+    part: int,
+    noise: Tensor | None,
+    joins: Tensor | None,
+    autocast: Callable[[], AbstractContextManager[object]],
+    scale: Callable[[Tensor], Tensor],
+    seed: int,
+) -> PretextLoss:
+    """The loss and gradients of a batch whose pictures do not fit the device's memory together.
+
+    All windows are encoded part by part without a graph; the loss of all of them, with all their negatives, gives the
+    gradient of each encoding; then each part is encoded again, with a graph, and these gradients go through it (the
+    scheme of Gao et al. 2021, "GradCache"). The result is that of the whole batch, but for batch normalisation, which
+    normalises each part by itself and moves its running statistics twice.
+
+    Args:
+        model: not wrapped in DDP; gradients are this process's own.
+        views: the windows of a slice; called twice for each part, and must give the same.
+        windows: B.
+        part: windows at a time.
+        noise, joins: of the batch.
+        autocast: the context to compute in.
+        scale: of the loss before it goes backward.
+        seed: of dropout in the encoder, which must be the same both times.
+    """
+    parts = [slice(start, min(start + part, windows)) for start in range(0, windows, part)]
+
+    def encode(at: int) -> tuple[Tensor, Tensor]:
+        torch.manual_seed(seed + at)
+        with autocast():
+            return model.encode(*views(parts[at]))
+
+    with torch.no_grad():
+        encoded = [encode(at) for at in range(len(parts))]
+    dense, slow = (torch.cat(each).detach().requires_grad_() for each in zip(*encoded, strict=True))
+    del encoded
+    torch.manual_seed(seed)
+    with autocast():
+        loss = model.loss(dense, slow, noise, joins)
+    scale(loss.total).backward()  # type: ignore[no-untyped-call]
+    if not model.frozen:
+        for at, chosen in enumerate(parts):
+            gradients = [
+                (e, g.grad[chosen]) for e, g in zip(encode(at), (dense, slow), strict=True) if g.grad is not None
+            ]
+            torch.autograd.backward([e for e, _ in gradients], [g for _, g in gradients])
+    return loss

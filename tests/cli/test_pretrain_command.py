@@ -1,0 +1,147 @@
+"""``bassl pretrain`` as a process: what it writes, what it says, and how a job of several processes ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pipelines.models.bassl import load_bassl_model
+from pipelines.stores.features import write_features
+from pipelines.stores.index import IndexedVideo, write_index
+
+BASSL = [sys.executable, "-m", "bassl_cli", "pretrain"]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> list[str]:
+    """Options of a run of three epochs of six steps."""
+    shots = 60
+    frames = np.stack([np.arange(shots) * 10, np.arange(shots) * 10 + 10], axis=1)
+    label = (np.arange(shots) % 6 == 5).astype(np.int8)
+    write_features(
+        tmp_path / "features.h5", "made up", {"a": np.random.default_rng(0).normal(size=(shots, 8)).astype("f4")}
+    )
+    write_index(tmp_path / "index.h5", [IndexedVideo("a", "a", frames, frames / 10, label)], {})
+    paths = ["--index", tmp_path / "index.h5", "--features", tmp_path / "features.h5", "--output", tmp_path / "run"]
+    sizes = [
+        "--neighbours",
+        "2",
+        "--epochs",
+        "3",
+        "--batch",
+        "10",
+        "--width",
+        "16",
+        "--heads",
+        "2",
+        "--gpus",
+        "0",
+        "--log-steps",
+        "1",
+    ]
+    return [*map(str, paths), *sizes]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    return subprocess.run([*BASSL, *arguments], capture_output=True, text=True, env=environment, timeout=120)
+
+
+def test_a_run(small: list[str], tmp_path: Path) -> None:
+    ended = run(*small, "--tasks", "pp,msm", "--pseudo-boundary", "mean")
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert "epoch 3/3" in ended.stderr
+    assert "knn@1" in ended.stderr
+    assert "18 steps; wrote" in ended.stderr
+    model = load_bassl_model(tmp_path / "run" / "model.safetensors")
+    assert model.head_names == ["head_msm", "head_nce", "head_pp"]
+    again = run(*small)
+    assert again.returncode == 2
+    assert again.stderr.count("\n") == 1
+    assert "holds a run" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--gpus", "1600"], ["1600 are asked for", "--nodes", "--node-rank", "--rdzv-endpoint"]),
+        (["--gpus", "3", "--nodes", "2", "--rdzv-endpoint", "a:1"], ["3 GPUs cannot be shared equally by 2 machines"]),
+        (["--gpus", "4", "--nodes", "2"], ["--rdzv-endpoint HOST:PORT"]),
+        (["--processes", "2"], ["add --gpus 0"]),
+        (["--tasks", "ssm,fun"], ["tasks[1] must be one of ssm, cgm, pp, msm, not 'fun'"]),
+        (["--batch", "1"], ["batch must be at least 2"]),
+        (["--scale", "1,a"], ["--scale: '1,a' is not float"]),
+        (["--index", "nowhere.h5"], ["nowhere.h5"]),
+    ],
+)
+def test_wrong_use_is_one_line(arguments: list[str], words: list[str]) -> None:
+    ended = run(*arguments)
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert all(word in ended.stderr for word in words)
+
+
+@pytest.mark.slow
+def test_several_processes_and_what_they_refuse_together(small: list[str], tmp_path: Path) -> None:
+    ended = run(*small, "--processes", "2")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("18 steps; wrote") == 1
+    again = run(*small, "--processes", "2")
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1), again.stderr
+    assert "holds a run" in again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_the_end_of_one_process_is_the_end_of_the_job(small: list[str], tmp_path: Path, how: str) -> None:
+    endless = [*small, "--epochs", "100000", "--processes", "2"]
+    job = subprocess.Popen([*BASSL, *endless], stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "run" / "log.csv"
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 10):
+        time.sleep(0.1)
+    if how == "killed":
+        os.kill(_child(job.pid, rank=1), signal.SIGKILL)
+    else:
+        job.send_signal(signal.SIGTERM)
+    _, said = job.communicate(timeout=90)
+    lines = [line for line in said.splitlines() if line.startswith("bassl:")]
+    assert len(lines) == 1, said
+    assert "Traceback" not in said
+    assert "--resume" in lines[0]
+    if how == "killed":
+        assert job.returncode == 2
+        assert "process 1 of the job was ended by signal 9 (SIGKILL)" in lines[0]
+    else:
+        assert job.returncode == 143
+        assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["step"] >= 10
+
+
+def _child(parent: int, rank: int) -> int:
+    """The process of a rank, among those below another."""
+    below = {parent}
+    for _ in range(3):
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                try:
+                    stat = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+                except OSError:
+                    continue
+                if int(stat[1]) in below:
+                    below.add(int(folder.name))
+    for process in below - {parent}:
+        try:
+            environment = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if f"RANK={rank}".encode() in environment:
+            return process
+    raise AssertionError("no such process")
