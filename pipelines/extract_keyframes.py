@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -278,12 +279,18 @@ def _on_dask(
             client.submit(extract_film, task, key=f"bassl-{task.video_id}-{os.urandom(4).hex()}", pure=False): task
             for task in here
         }
+        gone = BasslError(f"the Dask scheduler at {address} has gone; run again to go on where it stopped")
         for future in as_dask_completes(futures):
             if future.status in ("cancelled", "lost"):
-                raise BasslError(f"the Dask scheduler at {address} has gone; run again to go on where it stopped")
-            # A worker that is lost has its films done by another; one that kills several workers has failed.
-            task, fault = futures[future], future.exception()
-            yield future.result() if fault is None else _failed(task, f"{task.film}: {first_line(fault)}")
+                raise gone
+            task = futures[future]
+            try:
+                # A worker that is lost has its films done by another; one that kills several workers has failed.
+                fault = future.exception()
+                result = future.result() if fault is None else _failed(task, f"{task.film}: {first_line(fault)}")
+            except (OSError, asyncio.CancelledError, CancelledError) as error:  # done, but not fetched any more
+                raise gone from error
+            yield result
 
 
 def extract_film(task: _Task) -> FilmResult:
