@@ -26,6 +26,11 @@ from pipelines.errors import BasslError
 _HEAD_LENGTH = struct.Struct("<I")
 
 
+def cores() -> int:
+    """Processor cores that this process may use: what work is shared out over."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Send(Protocol):
     """How a child reports: the kind of message, its fields, and raw bytes that go with it."""
 

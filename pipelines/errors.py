@@ -18,3 +18,8 @@ class VideoError(BasslError):
 
 class DatasetError(BasslError):
     """A label, shot list or feature file that cannot be read or contradicts itself."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, for a message of one line."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

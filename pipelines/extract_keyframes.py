@@ -14,8 +14,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipelines.children import Child, Send
-from pipelines.errors import BasslError, StoreError, VideoError
+from pipelines.children import Child, Send, cores
+from pipelines.errors import BasslError, StoreError, VideoError, first_line
 from pipelines.stores.partials import remove_partials
 from pipelines.video.shots import DETECTOR_NAMES, ReaderSettings
 
@@ -119,8 +119,8 @@ def extract_keyframes(
     _check(settings)
     films = find_films(inputs)
     _make_folder(settings.output)
-    workers = max(1, min(len(films), settings.workers or _cores()))
-    threads = max(1, _cores() // workers)
+    workers = max(1, min(len(films), settings.workers or cores()))
+    threads = max(1, cores() // workers)
     tasks = [_Task(film, name, settings, threads) for film, name in zip(films, video_ids(films), strict=True)]
     tell = progress or (lambda state: None)
     if on_start is not None:
@@ -161,10 +161,6 @@ def _make_folder(path: Path) -> None:
         raise BasslError(f"{path}: cannot be made ({(error.strerror or str(error)).lower()})") from error
     if not os.access(path, os.W_OK):
         raise BasslError(f"{path}: may not be written")
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _kept(task: _Task) -> FilmResult | None:
@@ -259,7 +255,6 @@ def _on_dask(
         from distributed import as_completed as as_dask_completes
     except ImportError as error:
         raise BasslError("--dask needs another package: pip install 'bassl[cluster]'") from error
-    from pipelines.stores.hdf5 import first_line
 
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is told below, in one line
     address = tasks[0].settings.dask if tasks else None

@@ -145,7 +145,7 @@ def test_nor_do_threads_where_a_film_is_damaged(tmp_path: Path, seed: int, monke
 
     monkeypatch.setattr(stage, "Child", Counted)
     for cores in (1, 3):
-        monkeypatch.setattr(stage, "_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(stage, "cores", lambda cores=cores: cores)
         (result,) = extract(film, output=tmp_path / f"on {cores}")
         assert result.status == "done"
         assert "damaged" in result.warnings[0]

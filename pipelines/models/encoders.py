@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, first_line
 from pipelines.models.efficientnet_lite import load_efficientnet_lite0
 
 DEFAULT_ENCODER = "efficientnet_lite0"
@@ -156,7 +156,7 @@ def _load_resnet50() -> _Loaded:
         with redirect_stdout(sys.stderr):  # torch prints where the weights come from; results have stdout to themselves
             network = models.resnet50(weights=models.ResNet50_Weights.IMAGENET1K_V1, progress=False)
     except (OSError, RuntimeError) as error:
-        raise BasslError(f"the weights of resnet50 cannot be downloaded ({_first_line(error)})") from error
+        raise BasslError(f"the weights of resnet50 cannot be downloaded ({first_line(error)})") from error
     network.fc = nn.Identity()
     return network, 224, *_IMAGENET
 
@@ -171,7 +171,7 @@ def _load_timm(name: str) -> _Loaded:
     try:
         network = timm.create_model(name, pretrained=True, num_classes=0)
     except Exception as error:  # the hub's client raises its own, changing types for a network that is not there
-        raise BasslError(f"the weights of timm:{name} cannot be had ({_first_line(error)})") from error
+        raise BasslError(f"the weights of timm:{name} cannot be had ({first_line(error)})") from error
     config = timm.data.resolve_model_data_config(network)
     mean, std = (tuple(255.0 * float(v) for v in config[key]) for key in ("mean", "std"))
     return network, int(config["input_size"][-1]), mean, std  # type: ignore[return-value]
@@ -184,10 +184,6 @@ def import_torchvision() -> ModuleType:
     except (ImportError, RuntimeError) as error:
         raise BasslError(
             "torchvision does not fit the torch that is installed; install a pair that was built together: "
-            f"pip install --upgrade torch torchvision ({_first_line(error)})"
+            f"pip install --upgrade torch torchvision ({first_line(error)})"
         ) from error
     return torchvision  # type: ignore[no-any-return]
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor, nn
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.models.bassl import BOUNDARY_HEAD, BasslSettings, BasslWeights, crn_shapes
 from pipelines.models.crn import CRNSettings
 from pipelines.scenes import write_atomically
@@ -155,7 +155,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
                     checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:  # a forged pickle can make torch raise anything
         raise StoreError(
-            f"{path}: not a checkpoint of weights that PyTorch can read ({_first_line(error)}); get the file again"
+            f"{path}: not a checkpoint of weights that PyTorch can read ({_printable_line(error)}); get the file again"
         ) from error
     if code:
         names = ", ".join(ascii(name)[:LONGEST_NAME] for name in code[:3]) + (", ..." if len(code) > 3 else "")
@@ -403,6 +403,5 @@ def _some(faults: Iterable[str]) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more else "")
 
 
-def _first_line(error: BaseException) -> str:
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return "".join(letter if letter.isprintable() else "?" for letter in line[:200])
+def _printable_line(error: BaseException) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in first_line(error)[:200])

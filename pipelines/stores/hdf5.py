@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.scenes import check_writable
 from pipelines.stores.partials import new_partial
 
@@ -181,8 +181,3 @@ def read_json_attribute(file: h5py.File, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise StoreError(f"{file.filename}: is damaged: its attribute {name!r} is not an object")
     return value
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, for a message of one line."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +17,7 @@ from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from pipelines.children import cores
 from pipelines.errors import VideoError
 from pipelines.scenes import VideoFacts
 
@@ -61,7 +61,7 @@ class Film:
             self._container.close()
             raise
         self._stream.thread_type = "AUTO"
-        self._stream.codec_context.thread_count = min(threads or _cores(), _MOST_THREADS)
+        self._stream.codec_context.thread_count = min(threads or cores(), _MOST_THREADS)
         rate = self._stream.average_rate or self._stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
         aspect = self._stream.sample_aspect_ratio
@@ -159,10 +159,6 @@ class Film:
             self.warnings.append(
                 f"{self.path}: ends early: {end:.1f} s of the {declared:.1f} s it declares could be read"
             )
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _open_container(path: Path) -> InputContainer:
