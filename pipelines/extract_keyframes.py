@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +22,7 @@ from pipelines.video.shots import DETECTOR_NAMES, ReaderSettings
 if TYPE_CHECKING:
     from pipelines.scenes import VideoFacts
     from pipelines.stores.keyframes import KeyframeStore, StoredShot
+    from pipelines.video.shots import FilmedShot
 
 
 # How long a Dask scheduler may take to answer.
@@ -250,6 +251,8 @@ def _on_this_machine(
 def _on_dask(
     tasks: Sequence[_Task], workers: int, tell: Callable[[FilmProgress], None]
 ) -> Generator[FilmResult, None, None]:
+    import asyncio
+
     try:
         from distributed import Client
         from distributed import as_completed as as_dask_completes
@@ -307,7 +310,7 @@ def _extract_in_child(task: _Task, tell: Callable[[FilmProgress], None], childre
             kind, head, _ = message
             if kind == "progress":
                 tell(FilmProgress(task.video_id, head["done"], head["total"], head["frames"]))
-            elif kind == "damaged":
+            elif kind == "inexact":
                 return _extract_in_child(replace(task, threads=1), tell, children)
             elif kind == "end":
                 return _result(task, read_keyframes(task.store), "done", head["warnings"])
@@ -330,13 +333,12 @@ def _from_json(task: Mapping[str, Any]) -> _Task:
     return _Task(Path(task["film"]), task["video_id"], settings, task["threads"])
 
 
-class _DamagedError(Exception):
+class _InexactError(Exception):
     """What FFmpeg puts in place of lost pictures depends on its threads: only with one is it the same each time."""
 
 
 def _work(message: dict[str, Any], send: Send) -> None:
     """The child's side: read one film, write its store."""
-    from pipelines.stores.keyframes import write_keyframes
     from pipelines.video.reader import FilmReader
 
     task = _from_json(message)
@@ -348,25 +350,29 @@ def _work(message: dict[str, Any], send: Send) -> None:
     )
 
     def describe() -> tuple[VideoFacts, dict[str, Any]]:
-        if reader.warnings and task.threads > 1:
-            raise _DamagedError
+        if task.threads > 1 and not reader.exact:
+            raise _InexactError
         facts = replace(reader.facts, path=task.film.name)  # the same film elsewhere gives the same store
         return facts, _describe_file(task.film)
 
+    shots = iter(reader)
+    shots = chain([next(shots)], shots)  # from here on threads decode, while this one imports what writes stores
+    from pipelines.stores.keyframes import write_keyframes
+
     try:
-        write_keyframes(task.store, _compressed(reader, settings.quality), describe, _recorded(settings))
-    except _DamagedError:
-        send("damaged", {})
+        write_keyframes(task.store, _compressed(shots, settings.quality), describe, _recorded(settings))
+    except _InexactError:
+        send("inexact", {})
     else:
         send("end", {"warnings": reader.warnings})
 
 
-def _compressed(reader: Any, quality: int) -> Iterator[StoredShot]:
+def _compressed(shots: Iterable[FilmedShot], quality: int) -> Iterator[StoredShot]:
     import cv2
 
     from pipelines.stores.keyframes import StoredShot
 
-    for shot in reader:
+    for shot in shots:
         jpegs = []
         for picture in shot.keyframes:
             worked, jpeg = cv2.imencode(

@@ -22,10 +22,11 @@ from PIL import Image
 from pipelines.children import Child
 from pipelines.errors import BasslError, VideoError
 from pipelines.extract_keyframes import ExtractSettings, FilmProgress, FilmResult, extract_keyframes
-from pipelines.stores.keyframes import read_jpegs, read_keyframes
+from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
 from tests import films
+from tests.small_stores import read_jpegs
 from tests.test_children import alive, soon
 
 stage = import_module("pipelines.extract_keyframes")  # the package has the function under the module's name

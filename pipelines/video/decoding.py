@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from types import TracebackType
+from typing import Any, TypeVar
 
 import av
 from av.container import InputContainer
+from av.packet import Packet
 from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
@@ -20,6 +23,7 @@ from av.video.stream import VideoStream
 from pipelines.children import cores
 from pipelines.errors import VideoError
 from pipelines.scenes import VideoFacts
+from pipelines.video.runs import Damage, DecodedRuns, decode, new_beginnings
 
 # FFmpeg's chatter about damaged packets would reach the user's terminal; what matters of it becomes a warning here.
 logging.getLogger("libav").setLevel(logging.CRITICAL)
@@ -30,15 +34,18 @@ _STILL_FORMATS = ("image2", "tty")
 # A clock that steps back further than this, in seconds, was set anew; less is a flaw of single timestamps.
 _CLOCK_NOISE = 0.5
 
+# Each thread holds frames of its own, and beyond this many they wait for Python's lock more than they bring.
+_MOST_THREADS = 4
 
-# Each thread holds frames of its own; beyond this many FFmpeg gains little.
-_MOST_THREADS = 8
+Seen = TypeVar("Seen")
 
 
 class Film:
     """An open video: iterate :meth:`frames` once, then read :attr:`facts` and :attr:`warnings`.
 
     Attributes:
+        width, height: in pixels, as the container says.
+        exact: afterwards, whether the pictures are for certain those that one thread gives.
         declared_duration: seconds according to the container, or None.
         pixel_aspect: width of a pixel divided by its height.
         rotation: clockwise quarter turns (0 to 3) that show the picture upright; known after the first frame.
@@ -54,14 +61,16 @@ class Film:
         self.path = path
         self.warnings: list[str] = []
         self.rotation = 0
+        self.exact = True
         self._container = _open_container(path)
         try:
             self._stream = _picture_stream(path, self._container)
         except VideoError:
             self._container.close()
             raise
-        self._stream.thread_type = "AUTO"
-        self._stream.codec_context.thread_count = min(threads or cores(), _MOST_THREADS)
+        self._threads = min(threads or cores(), _MOST_THREADS)
+        self._decoding: Generator[Any, None, None] | None = None
+        self.width, self.height = self._stream.width, self._stream.height
         rate = self._stream.average_rate or self._stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
         aspect = self._stream.sample_aspect_ratio
@@ -75,6 +84,8 @@ class Film:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._decoding is not None:
+            self._decoding.close()  # its threads read the container
         self._container.close()
 
     @property
@@ -84,72 +95,99 @@ class Film:
             raise RuntimeError("the facts of a film are known only when all its frames have been read")
         return self._facts
 
-    def frames(self) -> Iterator[tuple[int, float, VideoFrame]]:
+    def frames(
+        self, look: Callable[[Sequence[VideoFrame]], Sequence[Any]] = lambda frames: frames, waiting: int = 64
+    ) -> Iterator[tuple[int, float, Any]]:
         """Decode the film.
 
+        Args:
+            look: what to make of each of some pictures that follow each other; called in the thread that decodes
+                them, with the film's first ones before any other.
+            waiting: so many pictures of each thread may wait to be taken.
+
         Yields:
-            ``(index, time, frame)``: index from 0, time in seconds from the film's first frame, strictly increasing,
+            ``(index, time, seen)``: index from 0, time in seconds from the film's first frame, strictly increasing,
             from presentation timestamps. Frames without one follow each other by their lengths or the nominal rate.
 
         Raises:
             VideoError: when not one frame can be decoded.
         """
         nominal = 1.0 / self.frame_rate
-        tick = float(self._stream.time_base or 0)
+        tick = self._stream.time_base or Fraction(0)
+        tick_seconds = float(tick)
         index, last, offset = -1, -nominal, 0.0
         first: float | None = None
         end = 0.0
         width = height = 0
-        for frame in self._decode():
+
+        def stamped(frames: Sequence[VideoFrame]) -> list[tuple[int | None, int, Any]]:
+            nonlocal width, height
+            if not width:
+                self.rotation = (-round(frames[0].rotation / 90)) % 4
+                width, height = frames[0].width, frames[0].height
+            return [(frame.pts, frame.duration, seen) for frame, seen in zip(frames, look(frames), strict=True)]
+
+        damage = Damage()
+        self._decoding = self._decode(stamped, damage, waiting)
+        for pts, ticks, seen in self._decoding:
             index += 1
-            if frame.pts is None:
+            if pts is None:
                 time = end
             else:
-                stamp = frame.time
+                stamp = pts * tick.numerator / tick.denominator
                 first = stamp if first is None else first
                 time = round(stamp - first + offset, 6)
                 if time <= last:  # after its predecessor all the same; where recordings were joined, a new clock
                     if last - time > _CLOCK_NOISE:
                         offset += last + nominal - time
                     time = last + nominal
-            if index == 0:
-                self.rotation = (-round(frame.rotation / 90)) % 4
-                width, height = frame.width, frame.height
-            length = frame.duration * tick
+            length = ticks * tick_seconds
             # A last frame that claims to last for ever (some recorders write this) must not stretch the film.
             end = round(time + (length if 0.0 < length <= 10.0 else nominal), 6)
             last = time
-            yield index, time, frame
+            yield index, time, seen
         if index < 0:
             raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
         if self.rotation % 2:
             width, height = height, width
         self._facts = VideoFacts(str(self.path), width, height, end, index + 1, self.frame_rate)
+        if damage.places:
+            self.warnings.append(
+                f"{self.path}: is damaged in {damage.places} place(s); what could be read of it was used"
+            )
         self._note_missing_end(end, first or 0.0)
 
-    def _decode(self) -> Iterator[VideoFrame]:
-        damaged = 0
-        packets = self._container.demux(self._stream)
-        while True:
-            try:
-                packet = next(packets)
-            except StopIteration:
-                break
-            except av.FFmpegError:  # the container breaks off here: what came before it counts
-                damaged += 1
-                with suppress(av.FFmpegError):
-                    yield from self._stream.decode(None)  # what the decoder still holds
-                break
-            try:
-                for frame in packet.decode():
-                    damaged += frame.is_corrupt
-                    yield frame
-            except av.EOFError:
-                break
-            except av.FFmpegError:
-                damaged += 1
-        if damaged:
-            self.warnings.append(f"{self.path}: is damaged in {damaged} place(s); what could be read of it was used")
+    def _decode(
+        self, look: Callable[[Sequence[VideoFrame]], Sequence[Seen]], damage: Damage, waiting: int
+    ) -> Generator[Seen, None, None]:
+        packets = self._packets(damage)
+        begins_anew = new_beginnings(self._stream)
+        decoder = self._stream.codec_context
+        if self._threads == 1 or begins_anew is None or not self.path.is_file():
+            decoder.thread_type, decoder.thread_count = "AUTO", self._threads
+            yield from chain.from_iterable(decode(packets, decoder, look, damage))
+            return
+        others = [_open_container(self.path) for _ in range(1, self._threads)]
+        try:
+            # Opened like this, all decoders know of the stream what the first one does.
+            decoders = [decoder, *(_picture_stream(self.path, other).codec_context for other in others)]
+            for decoder in decoders:
+                decoder.thread_count = 1
+            runs = DecodedRuns(packets, decoders, begins_anew, look, damage, waiting)
+            with closing(iter(runs)) as seen:
+                yield from seen
+            self.exact = runs.exact
+        finally:
+            for other in others:
+                other.close()
+
+    def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
+        try:
+            for packet in self._container.demux(self._stream):
+                if packet.size:  # an empty one would tell the decoder that the film has ended
+                    yield packet
+        except av.FFmpegError:  # the container breaks off here: what came before it counts
+            damage.note()
 
     def _note_missing_end(self, end: float, first: float) -> None:
         declared = self.declared_duration

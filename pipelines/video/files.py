@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pipelines.errors import VideoError
@@ -21,7 +22,9 @@ _LONGEST_ID = 120
 
 
 def find_films(inputs: Sequence[Path | str]) -> list[Path]:
-    """The films among files, folders (searched through, hidden files left out) and glob patterns; each once, sorted.
+    """The films among files, folders and glob patterns; each once, sorted.
+
+    Folders are searched through, links followed and hidden files left out.
 
     Raises:
         VideoError: for an input that is not there, a pattern that fits nothing, or a folder without films.
@@ -38,13 +41,7 @@ def find_films(inputs: Sequence[Path | str]) -> list[Path]:
 
 def _films_of(given: Path) -> list[Path]:
     if given.is_dir():
-        films = [
-            path
-            for path in sorted(given.rglob("*"))
-            if path.suffix.lower() in VIDEO_ENDINGS
-            and path.is_file()
-            and not any(part.startswith(".") for part in path.relative_to(given).parts)
-        ]
+        films = [path for path in _files_below(given) if path.suffix.lower() in VIDEO_ENDINGS and path.is_file()]
         if not films:
             raise VideoError(f"{given}: holds no films")
         return films
@@ -55,6 +52,19 @@ def _films_of(given: Path) -> list[Path]:
     if not films:
         raise VideoError(f"{given}: no such file")
     return films
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """The files of a folder and of those in it, hidden ones left out, each folder once: links may lead back."""
+    seen: set[Path] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        real = Path(place).resolve()
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
 
 
 def video_ids(films: Sequence[Path]) -> list[str]:

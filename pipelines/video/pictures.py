@@ -7,8 +7,10 @@ about a quarter of a full conversion of each frame (``benchmarks/predict.py`` sh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from threading import local
 
 import cv2
 import numpy as np
@@ -22,6 +24,9 @@ Picture = NDArray[np.uint8]
 
 # Pools of threads cost more than they bring on pictures this small, and the cores are busy decoding.
 cv2.setNumThreads(1)
+
+# Pictures that shrink by more than this are averaged over areas, others interpolated.
+_MUCH_SMALLER = 1.25
 
 _DIRECT_FORMATS = ("yuv420p", "yuvj420p")
 _LUMA_WEIGHTS = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
@@ -42,11 +47,14 @@ class YUVPicture:
 
 
 class FrameReader:
-    """Turns decoded frames into :class:`YUVPicture` of at least ``lines`` lines where the film has them."""
+    """Turns decoded frames into :class:`YUVPicture` of at least ``lines`` lines where the film has them.
+
+    Several threads may use it once it has read the film's first frame.
+    """
 
     def __init__(self, lines: int) -> None:
         self.lines = lines
-        self._reformatter = VideoReformatter()
+        self._own = _OfThread()
         self._size: tuple[int, int] | None = None
 
     def read(self, frame: VideoFrame) -> YUVPicture:
@@ -57,7 +65,7 @@ class FrameReader:
         """
         self._size = self._size or (frame.width, frame.height)
         if (frame.width, frame.height) != self._size:
-            frame = self._reformatter.reformat(frame, *self._size, interpolation="AREA")
+            frame = self._own.reformatter.reformat(frame, *self._size, interpolation="AREA")
         if frame.format.name in _DIRECT_FORMATS:
             picture = _picture(frame, _matrix(_colour_standard(frame), _is_full_range(frame)))
         else:
@@ -71,13 +79,25 @@ class FrameReader:
         while min(width, height) // 2 >= self.lines:
             width, height = width // 2, height // 2
         if frame.format.is_rgb or frame.format.has_palette:  # FFmpeg's scaler makes BT.601 of it, whatever its size
-            small = self._reformatter.reformat(
+            small = self._own.reformatter.reformat(
                 frame, width, height, "yuv420p", dst_colorspace=Colorspace.ITU601, interpolation="AREA"
             )
             return _picture(small, _matrix("bt601", _is_full_range(small)))
-        small = self._reformatter.reformat(frame, width, height, "yuv420p", interpolation="AREA")
+        small = self._own.reformatter.reformat(frame, width, height, "yuv420p", interpolation="AREA")
         # By the frame itself: a film in high definition that was scaled down has its colours still.
         return _picture(small, _matrix(_colour_standard(frame), _is_full_range(small)))
+
+
+class _OfThread(local):
+    def __init__(self) -> None:
+        self.reformatter = VideoReformatter()
+
+
+def held_size(width: int, height: int, lines: int) -> int:
+    """Bytes of what :class:`FrameReader` makes of a frame of this size, about."""
+    while min(width, height) // 2 >= lines:
+        width, height = width // 2, height // 2
+    return width * height * 3 // 2
 
 
 def halve(picture: YUVPicture) -> YUVPicture:
@@ -86,17 +106,30 @@ def halve(picture: YUVPicture) -> YUVPicture:
     return YUVPicture(y, u, v, picture.to_rgb)
 
 
-def small_rgb(picture: YUVPicture, long_side: int) -> Picture:
-    """The picture in colour, halved while its longer side keeps ``long_side`` pixels: what a shot detector looks at.
+def small_rgb(pictures: Sequence[YUVPicture], long_side: int) -> Picture:
+    """The pictures in colour, halved while their longer side keeps ``long_side`` pixels: what a shot detector looks at.
 
-    The colour planes have half the size already and are halved once less.
+    All of one size, together (N, H, W, 3) uint8. They are worked on together because each call of OpenCV hands
+    Python's lock to another thread and takes it back, which costs more than the work on so small a picture.
     """
-    y, u, v = picture.y, picture.u, picture.v
-    while max(y.shape) // 2 >= long_side:
-        y = _halve_plane(y)
-    while u.shape[0] // 2 >= y.shape[0] and u.shape[1] // 2 >= y.shape[1]:
-        u, v = _halve_plane(u), _halve_plane(v)
-    return rgb(YUVPicture(y, u, v, picture.to_rgb))
+    size = pictures[0].y.shape
+    halvings = 0
+    while max(size) // 2 >= long_side:
+        size = _half(size)
+        halvings += 1
+    y = _halved([picture.y for picture in pictures], halvings)
+    colour, colour_halvings = pictures[0].u.shape, 0
+    while colour[0] // 2 >= size[0] and colour[1] // 2 >= size[1]:  # half the size already: halved once less
+        colour = _half(colour)
+        colour_halvings += 1
+    u = _halved([picture.u for picture in pictures], colour_halvings)
+    v = _halved([picture.v for picture in pictures], colour_halvings)
+    to_rgb = pictures[0].to_rgb
+    if colour != size or any(picture.to_rgb is not to_rgb for picture in pictures):
+        return np.stack([rgb(YUVPicture(y[i], u[i], v[i], pictures[i].to_rgb)) for i in range(len(pictures))])
+    # Nothing here looks at neighbouring pixels, so that the pictures may stand on top of each other.
+    tall = YUVPicture(y.reshape(-1, size[1]), u.reshape(-1, size[1]), v.reshape(-1, size[1]), to_rgb)
+    return rgb(tall).reshape(len(pictures), *size, 3)
 
 
 def rgb(picture: YUVPicture) -> Picture:
@@ -111,7 +144,8 @@ def rgb(picture: YUVPicture) -> Picture:
 def upright(picture: Picture, size: tuple[int, int], quarter_turns: int) -> Picture:
     """The picture turned clockwise by quarter turns, at ``size`` = (width, height): (height, width, 3) uint8."""
     turned = np.rot90(picture, -quarter_turns) if quarter_turns else picture
-    shrinks = size[0] < turned.shape[1] or size[1] < turned.shape[0]
+    # A little less is nearly the same either way, and means over areas that are no whole pixels take ten times as long.
+    shrinks = size[0] * _MUCH_SMALLER < turned.shape[1] or size[1] * _MUCH_SMALLER < turned.shape[0]
     how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(np.ascontiguousarray(turned), size, interpolation=how), np.uint8)
 
@@ -133,12 +167,34 @@ def _plane(plane: VideoPlane) -> Plane:
     return lines[:, : plane.width]  # type: ignore[no-any-return]
 
 
-def _halve_plane(plane: Plane) -> Plane:
+def _halve_plane(plane: Plane, into: Plane | None = None) -> Plane:
     height, width = plane.shape
-    half = (max(1, width // 2), max(1, height // 2))
-    # Even sizes take OpenCV's vectorised 2 x 2 mean; an odd last row or column is left out.
-    even = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
-    return np.asarray(cv2.resize(even, half, interpolation=cv2.INTER_AREA), np.uint8)
+    if height % 2 or width % 2:
+        # Even sizes take OpenCV's vectorised 2 x 2 mean; an odd last row or column is left out.
+        plane = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
+    return np.asarray(cv2.resize(plane, _half((height, width))[::-1], dst=into, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _halved(planes: Sequence[Plane], times: int) -> Plane:
+    """Planes of one size, halved so many times, as (N, H, W)."""
+    if not times:
+        return np.stack(planes)
+    many = np.empty((len(planes), *_half(planes[0].shape)), np.uint8)
+    for plane, into in zip(planes, many, strict=True):
+        _halve_plane(plane, into)
+    for _ in range(times - 1):
+        N, height, width = many.shape
+        even = np.ascontiguousarray(many[:, : max(1, height // 2 * 2), : max(1, width // 2 * 2)])
+        half = _half((height, width))
+        tall = even.reshape(-1, even.shape[2])
+        many = np.asarray(cv2.resize(tall, (half[1], N * half[0]), interpolation=cv2.INTER_AREA), np.uint8).reshape(
+            N, *half
+        )
+    return many
+
+
+def _half(size: tuple[int, ...]) -> tuple[int, int]:
+    return max(1, size[0] // 2), max(1, size[1] // 2)
 
 
 def _is_full_range(frame: VideoFrame) -> bool:

@@ -5,18 +5,34 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
+
+from av.video.frame import VideoFrame
 
 from pipelines.scenes import VideoFacts
 from pipelines.video.decoding import Film
 from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_cuts
-from pipelines.video.pictures import FrameReader, Picture, YUVPicture, rgb, shown_size, small_rgb, upright
+from pipelines.video.pictures import (
+    FrameReader,
+    Picture,
+    YUVPicture,
+    held_size,
+    rgb,
+    shown_size,
+    small_rgb,
+    upright,
+)
 from pipelines.video.shots import FilmedShot, ReaderSettings
 
 # The pictures that are held for one shot may take this much memory; a longer shot is held at every second frame, every
 # fourth, and so on, which moves a key-frame by less than one part in a hundred of the shot.
 _HELD_BYTES = 48 * 2**20
+
+# The pictures that were decoded ahead of one stretch of the film may take this much memory.
+_AHEAD_BYTES = 32 * 2**20
 
 # Detectors look at a picture whose longer side has between this and twice as many pixels.
 _DETECTOR_SIDE = 96
@@ -72,17 +88,28 @@ class FilmReader:
     def warnings(self) -> list[str]:
         return self._film.warnings
 
+    @property
+    def exact(self) -> bool:
+        """Whether it is certain, when all is read, that one thread gives the same."""
+        return self._film.exact and (self.settings.threads == 1 or not self.warnings)
+
     def __iter__(self) -> Iterator[FilmedShot]:
         frame_reader = FrameReader(self.settings.lines)
         held = HeldPictures(recent=self._detector.lag + 1, budget=_HELD_BYTES)
         start = 0
+
+        def look(frames: Sequence[VideoFrame]) -> list[tuple[YUVPicture, Any]]:
+            pictures = [frame_reader.read(frame) for frame in frames]
+            prepared = self._detector.prepare(small_rgb(pictures, _DETECTOR_SIDE))
+            return list(zip(pictures, prepared, strict=True))
+
         with self._film as film:
-            for index, time, frame in film.frames():
-                picture = frame_reader.read(frame)
+            ahead = _AHEAD_BYTES // held_size(film.width, film.height, self.settings.lines)
+            for index, time, (picture, prepared) in film.frames(look, ahead):
                 self._times.append(time)
                 self.frames_read = index + 1
                 held.add(index, picture)
-                for cut in self._detector.push(index, small_rgb(picture, _DETECTOR_SIDE)):
+                for cut in self._detector.push(index, prepared):
                     if start < cut <= index:
                         yield self._shot(start, cut, held)
                         held.drop_before(cut)
@@ -166,6 +193,6 @@ class HeldPictures:
     def nearest(self, index: int, start: int, end: int) -> tuple[int, YUVPicture]:
         """The held (frame, picture) nearest to ``index`` within ``[start, end)``; the earlier of two."""
         held = [*self._older, *self._recent]
-        first = bisect_left(held, start, key=lambda entry: entry[0])
-        last = bisect_left(held, end, key=lambda entry: entry[0])
-        return min(held[first:last], key=lambda entry: abs(entry[0] - index))
+        after = bisect_left(held, index, key=itemgetter(0))
+        around = [entry for entry in held[max(0, after - 1) : after + 1] if start <= entry[0] < end]
+        return min(around, key=lambda entry: abs(entry[0] - index))

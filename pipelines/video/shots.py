@@ -28,7 +28,7 @@ class ReaderSettings:
     lines: int = 240
     """Height of a key-frame in pixels; a smaller film is not enlarged."""
     threads: int | None = None
-    """Threads that decode, at most; None chooses by cores and picture size."""
+    """Threads that decode, at most, and never more than four; None is one a core. They change nothing of the result."""
 
 
 @dataclass(frozen=True)

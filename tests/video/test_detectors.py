@@ -8,6 +8,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scenedetect import FrameTimecode
 from scenedetect.detectors import AdaptiveDetector
@@ -15,8 +17,10 @@ from scenedetect.detectors import AdaptiveDetector
 from pipelines.errors import BasslError, DatasetError
 from pipelines.video.detectors import (
     DETECTORS,
+    MIN_SHOT_SECONDS,
+    AdaptiveCuts,
     KnownCuts,
-    QuickAdaptiveDetector,
+    PySceneDetectCuts,
     ShotDetector,
     make_detector,
     read_cuts,
@@ -27,8 +31,12 @@ from tests.conftest import CUTS
 Pictures = Sequence[NDArray[np.uint8]]
 
 
+def push(detector: ShotDetector, index: int, picture: NDArray[np.uint8]) -> list[int]:
+    return detector.push(index, detector.prepare(picture[None])[0])
+
+
 def cuts_of(detector: ShotDetector, pictures: Pictures) -> list[int]:
-    found = [cut for index, picture in enumerate(pictures) for cut in detector.push(index, picture)]
+    found = [cut for index, picture in enumerate(pictures) for cut in push(detector, index, picture)]
     return found + detector.finish(len(pictures))
 
 
@@ -64,7 +72,7 @@ def test_no_cut_is_reported_later_than_the_detector_says(name: str) -> None:
     needs_transnetv2(name)
     detector = make_detector(name, 24.0)
     for index, picture in enumerate(films.pictures(124, (20, 50, 75, 76, 77, 100))):
-        assert all(index - detector.lag <= cut <= index for cut in detector.push(index, picture))
+        assert all(index - detector.lag <= cut <= index for cut in push(detector, index, picture))
 
 
 def test_an_unknown_detector_is_an_error_that_names_those_there_are() -> None:
@@ -72,15 +80,36 @@ def test_an_unknown_detector_is_an_error_that_names_those_there_are() -> None:
         make_detector("sharp", 24.0)
 
 
-def test_the_quick_frame_score_is_that_of_the_stock_detector(rng: np.random.Generator) -> None:
-    quick, stock = QuickAdaptiveDetector(), AdaptiveDetector()
-    clock = FrameTimecode(0, fps=24.0)
+def test_the_adaptive_frame_score_is_that_of_pyscenedetect(rng: np.random.Generator) -> None:
+    ours, stock = AdaptiveCuts(24.0), AdaptiveDetector()
+    scores: list[float] = []
+    ours.judge = lambda index, score: scores.append(score) or []  # type: ignore[method-assign,func-returns-value]
     pictures = [rng.integers(0, 256, (54, 96, 3)).astype(np.uint8) for _ in range(3)]
     pictures += films.pictures(40, (20,), 96, 54)
     for index, picture in enumerate(pictures):
-        bgr = cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
-        scores = [detector._calculate_frame_score(FrameTimecode(index, fps=clock), bgr) for detector in (quick, stock)]
-        assert scores[0] == pytest.approx(scores[1], rel=1e-9, abs=1e-9)
+        push(ours, index, picture)
+        theirs = stock._calculate_frame_score(FrameTimecode(index, fps=24.0), cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
+        assert scores[-1] == pytest.approx(theirs, rel=1e-9, abs=1e-9)
+
+
+# Around the thresholds of 15 and of three times the neighbours, and runs in which nothing moves.
+SCORES = st.lists(
+    st.sampled_from([0.0, 0.0, 1e-6, 1.0, 5.0, 14.9, 15.0, 15.1, 45.0, 60.0]) | st.floats(0, 255), max_size=120
+)
+
+
+@given(SCORES, st.sampled_from([1.0, 5.0, 23.976, 25.0, 120.0]))
+def test_the_adaptive_decisions_are_those_of_pyscenedetect(scores: list[float], rate: float) -> None:
+    class Given(AdaptiveDetector):  # type: ignore[misc]
+        def _calculate_frame_score(self, timecode: FrameTimecode, frame_img: object) -> float:
+            return scores[timecode.frame_num]
+
+    ours = AdaptiveCuts(rate)
+    theirs = PySceneDetectCuts(Given(min_scene_len=max(1, round(MIN_SHOT_SECONDS * rate))), rate)
+    blank = np.zeros((1, 1, 3), np.uint8)
+    for index, score in enumerate(scores):
+        assert ours.judge(index, score) == theirs.push(index, blank)
+    assert ours.finish(len(scores)) == theirs.finish(len(scores))
 
 
 # --- lists of shots -------------------------------------------------------------------------------------------------

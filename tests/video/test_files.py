@@ -68,6 +68,16 @@ def test_links_to_one_film_are_one(movies: Path) -> None:
     assert names(find_films([movies / "*.mp4"])) == ["movies/a.mp4"]
 
 
+def test_linked_folders_are_searched_through_once(movies: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    before = find_films([movies])
+    disk = tmp_path_factory.mktemp("another disk")
+    (disk / "film.mp4").touch()
+    (disk / "back").symlink_to(movies)
+    (movies / "disk").symlink_to(disk)
+    (movies / "round and round").symlink_to(".")
+    assert find_films([movies]) == sorted([*before, movies / "disk" / "film.mp4"])
+
+
 def test_the_order_of_what_is_given_does_not_matter(movies: Path) -> None:
     given = ["movies/b.mp4", "movies/old", "movies/a.MKV"]
     assert len({tuple(find_films(order)) for order in permutations(given)}) == 1

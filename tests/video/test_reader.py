@@ -8,7 +8,6 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -107,15 +106,15 @@ def test_times_come_from_timestamps(tmp_path: Path) -> None:
     assert [shot.start for shot in shots] == pytest.approx([times[frame] for frame in (0, *CUTS)], abs=2e-3)
 
 
-def test_no_frame_is_decoded_or_looked_at_twice(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, seen = [], []
-    open_file, look = av.open, reader_module.FrameReader.read
-    monkeypatch.setattr(av, "open", lambda *args, **options: opened.append(args) or open_file(*args, **options))
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_no_frame_is_decoded_or_looked_at_twice(tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    film = films.write_film(tmp_path / "film.mp4", films.pictures(120, CUTS), options={"g": "24"})
+    seen: list[int] = []
+    look = reader_module.FrameReader.read
     monkeypatch.setattr(
         reader_module.FrameReader, "read", lambda self, frame: seen.append(frame.pts) or look(self, frame)
     )
-    read(film)
-    assert len(opened) == 1
+    read(film, threads=threads)
     assert len(seen) == len(set(seen)) == 120
 
 
@@ -126,7 +125,10 @@ class LateDetector:
         self.lag = lag
         self._cuts = cuts
 
-    def push(self, index: int, picture: Picture) -> list[int]:
+    def prepare(self, pictures: Picture) -> list[None]:
+        return [None] * len(pictures)
+
+    def push(self, index: int, prepared: None) -> list[int]:
         return [cut for cut in self._cuts if cut + self.lag == index]
 
     def finish(self, frames: int) -> list[int]:
@@ -146,7 +148,7 @@ def test_cuts_that_are_reported_late_cost_no_key_frame(film: Path, monkeypatch: 
 
 def test_cuts_that_are_none_are_left_out(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Confused(LateDetector):
-        def push(self, index: int, picture: Picture) -> list[int]:
+        def push(self, index: int, prepared: None) -> list[int]:
             return [0, 50, 50, 40] if index == 60 else []
 
         def finish(self, frames: int) -> list[int]:

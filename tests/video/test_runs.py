@@ -1,0 +1,207 @@
+"""Several decoders give exactly what one gives, whatever the film; what they decode ahead is bounded, and they end."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from av.video.frame import VideoFrame
+
+from pipelines.video import runs
+from pipelines.video.decoding import Film
+from pipelines.video.reader import FilmReader
+from pipelines.video.runs import DecodedRuns
+from pipelines.video.shots import ReaderSettings
+from tests import films
+
+X264 = {"preset": "veryfast", "crf": "20", "bf": "2", "g": "30"}
+X265 = {"preset": "ultrafast", "x265-params": "keyint=30:min-keyint=30:bframes=3:log-level=none:open-gop="}
+VP9 = {"g": "30", "deadline": "realtime", "cpu-used": "8", "auto-alt-ref": "1", "lag-in-frames": "12"}
+
+# name of the file: (codec, its options, whether a decoder can begin anew in the middle)
+KINDS: dict[str, tuple[str, dict[str, str], bool]] = {
+    "closed.mp4": ("libx264", X264, True),
+    "closed.mkv": ("libx264", X264, True),
+    "closed.ts": ("libx264", X264, True),
+    "closed.avi": ("libx264", X264, True),
+    "closed.h264": ("libx264", X264, True),
+    "short groups.mp4": ("libx264", X264 | {"g": "7"}, True),
+    "interlaced.ts": ("libx264", X264 | {"flags": "+ildct+ilme", "x264-params": "interlaced=1"}, True),
+    "open.mkv": ("libx264", X264 | {"x264-params": "open-gop=1"}, False),
+    "refreshed.mp4": ("libx264", X264 | {"intra-refresh": "1"}, False),
+    "closed hevc.mp4": ("libx265", X265 | {"x265-params": X265["x265-params"] + "0"}, True),
+    "open hevc.mkv": ("libx265", X265 | {"x265-params": X265["x265-params"] + "1"}, False),
+    "vp9.webm": ("libvpx-vp9", VP9, True),
+    "mpeg2.ts": ("mpeg2video", {"g": "15", "bf": "2"}, False),
+    "every picture.avi": ("mjpeg", {}, False),
+}
+# At the seams (30, 60), beside them, and with seams inside of shots.
+CUTS = (30, 59, 89)
+RANGES = ("start_frame", "end_frame", "start", "end", "keyframe_indices")
+
+
+@pytest.fixture
+def decoded_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Gets an entry for each run that is decoded."""
+    found: list[int] = []
+    decode = DecodedRuns._decode
+    monkeypatch.setattr(DecodedRuns, "_decode", lambda self, *run: found.append(1) or decode(self, *run))
+    return found
+
+
+def everything(path: Path, threads: int) -> tuple[list[object], object, list[str], bool]:
+    """All that reading gives: shots with their pictures, facts, warnings, and whether it is said to be exact."""
+    reader = FilmReader(path, ReaderSettings(threads=threads, lines=64))
+    shots = [
+        (*(getattr(shot, name) for name in RANGES), *(picture.tobytes() for picture in shot.keyframes))
+        for shot in reader
+    ]
+    return shots, reader.facts, reader.warnings, reader.exact
+
+
+def pixel_format(codec: str) -> str:
+    return "yuvj420p" if codec == "mjpeg" else "yuv420p"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_threads_do_not_change_a_bit(tmp_path: Path, name: str, decoded_runs: list[int]) -> None:
+    codec, options, splits = KINDS[name]
+    film = films.write_film(
+        tmp_path / name, films.pictures(130, CUTS), codec=codec, options=options, pixel_format=pixel_format(codec)
+    )
+    one = everything(film, 1)
+    assert [shot[:2] for shot in one[0]] == [(0, 30), (30, 59), (59, 89), (89, 130)]  # type: ignore[index]
+    assert decoded_runs == []
+    for threads in (2, 3, 4):
+        assert everything(film, threads) == one
+        assert one[3]
+        assert (len(decoded_runs) > 2) == splits
+        decoded_runs.clear()
+
+
+def test_nor_where_frames_come_at_uneven_times(tmp_path: Path, decoded_runs: list[int]) -> None:
+    times = [i / 24 if i < 40 else 40 / 24 + (i - 40) / 7 for i in range(130)]
+    film = films.write_film(tmp_path / "variable.mkv", films.pictures(130, CUTS), times=times, options=X264)
+    assert everything(film, 3) == everything(film, 1)
+    assert len(decoded_runs) > 2
+
+
+def test_nor_where_recordings_were_joined_and_the_size_changes(tmp_path: Path, decoded_runs: list[int]) -> None:
+    parts = [
+        films.write_film(tmp_path / "a.ts", films.pictures(70, seed=1), options=X264),
+        films.write_film(tmp_path / "b.ts", films.pictures(70, seed=2, width=320, height=128), options=X264),
+    ]
+    film = films.joined(parts, tmp_path / "both.ts")
+    assert everything(film, 3)[:3] == everything(film, 1)[:3]
+    assert len(decoded_runs) > 2
+
+
+@pytest.mark.parametrize("name", ["closed.mp4", "closed.ts", "closed.h264", "vp9.webm"])
+def test_where_a_damaged_film_is_read_otherwise_it_is_said(tmp_path: Path, name: str) -> None:
+    codec, options, _ = KINDS[name]
+    whole = films.write_film(tmp_path / name, films.pictures(130, CUTS, 320, 192), codec=codec, options=options)
+    content = whole.read_bytes()
+    uncertain = 0
+    for seed in range(6):
+        broken = bytearray(content)
+        for place in np.random.default_rng(seed).integers(len(content) // 4, len(content) * 3 // 4, 1 + 3 * seed):
+            broken[place] ^= 255
+        film = tmp_path / f"damaged {name}"
+        film.write_bytes(broken)
+        one, several = everything(film, 1), everything(film, 3)
+        assert one == several or not several[3]
+        uncertain += not several[3]
+    assert uncertain
+
+
+@pytest.mark.parametrize("longest", ["_LONGEST_RUN", "_LARGEST_RUN"])
+def test_a_run_that_is_too_long_to_read_ahead_is_decoded_as_it_is_read(
+    tmp_path: Path, longest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    film = films.write_film(tmp_path / "film.mp4", films.pictures(130, CUTS), options=X264)
+    one = everything(film, 1)
+    monkeypatch.setattr(runs, longest, 10)
+    assert everything(film, 3) == one
+
+
+# --- the threads ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def film(tmp_path: Path) -> Path:
+    return films.write_film(tmp_path / "film.mp4", films.pictures(600, width=32, height=32), options=X264)
+
+
+def test_the_first_picture_is_looked_at_before_any_other(film: Path) -> None:
+    looked: list[int] = []
+
+    def look(frames: Sequence[VideoFrame]) -> Sequence[VideoFrame]:
+        if not looked:
+            time.sleep(0.2)  # others would be done by now
+        looked.extend(frame.pts or 0 for frame in frames)
+        return frames
+
+    with Film(film, 4) as opened:
+        list(opened.frames(look))
+    assert looked[0] == min(looked)
+    assert len(looked) == len(set(looked)) == 600
+
+
+def test_only_so_many_pictures_are_decoded_ahead(film: Path) -> None:
+    looked: list[VideoFrame] = []
+
+    def look(frames: Sequence[VideoFrame]) -> Sequence[VideoFrame]:
+        looked.extend(frames)
+        return frames
+
+    with Film(film, 2) as opened:
+        frames = opened.frames(look, waiting=32)
+        list(islice(frames, 5))
+        time.sleep(0.5)
+        # Of four runs 32 each, and what is in hand.
+        assert 60 < len(looked) <= 4 * 32 + 3 * runs._BATCH
+        taken = sum(1 for _ in frames)
+    assert taken == 595
+
+
+def threads_of_runs() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if "_work" in thread.name]
+
+
+def test_reading_that_is_given_up_ends_its_threads(film: Path) -> None:
+    before = threads_of_runs()
+    with Film(film, 3) as opened:
+        list(islice(opened.frames(waiting=16), 40))
+        assert threads_of_runs() != before
+    assert threads_of_runs() == before
+
+
+@pytest.mark.parametrize("at", [0, 100])
+def test_what_goes_wrong_in_a_thread_is_raised(film: Path, at: int) -> None:
+    looked: list[VideoFrame] = []
+
+    def stumble(frames: Sequence[VideoFrame]) -> Sequence[VideoFrame]:
+        looked.extend(frames)
+        if len(looked) > at:
+            raise ZeroDivisionError("a bug")
+        return frames
+
+    before = threads_of_runs()
+    with Film(film, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
+        list(opened.frames(stumble))
+    assert threads_of_runs() == before
+
+
+def test_what_goes_wrong_with_the_container_is_raised(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = Film._packets
+
+    def broken(self: Film, damage: runs.Damage) -> Iterator[object]:
+        yield from islice(packets(self, damage), 100)
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Film, "_packets", broken)
+    with Film(film, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
+        list(opened.frames())
