@@ -317,7 +317,7 @@ def _packed(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings:
 
     import numpy as np
 
-    from pipelines.datasets.windows import read_jpeg
+    from pipelines.datasets.movienet import read_jpeg
     from pipelines.scenes import VideoFacts
     from pipelines.stores.keyframes import StoredShot, write_keyframes
 

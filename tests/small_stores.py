@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from PIL import Image
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.scenes import VideoFacts
-from pipelines.stores.keyframes import StoredShot, write_keyframes
+from pipelines.stores.keyframes import KeyframeStore, StoredShot, write_keyframes
 
 RATE = 25.0
 SHOT_FRAMES = 50
@@ -45,6 +46,13 @@ def put_store(
     source = {"name": f"{path.stem}.mp4", "bytes": 1, "sha256": "0" * 64}
     write_keyframes(path, stored, lambda: (facts, source), {"keyframes": images})
     return path
+
+
+def read_jpegs(store: KeyframeStore, start_shot: int, end_shot: int) -> list[list[bytes]]:
+    """The key-frames of the shots ``[start_shot, end_shot)`` of a store, unchecked: a list of N_k for each."""
+    content, count = store.path.read_bytes(), store.keyframes.shape[1]
+    jpegs = [content[start:end] for start, end in pairwise(store.jpeg_offsets.tolist())]
+    return [jpegs[shot * count : shot * count + count] for shot in range(start_shot, end_shot)]
 
 
 def refusal(read: Callable[[], object], *words: str | Path, error: type[BasslError] = StoreError) -> str:

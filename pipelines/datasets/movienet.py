@@ -37,6 +37,7 @@ from pipelines.datasets.annotations import (
     read_json,
     text_lines,
 )
+from pipelines.errors import DatasetError
 
 FRAME_RATE = 24.0
 """Frames a second, by the field's convention; MovieNet's files do not say."""
@@ -49,6 +50,7 @@ _LABELS = Path("scene318/label318")
 _SHOTS = Path("scene318/shot_movie318")
 _SPLIT = Path("scene318/meta/split318.json")
 _LISTS = Path("anno")
+_JPEG_TAIL = 4096  # bytes in which the end of a JPEG must lie: some programs write more behind it
 _LIST_PARTS = (*SPLITS, "trainvaltest", "pretrain")
 
 
@@ -352,3 +354,20 @@ def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
         shot, image = next(pair for pair in every if _keyframe_name(*pair) not in there)
         raise fault(folder, f"lacks {_keyframe_name(shot, image)}, key-frame {image} of shot {shot}")
     return KeyframeFolder(folder, shots, images)
+
+
+def read_jpeg(path: Path) -> bytes:
+    """A JPEG file as it is.
+
+    Raises:
+        DatasetError: one line, when it cannot be read, is no JPEG or breaks off.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+    if not content.startswith(b"\xff\xd8"):
+        raise DatasetError(f"{path}: is not a JPEG")
+    if b"\xff\xd9" not in content[-_JPEG_TAIL:]:
+        raise DatasetError(f"{path}: is a JPEG that breaks off")
+    return content

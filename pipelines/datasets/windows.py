@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from pipelines.datasets.movienet import KeyframeFolder
-from pipelines.errors import DatasetError, StoreError
+from pipelines.datasets.movienet import KeyframeFolder, read_jpeg
+from pipelines.errors import StoreError
 from pipelines.models.encoders import resize_to_square
 from pipelines.stores.index import Index, read_index, window_rows
 
 # Stores that a reader holds open; MovieNet has 1,100, and some systems allow a process 256 files.
 _OPEN_FILES = 100
-_JPEG_TAIL = 4096  # bytes in which the end of a JPEG must lie: some programs write more behind it
 _REMEDY = "run `bassl build-index --overwrite`"
 
 
@@ -106,23 +105,6 @@ class KeyframeReader:
         if len(stretch) < size:
             raise StoreError(f"{place}: is cut short, or was made again after the index; {_REMEDY}")
         return stretch
-
-
-def read_jpeg(path: Path) -> bytes:
-    """A JPEG file as it is.
-
-    Raises:
-        DatasetError: one line, when it cannot be read, is no JPEG or breaks off.
-    """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DatasetError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
-    if not content.startswith(b"\xff\xd8"):
-        raise DatasetError(f"{path}: is not a JPEG")
-    if b"\xff\xd9" not in content[-_JPEG_TAIL:]:
-        raise DatasetError(f"{path}: is a JPEG that breaks off")
-    return content
 
 
 def decode_whole(jpeg: bytes) -> NDArray[np.uint8]:

@@ -23,7 +23,6 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -166,27 +165,6 @@ def read_keyframes(path: Path) -> KeyframeStore:
     return store
 
 
-def read_jpegs(store: KeyframeStore, start_shot: int, end_shot: int) -> list[list[bytes]]:
-    """The key-frames of the shots ``[start_shot, end_shot)`` as JPEG: a list of N_k for each.
-
-    Raises:
-        StoreError: one line, when the file is gone, was made again since it was opened, or is damaged here.
-    """
-    count = store.keyframes.shape[1]
-    offsets = store.jpeg_offsets[start_shot * count : end_shot * count + 1].tolist()
-    try:
-        with store.path.open("rb") as file:
-            file.seek(offsets[0])
-            stretch = file.read(offsets[-1] - offsets[0])
-    except OSError as error:
-        raise StoreError(f"{store.path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
-    jpegs = [stretch[start - offsets[0] : end - offsets[0]] for start, end in pairwise(offsets)]
-    for index, jpeg in enumerate(jpegs, start_shot * count):
-        if zlib.crc32(jpeg) != store.jpeg_crc32[index]:
-            raise StoreError(f"{store.path}: is damaged: a key-frame of shot {index // count} is not whole; {_REMEDY}")
-    return [jpegs[first : first + count] for first in range(0, len(jpegs), count)]
-
-
 def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
     shots = len(store.frames)
     if shots == 0 or store.frames.shape != (shots, 2) or store.seconds.shape != (shots, 2):
@@ -206,7 +184,7 @@ def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
         return "its shots are empty, out of order or overlap"
     if not np.all(np.isfinite(store.seconds)) or np.any(store.seconds[:, 1] <= store.seconds[:, 0]):
         return "its shots have no length in seconds"
-    if np.any(np.diff(store.seconds[:, 0]) <= 0) or np.any(store.seconds[1:, 0] < store.seconds[:-1, 1] - 1e-6):
+    if np.any(np.diff(store.seconds, axis=0) <= 0) or np.any(store.seconds[1:, 0] < store.seconds[:-1, 1] - 1e-6):
         return "its shots overlap in time"
     if np.any(store.keyframes < starts[:, None]) or np.any(store.keyframes >= ends[:, None]):
         return "a key-frame lies outside its shot"

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from pipelines.datasets.annotations import training_labels
-from pipelines.datasets.movienet import KeyframeFolder, is_movienet, read_movienet, read_movienet_splits
+from pipelines.datasets.movienet import KeyframeFolder, is_movienet, read_jpeg, read_movienet, read_movienet_splits
 from pipelines.errors import DatasetError
+from tests.small_stores import jpeg
 
 FILM = "tt0047396"
 SHOTS = [(0, 48), (49, 329), (330, 340), (341, 400), (401, 499)]
@@ -309,3 +310,8 @@ def test_sources_that_contradict_each_other_are_both_named(tmp_path: Path) -> No
     second.unlink()
     put_list(tmp_path, "trainvaltest", [0, 1, 1, 0, 0])
     assert "labels shot 2 of tt0047396 with 1" in fault_of(tmp_path)
+
+
+def test_bytes_behind_the_end_of_a_jpeg(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(jpeg(1) + bytes(100))
+    assert read_jpeg(tmp_path / "a.jpg") == jpeg(1) + bytes(100)

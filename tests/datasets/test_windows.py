@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 
 from pipelines.build_index import IndexSettings, build_index
 from pipelines.datasets import windows as module
-from pipelines.datasets.windows import KeyframeReader, KeyframeWindows, decode, read_jpeg
+from pipelines.datasets.windows import KeyframeReader, KeyframeWindows, decode
 from pipelines.errors import DatasetError, StoreError
 from pipelines.models.encoders import resize_to_square
 from pipelines.stores.index import Index, read_index, window_rows, write_index
@@ -186,11 +186,6 @@ def test_a_jpeg_of_nothing_is_named(movienet: Path) -> None:
     (folder / "shot_0002_img_1.jpg").write_bytes(b"\xff\xd8 nothing \xff\xd9")
     windows = KeyframeWindows(movienet, neighbours=1, keyframes="all", size=16)
     refusal(lambda: windows[6], folder, "shot 2", "not a JPEG that can be decoded")
-
-
-def test_bytes_behind_the_end_of_a_jpeg(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(jpeg(1) + bytes(100))
-    assert read_jpeg(tmp_path / "a.jpg") == jpeg(1) + bytes(100)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xd8", b"\xff\xd8\xff\xd9", b"GIF89a", bytes(range(100, 200))])
