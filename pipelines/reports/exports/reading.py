@@ -1,0 +1,72 @@
+"""A ``scenes.json`` back into a :class:`SceneList`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pipelines.datasets.annotations import as_int, as_number, as_text, fault, member, read_json
+from pipelines.datasets.scene_files import read_scenes_json
+from pipelines.scenes import Scene, SceneList, Shot, VideoFacts, timecode
+
+
+def read_scene_list(path: Path) -> SceneList:
+    """Read a ``scenes.json``, version 1.
+
+    Raises:
+        DatasetError: one line, where it is none, is of another version, or contradicts itself.
+    """
+    read_scenes_json(path)  # refuses gaps, overlaps, and scenes that do not begin and end where their shots do
+    content = read_json(path)
+    settings = content.get("settings", {})
+    if not isinstance(settings, dict):
+        raise fault(path, "its settings are not an object")
+
+    def whole(entry: Any, key: str, of: str) -> int:
+        return as_int(member(entry, key, of, path), f"the {key} of {of}", path)
+
+    def number(entry: Any, key: str, of: str) -> float:
+        return as_number(member(entry, key, of, path), f"the {key} of {of}", path)
+
+    def share(entry: Any, key: str, of: str) -> float:
+        value = number(entry, key, of)
+        if not 0 <= value <= 1:
+            raise fault(path, f"the {key} of {of} is {value}, which is not between 0 and 1")
+        return value
+
+    video = content["video"]
+    facts = VideoFacts(
+        path=as_text(member(video, "path", "the video", path), "the path of the video", path),
+        width=whole(video, "width", "the video"),
+        height=whole(video, "height", "the video"),
+        duration=number(video, "duration", "the video"),
+        frames=whole(video, "frames", "the video"),
+        frame_rate=number(video, "frame_rate", "the video"),
+    )
+    shots = tuple(
+        Shot(
+            i,
+            entry["start_frame"],
+            entry["end_frame"],
+            float(entry["start"]),
+            float(entry["end"]),
+            share(entry, "score", f"shot {i}"),
+        )
+        for i, entry in enumerate(content["shots"])
+    )
+    scenes = tuple(
+        Scene(
+            index=m,
+            start_shot=entry["start_shot"],
+            end_shot=entry["end_shot"],
+            start_frame=entry["start_frame"],
+            end_frame=entry["end_frame"],
+            start=float(entry["start"]),
+            end=float(entry["end"]),
+            start_timecode=timecode(entry["start"]),
+            end_timecode=timecode(entry["end"]),
+            confidence=share(entry, "confidence", f"scene {m}"),
+        )
+        for m, entry in enumerate(content["scenes"])
+    )
+    return SceneList(facts, settings, shots, scenes)

@@ -1,0 +1,61 @@
+"""What every export lists: the scenes of a film, or its shots, with their names."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from pathlib import PureWindowsPath
+
+from pipelines.scenes import Scene, SceneList, Shot
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One scene or shot.
+
+    ``number`` counts from 1. Ranges are half-open, in frames as counted and in seconds from the film's first frame.
+    ``score`` is a scene's confidence, or the probability that a scene ends with the shot.
+    """
+
+    number: int
+    name: str
+    start_frame: int
+    end_frame: int
+    start: float
+    end: float
+    score: float
+
+
+def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
+    """The scenes of a film in order, or with ``shots`` its shots; both cover it without gap."""
+    listed: tuple[Scene | Shot, ...] = scenes.shots if shots else scenes.scenes
+    return tuple(
+        Segment(
+            number=number,
+            name=one_line(getattr(item, "name", None) or f"{'Shot' if shots else 'Scene'} {number}"),
+            start_frame=item.start_frame,
+            end_frame=item.end_frame,
+            start=item.start,
+            end=item.end,
+            score=item.score if isinstance(item, Shot) else item.confidence,
+        )
+        for number, item in enumerate(listed, start=1)
+    )
+
+
+def film_name(scenes: SceneList) -> str:
+    """The file name of the film, without its folder, on one line."""
+    return one_line(PureWindowsPath(scenes.video.path).name)
+
+
+def one_line(text: str) -> str:
+    """Text that any line of text and any XML 1.0 file may hold: line ends, control characters and halves of
+    surrogate pairs (what Python makes of file names that are not UTF-8) become spaces or U+FFFD."""
+
+    def kept(character: str) -> str:
+        category = unicodedata.category(character)
+        if category in ("Cc", "Zl", "Zp"):
+            return " "
+        return "\ufffd" if category == "Cs" or ord(character) & 0xFFFE == 0xFFFE else character
+
+    return "".join(map(kept, text)).strip()

@@ -1,0 +1,638 @@
+"""Films out of films: scenes copied from key-frame to cut, scenes encoded anew to the frame, copies with chapters."""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import av
+import av.filter
+import numpy as np
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+from av.packet import Packet
+from av.stream import AttachmentStream, Stream
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from pipelines.errors import BasslError, VideoError, first_line
+from pipelines.scenes import Scene, SceneList
+from pipelines.video.decoding import Film
+
+Progress = Callable[[str, float, float | None], None]
+
+# Times nearer to each other than this, in seconds, are of one frame: containers round to milliseconds.
+_SAME_TIME = 0.002
+
+# So many seconds after its end a piece is closed: sound may lie behind its pictures in the file, but not so far.
+_SLACK = 10.0
+
+_NO_TIMES = "so it cannot be copied in pieces; give --exact"
+_FAR_SOUND = "{}: its sound lies far from its pictures in the file; copy it whole (--chapters does) and cut the copy"
+
+# So many decoded pictures of each thread may wait: whole ones, which are large.
+_WAITING = 8
+
+# A clock that steps back further than this, in seconds, was set anew.
+_CLOCK_NOISE = 0.5
+
+# What FFmpeg writes as it read it, by the names of demuxers; Matroska takes nearly everything else.
+_COPIES: Mapping[str, str] = {
+    "mov": ".mp4",
+    "matroska": ".mkv",
+    "mpegts": ".ts",
+    "avi": ".avi",
+    "flv": ".flv",
+    "asf": ".wmv",
+}
+_MUXERS: Mapping[str, str] = {
+    ".mp4": "mp4",
+    ".m4v": "mp4",
+    ".mov": "mov",
+    ".mkv": "matroska",
+    ".webm": "webm",
+    ".ts": "mpegts",
+    ".avi": "avi",
+    ".flv": "flv",
+    ".wmv": "asf",
+}
+_WITH_CHAPTERS = ("mov", "matroska")
+
+# What libx264 encodes; anything else is converted.
+_H264_FORMATS = frozenset(
+    "yuv420p yuvj420p yuv422p yuvj422p yuv444p yuvj444p yuv420p10le yuv422p10le yuv444p10le gray gray10le".split()  # noqa: SIM905
+)
+_H264 = {"crf": "18", "preset": "fast"}
+_AAC_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350)
+_LAYOUTS: Mapping[int, str] = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO})
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How many seconds before its scene a piece begins, and how many after it it ends."""
+
+    early: float
+    late: float
+
+
+class _Packets(Film):
+    """A film as packets: its pictures, all of its sound, and its subtitles."""
+
+    def __enter__(self) -> _Packets:
+        return self
+
+    @property
+    def container(self) -> InputContainer:
+        return self._container
+
+    @property
+    def pictures(self) -> VideoStream:
+        return self._stream
+
+    @property
+    def kind(self) -> str:
+        """The first name of its demuxer: ``mov`` for MP4 and its relatives."""
+        return self._container.format.name.split(",")[0]
+
+    def tracks(self) -> list[Stream]:
+        """Pictures first."""
+        others = (*self._container.streams.audio, *self._container.streams.subtitles)
+        return [self._stream, *(stream for stream in others if stream.codec_context is not None)]
+
+    def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Stream]]:
+        """As they stand in the file. What cannot be read ends them, as it does when the film is decoded."""
+        packets = self._container.demux(tracks)
+        while True:
+            try:
+                packet = next(packets)
+            except (StopIteration, av.FFmpegError):
+                return
+            if packet.size:  # the empty ones at the end only flush decoders
+                yield packet
+
+
+def ending_for_copies(film: Path) -> str:
+    """The ending of pieces that are copied out of a film: its own where FFmpeg writes what it read.
+
+    Raises:
+        VideoError: it is no video.
+    """
+    with _Packets(film) as source:
+        ending = _COPIES.get(source.kind, ".mkv")
+        own = film.suffix.lower()
+        return own if (source.kind, own) in {("mov", ".mov"), ("mov", ".m4v"), ("matroska", ".webm")} else ending
+
+
+def ending_for_chapters(film: Path) -> str:
+    """The ending of a copy with chapters; what cannot hold any becomes Matroska.
+
+    Raises:
+        VideoError: it is no video.
+    """
+    with _Packets(film) as source:
+        kind = source.kind
+    return ending_for_copies(film) if kind in _WITH_CHAPTERS else ".mkv"
+
+
+def ending_for_encoding(film: Path) -> str:
+    """The ending of pieces that are encoded: MP4 for MP4 and its relatives, else Matroska.
+
+    Raises:
+        VideoError: it is no video.
+    """
+    with _Packets(film) as source:
+        return ".mp4" if source.kind == "mov" else ".mkv"
+
+
+# --- copies from key-frame to cut -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Range:
+    """The packets of a scene, ``first`` to ``last``, counted in the order of the file.
+
+    ``start`` is when the first is shown and ``end`` when the scene ends, in seconds from the film's first frame;
+    ``late`` is how long after that the last is shown.
+    """
+
+    first: int
+    last: int
+    start: float
+    end: float
+    late: float
+
+
+def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: Progress) -> list[Cut]:
+    """Copy each scene, from the key-frame at or before its first frame, to its file.
+
+    Frames of the scene before that key-frame was shown, which lean on the key-frame before (open GOP), are left out.
+    Where frames are not in the order in which they are shown, a few of the next scene may be at the end.
+
+    Raises:
+        VideoError: the film is another one than that of ``scenes``, or cannot be copied.
+    """
+    first = _first_time(film, _NO_TIMES)
+    with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
+        times, keys = _times(source, film, first)
+    ranges = _ranges(film, scenes, times, keys)
+    with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
+        _copy(source, film, first, times, ranges, paths, lambda t: progress("reading", t, scenes.video.duration))
+    return [
+        Cut(max(0.0, round(scene.start - piece.start, 6)), round(piece.late, 6))
+        for scene, piece in zip(scenes.scenes, ranges, strict=True)
+    ]
+
+
+def _first_time(film: Path, consequence: str) -> Fraction:
+    """When the first frame that can be decoded is shown, in seconds of the file's own clock."""
+    with Film(film, threads=1) as source:
+        for _, _, frame in source.frames(waiting=_WAITING):
+            if frame.pts is None or not frame.time_base:
+                break
+            return Fraction(frame.pts * frame.time_base)
+    raise VideoError(f"{film}: does not say when its frames are shown, {consequence}")
+
+
+def _times(source: _Packets, film: Path, first: Fraction) -> tuple[list[float], list[int]]:
+    """When each picture is shown, in the order of the file, and which of them are key-frames."""
+    times: list[float] = []
+    keys: list[int] = []
+    latest = float("-inf")
+    for packet in source.packets([source.pictures]):
+        if packet.pts is None:
+            raise VideoError(f"{film}: does not say when its frames are shown, {_NO_TIMES}")
+        time = float(packet.pts * packet.time_base - first)
+        if time < latest - _SLACK:
+            raise VideoError(
+                f"{film}: its clock is set anew on the way, so it cannot be copied in pieces; give --exact"
+            )
+        latest = max(latest, time)
+        if packet.is_keyframe:
+            keys.append(len(times))
+        times.append(time)
+    return times, keys
+
+
+def _ranges(film: Path, scenes: SceneList, times: Sequence[float], keys: Sequence[int]) -> list[_Range]:
+    nominal = 1 / scenes.video.frame_rate
+    if not times or abs(max(times) + nominal - scenes.video.duration) > max(1.0, 0.02 * scenes.video.duration):
+        length = max(times) + nominal if times else 0.0
+        raise _other_film(film, f"{length:.1f} s", f"{scenes.video.duration:.1f} s")
+    shown = sorted(range(len(times)), key=times.__getitem__)
+    in_order = [times[i] for i in shown]
+    # Of the pictures shown up to each, the last in the file; of those in the file up to each, when the last is shown.
+    reach = list(accumulate(shown, max))
+    latest = list(accumulate(times, max))
+    key_times = [times[i] for i in keys]
+    ranges = []
+    for scene in scenes.scenes:
+        at = bisect_right(key_times, scene.start + _SAME_TIME) - 1
+        start = 0 if scene.index == 0 or at < 0 else keys[at]
+        final = scene.index == len(scenes.scenes) - 1
+        count = len(times) if final else bisect_left(in_order, scene.end - _SAME_TIME)
+        last = reach[count - 1]
+        # What others lean on is shown after them and comes along; then nothing shown before it may be missing.
+        while (closing := reach[bisect_right(in_order, latest[last]) - 1]) > last:
+            last = closing
+        after = 0.0 if final or latest[last] < scene.end - _SAME_TIME else latest[last] + nominal - scene.end
+        ranges.append(_Range(start, last, times[start], scene.end, after))
+    return ranges
+
+
+def _copy(
+    source: _Packets,
+    film: Path,
+    first: Fraction,
+    times: Sequence[float],
+    ranges: Sequence[_Range],
+    paths: Sequence[Path],
+    tell: Callable[[float], None],
+) -> None:
+    firsts, lasts = [r.first for r in ranges], [r.last for r in ranges]
+    starts, ends = [r.start for r in ranges], [r.end for r in ranges]
+    tracks = source.tracks()
+    slack = _SLACK if len(tracks) > 1 else 0.0
+    opened: dict[int, _Copy] = {}
+    closed = 0
+    index = -1
+    try:
+        for packet in source.packets(tracks):
+            if packet.stream.index == source.pictures.index:
+                index += 1
+                tell(times[index])
+                wanted = range(bisect_left(lasts, index), bisect_right(firsts, index))
+                # Shown before the key-frame that it follows in the file: leans on pictures that are not in this piece.
+                pieces = [k for k in wanted if times[index] > starts[k] - _SAME_TIME]
+            else:
+                stamp = packet.pts if packet.pts is not None else packet.dts
+                if stamp is None:
+                    raise VideoError(f"{film}: does not say when its sound is heard; give --exact")
+                middle = float(stamp * packet.time_base - first) + float((packet.duration or 0) * packet.time_base) / 2
+                pieces = list(range(bisect_right(ends, middle), bisect_right(starts, middle)))
+                if packet.stream.type == "subtitle":
+                    pieces = [k for k in pieces if k in opened]
+            for k in pieces:
+                if k < closed:
+                    raise VideoError(_FAR_SOUND.format(film))
+                if k not in opened:
+                    opened[k] = _Copy(paths[k], source, tracks, first + Fraction(starts[k]).limit_denominator(10**9))
+                opened[k].add(packet)
+            while closed in opened and index > lasts[closed] and times[index] > ends[closed] + slack:
+                opened.pop(closed).close()
+                closed += 1
+    finally:
+        for piece in opened.values():
+            piece.close()
+
+
+class _Copy:
+    """A file in the making: packets as they are, with the clock set so that it begins at ``start``.
+
+    Subtitles that the format does not take are left out. A start timecode is kept only where it is still true: in a
+    copy of the ``whole`` film.
+    """
+
+    def __init__(
+        self, path: Path, source: _Packets, tracks: Sequence[Stream], start: Fraction, whole: bool = False
+    ) -> None:
+        self._container = av.open(f"file:{path}", "w", format=_MUXERS[path.suffix])
+        self._streams: dict[int, Stream] = {}
+        self._shifts: dict[int, int] = {}
+        for track in tracks:
+            try:
+                stream = self._container.add_stream_from_template(track)
+            except ValueError as error:  # what PyAV makes of a codec that the format does not take
+                if track.type == "subtitle":
+                    continue
+                raise VideoError(f"{source.path}: cannot be copied ({first_line(error)})") from error
+            stream.metadata.update(_tags(track.metadata))
+            stream.disposition = track.disposition
+            self._streams[track.index] = stream
+            self._shifts[track.index] = round(start / track.time_base) if track.time_base else 0
+        self._container.metadata.update(_tags(source.container.metadata))
+        if whole and "timecode" in source.pictures.metadata:
+            self._streams[source.pictures.index].metadata["timecode"] = source.pictures.metadata["timecode"]
+        self._ends: dict[int, int] = {}
+
+    def add(self, packet: Packet[Stream]) -> None:
+        index = packet.stream.index
+        if index not in self._streams:
+            return
+        copy = Packet(bytes(packet))
+        copy.time_base = packet.time_base
+        copy.pts = None if packet.pts is None else packet.pts - self._shifts[index]
+        copy.dts = None if packet.dts is None else packet.dts - self._shifts[index]
+        copy.duration = packet.duration
+        copy.is_keyframe = packet.is_keyframe
+        for data in packet.iter_sidedata():
+            copy.set_sidedata(data)
+        copy.stream = self._streams[index]
+        if packet.stream.type == "audio" and copy.dts is not None:
+            if copy.dts <= self._ends.get(index, copy.dts - 1):  # where recordings were joined, sound may overlap
+                return
+            self._ends[index] = copy.dts
+        self._container.mux(copy)
+
+    def set_chapters(self, scenes: SceneList, titles: Sequence[str], first: Fraction) -> None:
+        """Make each scene a chapter; ``first`` is when the film's first frame is shown."""
+
+        def micro(seconds: float) -> int:
+            return max(0, round((first + Fraction(seconds)) * 1_000_000))
+
+        self._container.set_chapters(
+            [
+                {
+                    "id": scene.index + 1,
+                    "start": micro(scene.start) if scene.index else 0,
+                    "end": micro(scene.end),
+                    "time_base": Fraction(1, 1_000_000),
+                    "metadata": {"title": title},
+                }
+                for scene, title in zip(scenes.scenes, titles, strict=True)
+            ]
+        )
+
+    def attach(self, attachment: AttachmentStream) -> None:
+        """Carry over a file that is in the film, such as a font."""
+        name = attachment.name or f"attachment-{attachment.index}"
+        self._container.add_attachment(name, attachment.mimetype or "application/octet-stream", attachment.data)
+
+    def close(self) -> None:
+        self._container.close()
+
+
+def _tags(metadata: Mapping[str, str]) -> dict[str, str]:
+    # A start timecode is that of the film; what muxers say of themselves, ours says anew.
+    unwanted = {"timecode", "encoder", "major_brand", "minor_version", "compatible_brands", "DURATION"}
+    return {key: value for key, value in metadata.items() if key not in unwanted and not key.startswith("_STATISTICS")}
+
+
+# --- a copy with chapters -------------------------------------------------------------------------------------------
+
+
+def copy_with_chapters(film: Path, scenes: SceneList, titles: Sequence[str], path: Path, progress: Progress) -> None:
+    """Copy pictures, sound, subtitles and attachments of a film to a file in which each scene is a chapter.
+
+    Raises:
+        VideoError: the film is another one than that of ``scenes``, or cannot be copied.
+    """
+    first = _first_time(film, "so it cannot have chapters")
+    with _Packets(film) as source, _writing(film):
+        tracks = source.tracks()
+        covers = [s for s in source.container.streams.video if s.index != source.pictures.index and s.codec_context]
+        tracks += covers
+        # Players count from the start of the file, which may be that of its sound.
+        start = Fraction(source.container.start_time or 0, av.time_base)
+        copy = _Copy(path, source, tracks, start, whole=True)
+        try:
+            copy.set_chapters(scenes, titles, first - start)
+            for attachment in source.container.streams.attachments if path.suffix == ".mkv" else ():
+                copy.attach(attachment)
+            end = 0.0
+            for packet in source.packets(tracks):
+                if packet.stream.index == source.pictures.index and packet.pts is not None:
+                    end = max(end, float(packet.pts * packet.time_base - first))
+                    progress("reading", end, scenes.video.duration)
+                copy.add(packet)
+        finally:
+            copy.close()
+    if abs(end + 1 / scenes.video.frame_rate - scenes.video.duration) > max(1.0, 0.02 * scenes.video.duration):
+        raise _other_film(film, f"{end:.1f} s", f"{scenes.video.duration:.1f} s")
+
+
+# --- scenes encoded anew --------------------------------------------------------------------------------------------
+
+
+def encode_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: Progress) -> list[Cut]:
+    """Encode each scene, exactly its frames, to its file: H.264 that looks the same (CRF 18), AAC, upright.
+
+    Frames keep their times, also where the rate varies; sound is cut to the sample.
+
+    Raises:
+        VideoError: the film is another one than that of ``scenes``, or not one of its frames can be decoded.
+    """
+    listed = scenes.scenes
+    opened: dict[int, _Encoding] = {}
+    closed = current = 0
+    frames = 0
+    with Film(film) as source, av.open(f"file:{film}", metadata_errors="replace") as heard, _writing(film):
+        sound = _Sound(heard, film)
+        try:
+            for index, time, frame in source.frames(waiting=_WAITING):
+                frames = index + 1
+                if index >= listed[-1].end_frame:
+                    raise _other_film(film, f"more than {listed[-1].end_frame} frames", f"{scenes.video.frames}")
+                if index >= listed[current].end_frame:
+                    current += 1
+                if index == 0:
+                    sound.begin(frame)
+                if current not in opened:
+                    opened[current] = _Encoding(paths[current], source, frame, sound.tracks)
+                opened[current].show(frame, time - listed[current].start)
+                for heard_at, track, part in sound.until(time):
+                    _share(film, track, part, heard_at, listed, opened, closed)
+                while closed < current and (not sound.tracks or time > listed[closed].end + _SLACK):
+                    opened.pop(closed).close()
+                    closed += 1
+                progress("reading", time, scenes.video.duration)
+            for heard_at, track, part in sound.until(float("inf")):
+                _share(film, track, part, heard_at, listed, opened, closed)
+        finally:
+            for piece in opened.values():
+                piece.close()
+    if frames != listed[-1].end_frame:
+        raise _other_film(film, f"{frames} frames", f"{scenes.video.frames}")
+    return [Cut(0.0, 0.0)] * len(listed)
+
+
+class _Sound:
+    """The sound of a film, decoded in step with its pictures."""
+
+    def __init__(self, container: InputContainer, film: Path) -> None:
+        self.tracks = [track for track in container.streams.audio if track.codec_context is not None]
+        self._film = film
+        self._parts = self._decode(container)
+        self._next: tuple[float, int, AudioFrame] | None = None
+        self._first = 0.0
+
+    def begin(self, frame: VideoFrame) -> None:
+        """Take the time of the first picture as zero."""
+        self._first = frame.time or 0.0
+        self._next = next(self._parts, None)
+
+    def until(self, time: float) -> Iterator[tuple[float, int, AudioFrame]]:
+        """What ends up to ``time`` and was not given before: ``(seconds, place of the track, samples)``."""
+        while self._next is not None and self._next[0] + self._next[2].samples / self._next[2].sample_rate <= time:
+            yield self._next
+            self._next = next(self._parts, None)
+
+    def _decode(self, container: InputContainer) -> Iterator[tuple[float, int, AudioFrame]]:
+        if not self.tracks:
+            return
+        places = {track.index: place for place, track in enumerate(self.tracks)}
+        ends = [float("-inf")] * len(self.tracks)
+        packets = container.demux(self.tracks)
+        while True:
+            try:
+                packet = next(packets)
+            except (StopIteration, av.FFmpegError):
+                return
+            with suppress(av.FFmpegError):  # a damaged packet costs its own samples
+                for part in packet.decode():
+                    assert isinstance(part, AudioFrame)
+                    place = places[packet.stream.index]
+                    time = ends[place] if part.time is None else part.time - self._first
+                    if time < ends[place] - _CLOCK_NOISE:
+                        raise VideoError(
+                            f"{self._film}: the clock of its sound is set anew on the way; cut it where that is first"
+                        )
+                    ends[place] = time + part.samples / part.sample_rate
+                    yield time, place, part
+
+
+def _share(
+    film: Path,
+    track: int,
+    part: AudioFrame,
+    time: float,
+    scenes: Sequence[Scene],
+    opened: Mapping[int, _Encoding],
+    closed: int,
+) -> None:
+    """Give each scene its samples of a decoded part.
+
+    The scene that is shown when the part ends is open, and so are those before it, unless they ended long ago.
+    """
+    rate = part.sample_rate
+    if closed and time < scenes[closed - 1].end - _CLOCK_NOISE:
+        raise VideoError(_FAR_SOUND.format(film))
+    for k, piece in opened.items():
+        start = max(0, round((scenes[k].start - time) * rate))
+        end = min(part.samples, round((scenes[k].end - time) * rate))
+        if start < end:
+            piece.hear(track, _samples(part, start, end), time + start / rate - scenes[k].start)
+
+
+def _samples(part: AudioFrame, start: int, end: int) -> AudioFrame:
+    if end - start == part.samples:
+        return part
+    width = 1 if part.format.is_planar else len(part.layout.channels)
+    values: Any = np.ascontiguousarray(part.to_ndarray()[:, start * width : end * width])
+    cut = AudioFrame.from_ndarray(values, format=part.format.name, layout=part.layout.name)
+    cut.sample_rate = part.sample_rate
+    return cut
+
+
+class _Encoding:
+    """A piece in the making: frames and samples, at times from its own beginning."""
+
+    def __init__(self, path: Path, film: Film, frame: VideoFrame, tracks: Sequence[AudioStream]) -> None:
+        self._container = av.open(f"file:{path}", "w", format=_MUXERS[path.suffix])
+        self._turns = film.rotation
+        width, height = (frame.height, frame.width) if film.rotation % 2 else (frame.width, frame.height)
+        layout = frame.format.name if frame.format.name in _H264_FORMATS else "yuv420p"
+        if (width % 2 or height % 2) and not layout.startswith(("yuv444", "yuvj444", "gray")):
+            layout = "yuv444p"  # halved colours need even sides
+        self._clock = frame.time_base if frame.time_base else Fraction(1, 90_000)
+        rate = Fraction(film.frame_rate).limit_denominator(1001)
+        picture = self._container.add_stream("libx264", rate=rate, options=dict(_H264))
+        picture.width, picture.height, picture.pix_fmt = width, height, layout
+        aspect = Fraction(film.pixel_aspect).limit_denominator(1000)
+        context = picture.codec_context
+        context.sample_aspect_ratio = 1 / aspect if film.rotation % 2 else aspect
+        context.color_range, context.colorspace = frame.color_range, frame.colorspace
+        context.color_primaries, context.color_trc = frame.color_primaries, frame.color_trc
+        context.time_base = picture.time_base = self._clock
+        self._picture = picture
+        self._sound: list[AudioStream] = []
+        for track in tracks:
+            rate_heard = track.codec_context.sample_rate
+            stream = self._container.add_stream("aac", rate=rate_heard if rate_heard in _AAC_RATES else 48000)
+            named = track.codec_context.layout.name
+            # Some files tell how many channels there are, but not which.
+            stream.layout = named if "channels" not in named else _LAYOUTS.get(track.codec_context.channels, "stereo")
+            stream.metadata.update(_tags(track.metadata))
+            self._sound.append(stream)
+        self._heard = [0] * len(tracks)
+        self._converters: dict[tuple[int, str, str, int], av.AudioResampler] = {}
+        self._last = -1
+
+    def show(self, frame: VideoFrame, time: float) -> None:
+        if self._turns:
+            frame = _upright(frame, self._turns)
+        self._last = max(self._last + 1, round(time / self._clock))
+        frame.pts, frame.time_base = self._last, self._clock
+        frame.pict_type = 0  # the encoder chooses where key-frames are, not the film
+        self._container.mux(self._picture.encode(frame))
+
+    def hear(self, track: int, part: AudioFrame, time: float) -> None:
+        stamp = round(time * part.sample_rate)
+        behind = self._heard[track] - stamp
+        if abs(behind) < part.sample_rate * 0.02:  # rounded to milliseconds: no gap of some samples
+            stamp = self._heard[track]
+        elif behind >= part.samples:
+            return
+        elif behind > 0:  # where recordings were joined, sound may overlap
+            part, stamp = _samples(part, behind, part.samples), self._heard[track]
+        self._heard[track] = stamp + part.samples
+        part.pts, part.time_base = stamp, Fraction(1, part.sample_rate)
+        # Broadcasts change between stereo and surround on the way; the encoder cannot.
+        key = (track, part.format.name, part.layout.name, part.sample_rate)
+        stream = self._sound[track]
+        if key not in self._converters:
+            self._converters[key] = av.AudioResampler("fltp", stream.layout, stream.rate)
+        for converted in self._converters[key].resample(part):
+            self._container.mux(stream.encode(converted))
+
+    def close(self) -> None:
+        self._container.mux(self._picture.encode(None))
+        for (track, *_), converter in self._converters.items():
+            for converted in converter.resample(None):
+                self._container.mux(self._sound[track].encode(converted))
+        for stream in self._sound:
+            self._container.mux(stream.encode(None))
+        self._container.close()
+
+
+def _upright(frame: VideoFrame, turns: int) -> VideoFrame:
+    """The picture turned clockwise by so many quarters."""
+    graph = av.filter.Graph()
+    source = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base or Fraction(1, 90_000)
+    )
+    steps = {1: ["transpose=clock"], 2: ["hflip", "vflip"], 3: ["transpose=cclock"]}[turns]
+    nodes = [source, *(graph.add(*step.split("=")) for step in steps), graph.add("buffersink")]
+    for one, other in pairwise(nodes):
+        one.link_to(other)
+    graph.configure()
+    graph.push(frame)
+    turned = graph.pull()
+    assert isinstance(turned, VideoFrame)
+    return turned
+
+
+def _other_film(film: Path, found: str, expected: str) -> VideoError:
+    return VideoError(
+        f"{film}: has {found}, but the scenes are those of a film with {expected}; give the scenes.json of this film"
+    )
+
+
+@contextmanager
+def _writing(film: Path, hint: str = "") -> Iterator[None]:
+    try:
+        yield
+    except av.FFmpegError as error:
+        reason = (error.strerror or str(error)).lower()
+        if error.errno in _NO_SPACE:
+            raise BasslError(f"the pieces of {film} cannot be written ({reason})") from error
+        raise VideoError(f"{film}: cannot be copied{hint} ({reason})") from error

@@ -1,0 +1,123 @@
+"""`bassl split` as people meet it: what it says, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import pytest
+
+from bassl_cli import app
+from tests import films
+from tests.test_split import CUTS, FRAMES, GROUPS, numbers, scenes_of
+
+Bassl = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def movie(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return films.write_film(
+        tmp_path_factory.mktemp("cli") / "movie.mp4", films.pictures(FRAMES, CUTS), options=GROUPS, sound_seconds=5
+    )
+
+
+@pytest.fixture
+def bassl(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
+    """Run the command in this process, in a folder with the film's scenes.json."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BASSL_DEBUG", "0")
+    scenes_of(movie).save(tmp_path / "scenes.json")
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["bassl", "split", *map(str, arguments)])
+        capfd.readouterr()
+        try:
+            app.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, *capfd.readouterr()
+
+    return run
+
+
+def test_a_film_becomes_one_film_a_scene(bassl: Bassl, movie: Path) -> None:
+    code, out, err = bassl(movie)
+    assert code == 0
+    header, *rows = out.splitlines()
+    assert header.split() == ["scene", "start", "end", "early", "late"]
+    assert rows[1].split()[:5] == ["2", "00:00:01.250", "00:00:02.542", "0.250", "s"]
+    reading, warning, done = err.splitlines()
+    assert reading == "reading movie.mp4"
+    assert warning.startswith("warning: cuts are at key-frames: 3 scenes of 4 begin early, by ")
+    assert warning.endswith("0.25 s at most; --exact cuts to the frame")
+    assert done == "4 films; wrote movie-scenes"
+    assert sorted(path.name for path in Path("movie-scenes").iterdir()) == [
+        f"movie-scene-00{i}.mp4" for i in (1, 2, 3, 4)
+    ]
+
+
+def test_exact_says_nothing_of_key_frames(bassl: Bassl, movie: Path) -> None:
+    code, out, err = bassl(movie, "scenes.json", "--exact", "-o", "out")
+    assert code == 0
+    assert out.splitlines()[0].split() == ["scene", "start", "end"]
+    assert err.splitlines() == ["reading movie.mp4", "4 films; wrote out"]
+    assert numbers(Path("out/movie-scene-002.mp4")) == list(range(30, 61))
+
+
+def test_json(bassl: Bassl, movie: Path) -> None:
+    code, out, err = bassl(movie, "--json", "--quiet", "-o", "out")
+    assert code == 0
+    assert [line.startswith("warning: ") for line in err.splitlines()] == [True]
+    pieces = json.loads(out)
+    assert [piece["path"] for piece in pieces] == [f"out/movie-scene-00{i}.mp4" for i in (1, 2, 3, 4)]
+    assert pieces[1] == pytest.approx(
+        {
+            "scene": 1,
+            "path": "out/movie-scene-002.mp4",
+            "start": 1.25,
+            "end": 61 / 24,
+            "early": 0.25,
+            "late": pieces[1]["late"],
+        },
+        abs=1e-4,
+    )
+
+
+def test_chapters(bassl: Bassl, movie: Path) -> None:
+    code, out, err = bassl(movie, "--chapters")
+    assert (code, out) == (0, "")
+    assert err.splitlines() == ["reading movie.mp4", "4 chapters; wrote movie-scenes/movie-chapters.mp4"]
+    with av.open("movie-scenes/movie-chapters.mp4") as container:
+        assert len(container.chapters()) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gone.mp4"], ["gone.mp4", "no such file"]),
+        (["{movie}", "gone.json"], ["gone.json", "bassl predict"]),
+        (["{movie}", "text.json"], ["text.json", "is not a scenes.json"]),
+        (["text.json"], ["text.json"]),
+        (["{movie}", "--chapters", "--exact"], ["leave --exact out"]),
+        (["{movie}", "-o", "text.json"], ["text.json"]),
+        (["{movie}", "-o", "full"], ["movie-scene-004.mp4", "--overwrite"]),
+    ],
+    ids=range(7),
+)
+def test_wrong_use_is_one_line_and_nothing_is_written(
+    bassl: Bassl, movie: Path, arguments: list[str], words: list[str]
+) -> None:
+    Path("text.json").write_text("{}")
+    Path("full").mkdir()
+    Path("full/movie-scene-004.mp4").write_text("kept")
+    code, out, err = bassl(*(argument.format(movie=movie) for argument in arguments))
+    assert (code, out) == (2, "")
+    (line,) = [line for line in err.splitlines() if not line.startswith("reading ")]
+    assert line.startswith("bassl: ")
+    assert all(word in line for word in words)
+    assert {str(path.relative_to(Path.cwd())) for path in Path.cwd().rglob("*.mp4")} == {"full/movie-scene-004.mp4"}
+    assert Path("full/movie-scene-004.mp4").read_text() == "kept"

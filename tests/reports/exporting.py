@@ -1,0 +1,99 @@
+"""Scene lists for tests of exports, and readers of timecodes that owe nothing to the code under test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hypothesis import strategies as st
+
+from pipelines.scenes import Scene, SceneList, Shot, VideoFacts, group_shots
+
+FILM_23 = Fraction(24000, 1001)
+NTSC = Fraction(30000, 1001)
+RATES = (FILM_23, Fraction(24), Fraction(25), NTSC, Fraction(30), Fraction(50), Fraction(60000, 1001), Fraction(60))
+
+
+@dataclass(frozen=True)
+class NamedScene(Scene):
+    """A scene that somebody has given a name."""
+
+    name: str = ""
+
+
+def scene_list(
+    lengths: Sequence[int],
+    ends: Sequence[int] | None = None,
+    rate: Fraction | float = Fraction(25),
+    times: Sequence[float] | None = None,
+    path: str = "/films/film.mp4",
+) -> SceneList:
+    """Shots of so many frames; ``ends``: those that end scenes, None: each; ``times``: of each frame and the end."""
+    starts = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
+    at = [round(float(frame / rate), 6) if times is None else times[frame] for frame in starts]
+    shots = tuple(
+        Shot(i, starts[i], starts[i + 1], at[i], at[i + 1], round(0.1 + i % 9 / 10, 3)) for i in range(len(lengths))
+    )
+    facts = VideoFacts(path, 640, 360, at[-1], starts[-1], float(rate))
+    return SceneList(facts, {"bassl": "0.1.0"}, shots, group_shots(shots, range(len(shots)) if ends is None else ends))
+
+
+def named(scenes: SceneList, *names: str) -> SceneList:
+    given = tuple(NamedScene(**vars(s), name=n) for s, n in zip(scenes.scenes, names, strict=True))
+    return SceneList(scenes.video, scenes.settings, scenes.shots, given)
+
+
+@st.composite
+def steady_films(draw: st.DrawFn) -> tuple[SceneList, Fraction]:
+    """Films of a constant rate, some of them hours long."""
+    rate = draw(st.sampled_from(RATES))
+    lengths = draw(st.lists(st.integers(1, 3000) | st.integers(100_000, 400_000), min_size=1, max_size=12))
+    ends = sorted({*draw(st.lists(st.integers(0, len(lengths) - 1))), len(lengths) - 1})
+    return scene_list(lengths, ends, rate), rate
+
+
+@st.composite
+def unsteady_films(draw: st.DrawFn) -> SceneList:
+    """Films in which each frame is shown for another time."""
+    lengths = draw(st.lists(st.integers(1, 40), min_size=2, max_size=8))
+    steps = draw(st.lists(st.integers(17, 400), min_size=sum(lengths), max_size=sum(lengths)))
+    times = [0.0]
+    for step in steps:
+        times.append(round(times[-1] + step / 1000, 6))
+    ends = sorted({*draw(st.lists(st.integers(0, len(lengths) - 1))), len(lengths) - 1})
+    return scene_list(lengths, ends, sum(lengths) / times[-1], times)
+
+
+def labels(base: int, drop: int) -> Iterator[tuple[int, int, int, int]]:
+    """Timecode as a clock counts it: hour, minute, second, frame, one after the other from zero. ``drop`` labels are
+    left out at the beginning of each minute but every tenth."""
+    hour = minute = second = frame = 0
+    while True:
+        yield hour, minute, second, frame
+        frame += 1
+        if frame == base:
+            second, frame = second + 1, 0
+        if second == 60:
+            minute, second = minute + 1, 0
+            if minute % 10:
+                frame = drop
+        if minute == 60:
+            hour, minute = hour + 1, 0
+
+
+def edl_frame(label: str, rate: Fraction) -> int:
+    """The frame that a label of an EDL names; refuses labels that cannot be."""
+    match = re.fullmatch(r"(\d\d):([0-5]\d):([0-5]\d)([:;])(\d\d)", label)
+    assert match is not None, label
+    hour, minute, second, frame = (int(match[group]) for group in (1, 2, 3, 5))
+    base = {FILM_23: 24, NTSC: 30, Fraction(60000, 1001): 60}.get(rate, int(rate))
+    assert frame < base
+    total = ((hour * 60 + minute) * 60 + second) * base + frame
+    if match[4] == ";":
+        skipped = {30: 2, 60: 4}[base]
+        assert not (second == 0 and frame < skipped and minute % 10), f"{label} does not exist"
+        # Nine minutes of ten skip labels.
+        total -= skipped * (9 * (6 * hour + minute // 10) + minute % 10)
+    return total
