@@ -57,6 +57,7 @@ class VideoAnnotation:
         keyframe_files: for each shot, the files of its key-frames in order of time.
         split: the part of the data set that the source puts the video in ("train", "val", "test", "pretrain").
         frame_rate: frames a second, where the source says so or the data set is known for it.
+        scores: (N,) float64, 0 to 1, how likely a scene ends with each shot, where the source is a prediction.
 
     Raises:
         DatasetError: the values contradict this description or each other.
@@ -72,6 +73,7 @@ class VideoAnnotation:
     keyframe_files: Sequence[tuple[Path, ...]] | None = None
     split: str | None = None
     frame_rate: float | None = None
+    scores: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if not self.video_id.strip() or not self.video_id.isprintable() or re.search(r"[/\\]|^\.+$", self.video_id):
@@ -88,6 +90,7 @@ class VideoAnnotation:
             ("labels", self.scene_end, self.shots),
             ("shots with key-frames", self.keyframe_files, self.shots),
             ("labels", self.scene_end, self.keyframe_files),
+            ("scores", self.scores, self.scene_end),
         ):
             if first is not None and second is not None and len(first) != len(second):
                 raise fault(self.source, f"{len(first)} {name}, but {len(second)} of what they belong to")

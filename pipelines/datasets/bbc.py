@@ -54,6 +54,21 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
     return by_id(_video(video_id, shot_files[video_id], scene_files[video_id]) for video_id in shot_files)
 
 
+def read_bbc_file(scene_file: Path) -> VideoAnnotation:
+    """Read one video, by its list of scenes in the data set's folders.
+
+    Raises:
+        DatasetError: the list, or the shot list that belongs to it, is missing or damaged, as for `read_bbc`.
+    """
+    folder = scene_file.resolve().parents[2]
+    return _video(scene_file.stem, folder / "shots" / scene_file.name, scene_file)
+
+
+def is_bbc_file(path: Path) -> bool:
+    """Whether a file lies where a list of scenes of the data set does."""
+    return path.suffix == ".txt" and path.resolve().parent.name.startswith("annotator_")
+
+
 def _video(video_id: str, shot_file: Path, scene_file: Path) -> VideoAnnotation:
     shots = read_inclusive_ranges(shot_file, "shot")
     fields = read_text(scene_file).strip().split(",")

@@ -5,12 +5,16 @@ end goes to the nearest end of one of our shots, each shot takes at most one, or
 within the tolerance is reported, never dropped in silence.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipelines.datasets.annotations import INSIDE, SCENE_END, VideoAnnotation, fault
+
+Clock = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""Frame numbers, any shape, to seconds."""
 
 DEFAULT_TOLERANCE = 1.0
 """How far, in seconds, a labelled scene end may be from the end of the shot that takes it."""
@@ -130,18 +134,27 @@ def match_annotation(
     Raises:
         DatasetError: the source has no scenes and no labelled shots.
     """
-    spans, labels = _labelled_ends(annotation, shots, shots_seconds)
+    spans, labels = labelled_ends(annotation, frame_clock(shots, shots_seconds))
     return match_scenes(shots_seconds[:, 1], spans, tolerance, labels)
 
 
-def _labelled_ends(
-    annotation: VideoAnnotation, shots: NDArray[np.int64], shots_seconds: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """Spans (M, 2) in seconds in which the source's scenes end, and their labels (M,)."""
+def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """When, in seconds, the scenes of a source end, in order; taken from what `match_annotation` says.
+
+    Args:
+        annotation: the source.
+        clock: what its frames are in seconds; not asked where it says seconds itself.
+
+    Returns:
+        (M, 2) the earliest and latest time of each end, which differ where the source has a gap, and the label (M,).
+
+    Raises:
+        DatasetError: the source has no scenes and no labelled shots.
+    """
     if annotation.scenes_seconds is not None:
         spans = _end_spans(annotation.scenes_seconds)
     elif annotation.scenes_frames is not None:
-        spans = _seconds_of_frames(_end_spans(annotation.scenes_frames), shots, shots_seconds)
+        spans = clock(_end_spans(annotation.scenes_frames))
     else:
         labels, own = annotation.scene_end, annotation.shots
         if labels is None or own is None:
@@ -150,7 +163,7 @@ def _labelled_ends(
         if annotation.shots_seconds is not None:
             spans = _end_spans(annotation.shots_seconds)[last_shots]
         else:
-            spans = _seconds_of_frames(_end_spans(own)[last_shots], shots, shots_seconds)
+            spans = clock(_end_spans(own)[last_shots])
         return spans, labels[last_shots]
     return spans, np.full(len(spans), SCENE_END, dtype=np.int8)
 
@@ -161,15 +174,18 @@ def _end_spans(ranges: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.fl
     return np.column_stack([ends, np.append(ranges[1:, 0], ends[-1])])
 
 
-def _seconds_of_frames(
-    frames: NDArray[np.float64], shots: NDArray[np.int64], shots_seconds: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def frame_clock(shots: NDArray[np.int64], shots_seconds: NDArray[np.float64]) -> Clock:
+    """What frames are in seconds, from shots (N, 2) of which both are known; right for a variable frame rate, too."""
     known, seconds = shots.ravel().astype(np.float64), shots_seconds.ravel()
     rate = (seconds[-1] - seconds[0]) / (known[-1] - known[0])
-    # Outside our shots np.interp would move every frame to the film's edge, as if it had matched.
-    outside = np.minimum(frames - known[0], 0) + np.maximum(frames - known[-1], 0)
-    result: NDArray[np.float64] = np.interp(frames, known, seconds) + rate * outside
-    return result
+
+    def clock(frames: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Outside our shots np.interp would move every frame to the film's edge, as if it had matched.
+        outside = np.minimum(frames - known[0], 0) + np.maximum(frames - known[-1], 0)
+        result: NDArray[np.float64] = np.interp(frames, known, seconds) + rate * outside
+        return result
+
+    return clock
 
 
 def _checked(

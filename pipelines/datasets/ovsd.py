@@ -49,6 +49,22 @@ def read_ovsd(root: Path) -> list[VideoAnnotation]:
     return by_id(_video(video_id, path, shot_files.get(video_id)) for video_id, path in scene_files.items())
 
 
+def read_ovsd_file(scene_file: Path) -> VideoAnnotation:
+    """Read one video, by its list of scenes; its list of shots is read where it lies beside it.
+
+    Raises:
+        DatasetError: a file is missing or damaged, as for `read_ovsd`.
+    """
+    video_id = scene_file.name.removesuffix(_SCENES)
+    shot_file = scene_file.with_name(f"{video_id}{_SHOTS}")
+    return _video(video_id, scene_file, shot_file if shot_file.exists() else None)
+
+
+def is_ovsd_file(path: Path) -> bool:
+    """Whether a file is called `<id>_scenes.txt`."""
+    return path.name.endswith(_SCENES)
+
+
 def _video(video_id: str, scene_file: Path, shot_file: Path | None) -> VideoAnnotation:
     scenes = read_inclusive_ranges(scene_file, "scene")
     if shot_file is None:

@@ -74,7 +74,7 @@ def read_scene_files(path: Path, frame_rate: float | None = None) -> list[VideoA
 
 
 def read_scenes_json(path: Path) -> VideoAnnotation:
-    """Read a `scenes.json`, version 1: shots in frames and seconds, and their labels.
+    """Read a `scenes.json`, version 1: shots in frames and seconds, their labels, and their scores where it has them.
 
     The id is the stem of the video's own file name.
 
@@ -117,7 +117,24 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
         shots_seconds=shot_times,
         scene_end=labels_from_ends((ends - 1).tolist(), len(shots)),
         frame_rate=frame_rate,
+        scores=_scores(shots, path),
     )
+
+
+def _scores(shots: list[Any], path: Path) -> NDArray[np.float64] | None:
+    """The scores of the shots of a scenes.json, which no shot has, or all."""
+    if not any("score" in shot for shot in shots):
+        return None
+    scores = np.array(
+        [
+            as_number(member(shot, "score", f"shot {i}", path), f"the score of shot {i}", path)
+            for i, shot in enumerate(shots)
+        ]
+    )
+    strange = np.flatnonzero((scores < 0) | (scores > 1))
+    if len(strange):
+        raise fault(path, f"the score of shot {strange[0]} is {scores[strange[0]]:g}, not between 0 and 1")
+    return scores
 
 
 def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotation:

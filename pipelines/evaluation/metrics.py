@@ -1,7 +1,8 @@
 """How well scores of shots say where scenes end.
 
-The four metrics of the BaSSL paper (section 4.1), computed as its release computes them: AP, AUC-ROC and F1 over the
-shots of all films pooled, mIoU film by film and then averaged.
+The metrics of the BaSSL paper (section 4.1), computed as its release computes them: AP, AUC-ROC and F1 over the shots
+of all films pooled; mIoU, Recall and Recall@3s film by film and then averaged. `pipelines.evaluation.segmentation` has
+those of other literature, `pipelines.evaluation.bootstrap` all of them with intervals.
 """
 
 from collections.abc import Sequence
@@ -10,20 +11,62 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+RECALL_SECONDS = 3.0
+"""How near, in seconds, a predicted scene end must be for Recall@3s."""
+RECALL_SHOTS = 5
+"""And how near in shots: the release looks no farther."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class FilmScores:
     """What is known and what was said about one film of N shots.
 
     Attributes:
         labels: (N,) 0 or 1, 1 where a scene ends with the shot.
-        scores: (N,) how sure the model is of that; higher is surer.
-        shots: (N, 2) half-open frame range of each shot.
+        scores: (N,) how sure the model is of that; higher is surer. NaN throughout where nobody says, as in a list of
+            scenes; then `predicted` is given.
+        shots: (N, 2) half-open frame range of each shot; in seconds where frames are not known.
+        seconds: (N, 2) the same in seconds, where they are known.
+        known: (N,) False at shots without a label, which AP, AUC, F1, precision and recall leave out; None: all count.
+        predicted: (N,) whether the prediction ends a scene with the shot, where it is not simply what scores at least
+            the threshold.
+        true_ends: (M, 2) the earliest and latest time, in seconds, of each scene end of the truth, where the truth has
+            shots of its own; None: at the ends of the labelled shots.
+        predicted_ends: (L, 2) the same of the prediction.
+        film: its name.
     """
 
     labels: NDArray[np.uint8]
     scores: NDArray[np.float64]
-    shots: NDArray[np.int64]
+    shots: NDArray[np.int64] | NDArray[np.float64]
+    seconds: NDArray[np.float64] | None = None
+    known: NDArray[np.bool_] | None = None
+    predicted: NDArray[np.bool_] | None = None
+    true_ends: NDArray[np.float64] | None = None
+    predicted_ends: NDArray[np.float64] | None = None
+    film: str = ""
+
+    def __post_init__(self) -> None:
+        N = len(self.labels)
+        for array, shape in (
+            (self.scores, (N,)),
+            (self.shots, (N, 2)),
+            (self.seconds, (N, 2)),
+            (self.known, (N,)),
+            (self.predicted, (N,)),
+        ):
+            if array is not None and array.shape != shape:
+                raise ValueError(f"{self.film or 'a film'} has {N} labels, but an array {array.shape}, not {shape}")
+        if self.predicted is None and np.isnan(self.scores).any():
+            raise ValueError(f"{self.film or 'a film'} has scores that are NaN")
+
+    def decided(self, threshold: float) -> NDArray[np.bool_]:
+        """(N,) whether a scene is predicted to end with the shot."""
+        return self.scores >= threshold if self.predicted is None else self.predicted
+
+    def counted(self) -> NDArray[np.bool_]:
+        """(N,) whether shot-wise metrics count the shot."""
+        return np.ones(len(self.labels), np.bool_) if self.known is None else self.known
 
 
 @dataclass(frozen=True)
@@ -37,6 +80,8 @@ class Evaluation:
         miou: mean over films of `film_miou` at the threshold.
         film_ap: mean over films of the average precision of each.
         film_f1: mean over films of F1 at the threshold of each.
+        precision, recall: at the threshold, over the pooled shots.
+        film_recall: mean over films of recall at the threshold, the Recall of the release.
     """
 
     ap: float
@@ -45,6 +90,14 @@ class Evaluation:
     miou: float
     film_ap: float
     film_f1: float
+    precision: float
+    recall: float
+    film_recall: float
+
+    @property
+    def sum(self) -> float:
+        """The paper's Sum, see `meta_sum`."""
+        return meta_sum(self.ap, self.miou, self.auc, self.f1)
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
@@ -108,18 +161,103 @@ def f1_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float
     return float(f1_score(y, s >= threshold, zero_division=0.0))
 
 
-def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64]) -> float:
+def precision_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
+    """TP / (TP + FP) when a shot with `score >= threshold` is taken for a scene end; 0 where none is.
+
+    Raises:
+        ValueError: shapes differ, a label is neither 0 nor 1, or a score is NaN.
+
+    Source: `sklearn.metrics.precision_score`.
+    """
+    y, s = _checked(labels, scores)
+    taken = s >= threshold
+    return float(y[taken].sum() / max(1, taken.sum()))
+
+
+def recall_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
+    """TP / (TP + FN) when a shot with `score >= threshold` is taken for a scene end.
+
+    Raises:
+        ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or no label is 1.
+
+    Source: `sklearn.metrics.recall_score`. The mean of it over films is the Recall of the release and of LGSS (Rao et
+    al. 2020).
+    """
+    y, s = _checked(labels, scores)
+    if not y.any():
+        raise ValueError("recall is not defined without a positive label")
+    return float(y[s >= threshold].sum() / y.sum())
+
+
+def recall_within(
+    labels: ArrayLike,
+    predicted: ArrayLike,
+    seconds: NDArray[np.float64],
+    limit: float = RECALL_SECONDS,
+    reach: int = RECALL_SHOTS,
+) -> float:
+    """Recall@3s of one film: the share of true scene ends that have a predicted one near.
+
+    Near is less than `limit` seconds, from end of shot to end of shot, and at most `reach` shots away. A predicted
+    scene end may serve several true ones; `pipelines.evaluation.segmentation.boundary_match` is stricter. The release
+    puts 1e-5 on the denominator against a division by zero; here a film without a scene end has no value.
+
+    Args:
+        labels: (N,) of 0 and 1.
+        predicted: (N,) of 0 and 1, or bool.
+        seconds: (N, 2) range of each shot. For MovieNet frames at 24 a second, as in the release.
+        limit: in seconds.
+        reach: in shots.
+
+    Raises:
+        ValueError: shapes differ, a label is neither 0 nor 1, times are not finite, or no label is 1.
+
+    Source: LGSS (Rao et al. 2020), and the BaSSL release.
+    """
+    hits, total = recall_within_counts(labels, predicted, seconds, limit, reach)
+    if not total:
+        raise ValueError("Recall@3s is not defined without a positive label")
+    return hits / total
+
+
+def recall_within_counts(
+    labels: ArrayLike,
+    predicted: ArrayLike,
+    seconds: NDArray[np.float64],
+    limit: float = RECALL_SECONDS,
+    reach: int = RECALL_SHOTS,
+) -> tuple[int, int]:
+    """How many true scene ends have a predicted one near, and how many there are; as `recall_within`."""
+    y, p = _checked(labels, predicted)
+    if seconds.shape != (len(y), 2) or not np.isfinite(seconds).all():
+        raise ValueError(f"seconds must be ({len(y)}, 2) finite numbers")
+    true, found = np.flatnonzero(y == 1), np.flatnonzero(p == 1)
+    apart = np.abs(true[:, None] - found[None, :])
+    ends = seconds[:, 1]
+    near = (apart <= reach) & (np.abs(ends[true][:, None] - ends[found][None, :]) < limit)
+    return int(near.any(axis=1).sum()), len(true)
+
+
+def meta_sum(ap: float, miou: float, auc: float, f1: float) -> float:
+    """The paper's Sum: AP + mIoU + AUC-ROC + F1, here from 0 to 4 (the paper adds percentages: 241.73 is 2.4173).
+
+    Source: the BaSSL paper, section 4.1 ("Meta-Sum") and its table of pretext tasks.
+    """
+    return ap + miou + auc + f1
+
+
+def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] | NDArray[np.float64]) -> float:
     """Mean IoU between the true and the predicted scenes of one film.
 
     A scene reaches from the first frame of its first shot to the last frame of its last shot. For each true scene the
     best IoU with any predicted scene is taken and averaged, then the same the other way round; the result is the mean
     of both. As in the release, shots after the last boundary are in no scene, and a film without a predicted boundary
-    (or without a true one) gets 0.
+    (or without a true one) gets 0. (The release takes last frames for ends, so that its scenes are one frame shorter.)
 
     Args:
         labels: (N,) of 0 and 1, 1 at the last shot of a true scene.
         predicted: (N,) of 0 and 1 (or bool), 1 at the last shot of a predicted scene.
-        shots: (N, 2) half-open frame range of each shot.
+        shots: (N, 2) half-open range of each shot, in frames; seconds do as well.
 
     Raises:
         ValueError: shapes differ, or a label is neither 0 nor 1.
@@ -148,34 +286,43 @@ def miou(films: Sequence[FilmScores], threshold: float = 0.5) -> float:
     """
     if not films:
         raise ValueError("mIoU is not defined without a film")
-    return float(np.mean([film_miou(film.labels, film.scores >= threshold, film.shots) for film in films]))
+    return float(np.mean([film_miou(film.labels, film.decided(threshold), film.shots) for film in films]))
 
 
 def evaluate(films: Sequence[FilmScores], threshold: float = 0.5) -> Evaluation:
-    """All metrics over a set of films. Films without a scene end are left out of the mean `film_ap`.
+    """The paper's metrics over a set of films. Films without a scene end are left out of `film_ap` and `film_recall`.
+
+    mIoU reads the labels of all shots, the others those of the shots that are known.
 
     Raises:
         ValueError: no film, or what the single metrics raise.
     """
     if not films:
         raise ValueError("nothing to evaluate: no film")
-    labels = np.concatenate([film.labels for film in films])
-    scores = np.concatenate([film.scores for film in films])
+    known = [film.counted() for film in films]
+    truth = [film.labels[counted] for film, counted in zip(films, known, strict=True)]
+    said = [film.scores[counted] for film, counted in zip(films, known, strict=True)]
+    decided = [film.decided(threshold)[counted].astype(float) for film, counted in zip(films, known, strict=True)]
+    labels, scores, decisions = np.concatenate(truth), np.concatenate(said), np.concatenate(decided)
+    with_ends = [i for i, y in enumerate(truth) if y.any()]
     return Evaluation(
         ap=average_precision(labels, scores),
         auc=auc_roc(labels, scores),
-        f1=f1_at(labels, scores, threshold),
+        f1=f1_at(labels, decisions),
         miou=miou(films, threshold),
-        film_ap=float(np.mean([average_precision(film.labels, film.scores) for film in films if film.labels.any()])),
-        film_f1=float(np.mean([f1_at(film.labels, film.scores, threshold) for film in films])),
+        film_ap=float(np.mean([average_precision(truth[i], said[i]) for i in with_ends])),
+        film_f1=float(np.mean([f1_at(y, d) for y, d in zip(truth, decided, strict=True)])),
+        precision=precision_at(labels, decisions),
+        recall=recall_at(labels, decisions),
+        film_recall=float(np.mean([recall_at(truth[i], decided[i]) for i in with_ends])),
     )
 
 
-def _scenes(ends: NDArray[np.bool_], shots: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Half-open frame ranges of the scenes that end at the marked shots, (number of scenes, 2)."""
+def _scenes(ends: NDArray[np.bool_], shots: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Half-open ranges of the scenes that end at the marked shots, (number of scenes, 2)."""
     last = np.flatnonzero(ends)
     first = np.concatenate([np.zeros(1, dtype=np.int64), last[:-1] + 1])[: len(last)]
-    return np.stack([shots[first, 0], shots[last, 1]], axis=1)
+    return np.stack([shots[first, 0], shots[last, 1]], axis=1).astype(np.float64)
 
 
 def _checked(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.metrics import precision_score, recall_score
 
 from pipelines.evaluation.metrics import (
     FilmScores,
@@ -11,7 +12,12 @@ from pipelines.evaluation.metrics import (
     evaluate,
     f1_at,
     film_miou,
+    meta_sum,
     miou,
+    precision_at,
+    recall_at,
+    recall_within,
+    recall_within_counts,
 )
 
 CASES = range(20)
@@ -172,3 +178,118 @@ def test_metrics_that_are_not_defined_say_so() -> None:
         evaluate([])
     with pytest.raises(ValueError, match="film"):
         miou([])
+
+
+# --- precision, recall, Recall@3s, Sum ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_precision_and_recall_are_scikit_learns(seed: int) -> None:
+    film = random_film(seed)
+    for threshold in (0.0, 0.3, 0.5, 1.0, 1.1):
+        taken = film.scores >= threshold
+        assert precision_at(film.labels, film.scores, threshold) == pytest.approx(
+            precision_score(film.labels, taken, zero_division=0)
+        )
+        assert recall_at(film.labels, film.scores, threshold) == pytest.approx(recall_score(film.labels, taken))
+
+
+def looped_recall_at_3s(
+    labels: NDArray[np.uint8], predicted: NDArray[np.bool_], frames: NDArray[np.int64]
+) -> tuple[int, int]:
+    """As the release walks over shots: the five before and after, ends of shots at 24 frames a second."""
+    hits = total = 0
+    for i in range(len(labels)):
+        if labels[i] != 1:
+            continue
+        total += 1
+        for step in range(-5, 6):
+            j = i + step
+            if 0 <= j < len(labels) and predicted[j] and abs(int(frames[j, 1]) - int(frames[i, 1])) / 24 < 3:
+                hits += 1
+                break
+    return hits, total
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_recall_at_3s_is_the_releases_walk_over_shots(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    N = 200
+    edges = np.append(0, np.cumsum(rng.integers(2, 60, N)))
+    frames = np.stack([edges[:-1], edges[1:]], axis=1)
+    labels, predicted = (rng.random(N) < 0.2).astype(np.uint8), rng.random(N) < 0.15
+    hits, total = looped_recall_at_3s(labels, predicted, frames)
+    assert recall_within_counts(labels, predicted, frames / 24) == (hits, total)
+    assert recall_within(labels, predicted, frames / 24) == hits / total
+
+
+def test_recall_at_3s_wants_less_than_three_seconds_and_at_most_five_shots() -> None:
+    seconds = np.array([[0, 1], [1, 2], [2, 4], [4, 5]], float)
+    assert recall_within([1, 0, 0, 0], [0, 1, 0, 0], seconds) == 1.0
+    assert recall_within([1, 0, 0, 0], [0, 0, 1, 0], seconds) == 0.0  # exactly three
+    assert recall_within([1, 1, 0, 0], [0, 1, 0, 0], seconds) == 1.0  # one may serve two
+    tenths = np.stack([np.arange(8), np.arange(1, 9)], axis=1) / 10
+    assert recall_within([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0], tenths) == 1.0
+    assert recall_within([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1, 0], tenths) == 0.0
+
+
+def test_recall_needs_something_to_find() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        recall_at([0, 0], [0.5, 0.5])
+    with pytest.raises(ValueError, match="positive"):
+        recall_within([0, 0], [1, 0], np.array([[0.0, 1], [1, 2]]))
+    with pytest.raises(ValueError, match="finite"):
+        recall_within([1, 0], [1, 0], np.full((2, 2), np.nan))
+    assert precision_at([1, 0], [0.1, 0.2]) == 0.0  # nothing predicted
+
+
+def test_sum_is_that_of_the_papers_table() -> None:
+    for ap, miou_, auc, f1, printed in (
+        (56.26, 49.50, 90.27, 45.70, 241.73),
+        (42.57, 40.12, 84.11, 30.83, 197.63),
+        (13.33, 29.80, 64.65, 18.68, 126.45),
+    ):
+        assert 100 * meta_sum(ap / 100, miou_ / 100, auc / 100, f1 / 100) == pytest.approx(printed, abs=0.02)
+    films = [random_film(seed) for seed in range(3)]
+    result = evaluate(films)
+    assert result.sum == pytest.approx(result.ap + result.miou + result.auc + result.f1)
+
+
+# --- what a film may say of itself ----------------------------------------------------------------------------------
+
+
+def test_shots_without_a_label_are_left_out_of_shot_wise_metrics() -> None:
+    film = random_film(1)
+    known = np.ones(len(film.labels), np.bool_)
+    known[::3] = False
+    masked = FilmScores(film.labels, film.scores, film.shots, known=known)
+    kept = FilmScores(film.labels[known], film.scores[known], film.shots[known])
+    some, all_of_kept = evaluate([masked]), evaluate([kept])
+    for name in ("ap", "auc", "f1", "precision", "recall", "film_ap", "film_f1", "film_recall"):
+        assert getattr(some, name) == getattr(all_of_kept, name)
+    assert some.miou == evaluate([film]).miou
+
+
+def test_a_prediction_may_say_itself_where_scenes_end() -> None:
+    film = random_film(2)
+    predicted = np.zeros(len(film.labels), np.bool_)
+    predicted[[1, 4]] = True
+    said = FilmScores(film.labels, film.scores, film.shots, predicted=predicted)
+    for threshold in (0.0, 0.5, 2.0):
+        result = evaluate([said], threshold)
+        assert result.f1 == f1_at(film.labels, predicted.astype(float))
+        assert result.miou == film_miou(film.labels, predicted, film.shots)
+        assert result.ap == evaluate([film]).ap
+
+
+def test_a_film_whose_arrays_do_not_fit_is_refused() -> None:
+    labels, scores, shots = np.array([0, 1], np.uint8), np.array([0.1, 0.9]), np.array([[0, 5], [5, 9]])
+    with pytest.raises(ValueError, match="film x"):
+        FilmScores(labels, scores[:1], shots, film="film x")
+    with pytest.raises(ValueError):
+        FilmScores(labels, scores, shots, known=np.array([True]))
+    with pytest.raises(ValueError):
+        FilmScores(labels, scores, shots, seconds=np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="NaN"):
+        FilmScores(labels, np.array([np.nan, np.nan]), shots)
+    FilmScores(labels, np.array([np.nan, np.nan]), shots, predicted=np.array([True, False]))

@@ -1,0 +1,108 @@
+"""What says where scenes end, in any format that is known: a file of one video, or a folder of many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.datasets.annotations import VideoAnnotation, fault, listed_names
+from pipelines.datasets.bbc import is_bbc, is_bbc_file, read_bbc, read_bbc_file
+from pipelines.datasets.movienet import is_movienet, read_movienet
+from pipelines.datasets.ovsd import is_ovsd, is_ovsd_file, read_ovsd, read_ovsd_file
+from pipelines.datasets.scene_files import is_scene_files, read_scenes_csv, read_scenes_json
+from pipelines.datasets.shot_features import read_shot_features
+from pipelines.errors import DatasetError
+
+_LABEL_FOLDER = "label318"  # MovieNet's
+
+
+def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
+    """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, or the label file of one
+    video of BBC, OVSD or MovieNet in the data set's own folders (its shots stand in another file there).
+
+    Args:
+        path: the file.
+        frame_rate: for timecodes in a CSV that end in a frame number.
+
+    Raises:
+        DatasetError: one line, for a file that is none of these, or damaged.
+    """
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise fault(path, "no such file")
+    if suffix == ".json":
+        return read_scenes_json(path)
+    if suffix == ".csv":
+        return read_scenes_csv(path, frame_rate)
+    if suffix == ".npz":
+        return _from_features(path)
+    if is_bbc_file(path):
+        return read_bbc_file(path)
+    if is_ovsd_file(path):
+        return read_ovsd_file(path)
+    if path.resolve().parent.name == _LABEL_FOLDER:
+        for film in read_movienet(path.resolve().parents[2]):
+            if film.video_id == path.stem:
+                return film
+    raise fault(
+        path,
+        "is of no kind that is known: a scenes.json, .csv or .npz, or a label file in the folders of BBC, OVSD or "
+        "MovieNet",
+    )
+
+
+def read_scenes_of_folder(
+    folder: Path, annotator: int = 0, frame_rate: float | None = None
+) -> tuple[dict[str, VideoAnnotation], list[str]]:
+    """Read the scenes of all videos of a folder: of BBC, OVSD or MovieNet, or files as `read_scenes_of_video` reads.
+
+    Of a scenes.json and a CSV of the same video, which `bassl predict` can write both, the first is read.
+
+    Args:
+        folder: with the files.
+        annotator: whose labels of BBC.
+        frame_rate: for timecodes in a CSV that end in a frame number.
+
+    Returns:
+        The records by video id, sorted, and a line for each file that could not be read: it costs itself only. (The
+        data sets are read as a whole: a damaged file of theirs raises.)
+
+    Raises:
+        DatasetError: one line, for a folder without any such file.
+    """
+    if is_movienet(folder):
+        return _sorted(read_movienet(folder)), []
+    if is_bbc(folder):
+        return _sorted(read_bbc(folder, annotator)), []
+    if is_ovsd(folder):
+        return _sorted(read_ovsd(folder)), []
+    files = [folder / name for name in listed_names(folder) if is_scene_files(folder / name)]
+    if not files:
+        files = sorted(path for path in folder.rglob("*.npz") if path.is_file())
+    if not files:
+        raise fault(folder, "holds no scenes of any kind that is known: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
+    records: dict[str, VideoAnnotation] = {}
+    problems = []
+    for path in sorted(files, key=lambda path: path.suffix.lower() == ".csv"):
+        try:
+            record = read_scenes_of_video(path, frame_rate)
+        except DatasetError as error:
+            problems.append(str(error))
+            continue
+        first = records.setdefault(record.video_id, record)
+        if first is not record and (path.suffix.lower() != ".csv" or first.source.suffix.lower() == ".csv"):
+            problems.append(f"{path}: is about the video {record.video_id}, and so is {first.source}; remove one")
+    return _sorted(records.values()), problems
+
+
+def _sorted(records: Iterable[VideoAnnotation]) -> dict[str, VideoAnnotation]:
+    return {record.video_id: record for record in sorted(records, key=lambda record: record.video_id)}
+
+
+def _from_features(path: Path) -> VideoAnnotation:
+    video = read_shot_features(path)
+    # The film's end is no scene end that is to be found.
+    scene_end = np.append(video.scene_end[:-1], 0).astype(np.int8)
+    return VideoAnnotation(path.stem, path, shots=video.shots, scene_end=scene_end)

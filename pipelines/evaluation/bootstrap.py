@@ -1,0 +1,292 @@
+"""All metrics over a set of films, each with a confidence interval by bootstrap over films.
+
+Shots of a film are not independent of each other, films are: so whole films are drawn, with replacement, as many as
+there are, and each metric is computed on every draw. A draw is a row of weights, how often each film is in it; the row
+of ones is the set itself. Most metrics are functions of sums over films, so that all draws are one matrix product; AP
+and AUC-ROC are, too, once it is counted for each film how many of its shots score at least each true scene end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.evaluation.metrics import FilmScores, film_miou, recall_within_counts
+from pipelines.evaluation.segmentation import coverage_overflow, film_boundaries
+
+METRICS = {
+    "ap": "AP",
+    "auc_roc": "AUC-ROC",
+    "f1": "F1",
+    "precision": "precision",
+    "recall": "recall",
+    "miou": "mIoU",
+    "recall_at_3s": "Recall@3s",
+    "sum": "Sum",
+    "coverage": "coverage",
+    "overflow": "overflow",
+    "coverage_overflow_f": "F of the two",
+    "boundary_precision": "boundary precision",
+    "boundary_recall": "boundary recall",
+    "boundary_f1": "boundary F1",
+}
+"""The metrics in the order of tables, and what they are called there."""
+
+CONFIDENCE = 0.95
+"""Of the intervals, which reach from the 2.5th to the 97.5th percentile of the draws."""
+
+_CHUNK = 4_000_000  # numbers held at a time while AP is computed for many draws
+_Values = dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One metric over a set of films; a value is None where it is not defined.
+
+    Attributes:
+        pooled: over the shots, scenes or boundaries of all films together. mIoU has none: it is a mean over films.
+        interval: its confidence interval; None for a single film.
+        films: mean of its value on each film, over the films where it is defined. Sum has none: it adds up values of
+            both kinds, as the paper does.
+        films_interval: its confidence interval.
+    """
+
+    pooled: float | None
+    interval: tuple[float, float] | None
+    films: float | None
+    films_interval: tuple[float, float] | None
+
+    @property
+    def value(self) -> float | None:
+        """The one that the paper reports: pooled, but for mIoU."""
+        return self.pooled if self.pooled is not None else self.films
+
+
+def measure(
+    films: Sequence[FilmScores], threshold: float = 0.5, within: float = 3.0, resamples: int = 1000, seed: int = 0
+) -> dict[str, Measure]:
+    """All of `METRICS`.
+
+    Args:
+        films: what is known and was said about each.
+        threshold: a shot with at least this score ends a scene, in films whose prediction is not given outright.
+        within: tolerance of the boundary metrics, in seconds.
+        resamples: draws; 0 for no intervals.
+        seed: of the draws: one seed and one number of films give the same draws.
+
+    Returns:
+        By name, in the order of `METRICS`. AP and AUC-ROC are None where a film has no scores, Recall@3s and the
+        boundary metrics where no film has times (films without are left out of them).
+
+    Raises:
+        ValueError: no film, or a threshold, tolerance or number of draws that is none.
+    """
+    weights = _draws(len(films), resamples, seed)
+    pooled, means = _statistics(films, threshold, within, weights)
+    return {name: _summary(pooled.get(name), means.get(name)) for name in METRICS}
+
+
+def compare(
+    first: Sequence[FilmScores],
+    second: Sequence[FilmScores],
+    threshold: float = 0.5,
+    within: float = 3.0,
+    resamples: int = 1000,
+    seed: int = 0,
+    second_threshold: float | None = None,
+) -> dict[str, Measure]:
+    """The difference of two predictions for the same films, first less second, metric by metric.
+
+    Both are measured on the same draws of films, so that what makes a film hard for both cancels out: the interval is
+    that of the difference, much narrower than the two intervals suggest.
+
+    Raises:
+        ValueError: the films are not the same, by their order and names; and as `measure`.
+    """
+    if [film.film for film in first] != [film.film for film in second]:
+        raise ValueError("two predictions can only be compared on the same films")
+    weights = _draws(len(first), resamples, seed)
+    one = _statistics(first, threshold, within, weights)
+    other = _statistics(second, threshold if second_threshold is None else second_threshold, within, weights)
+
+    def less(a: _Values, b: _Values, name: str) -> NDArray[np.float64] | None:
+        return a[name] - b[name] if name in a and name in b else None
+
+    return {name: _summary(less(one[0], other[0], name), less(one[1], other[1], name)) for name in METRICS}
+
+
+def _draws(films: int, resamples: int, seed: int) -> NDArray[np.float64]:
+    """(1 + resamples, films): how often each film is in each draw; the first is the set itself."""
+    if films < 1:
+        raise ValueError("nothing to measure: no film")
+    if resamples < 0:
+        raise ValueError("resamples must be 0 or more")
+    if films == 1:  # of one film every draw is that film
+        resamples = 0
+    drawn = np.random.default_rng(seed).multinomial(films, np.full(films, 1 / films), resamples)
+    return np.concatenate([np.ones((1, films)), drawn.astype(np.float64)])
+
+
+def _summary(pooled: NDArray[np.float64] | None, means: NDArray[np.float64] | None) -> Measure:
+    def both(values: NDArray[np.float64] | None) -> tuple[float | None, tuple[float, float] | None]:
+        if values is None or np.isnan(values[0]):
+            return None, None
+        drawn = values[1:][~np.isnan(values[1:])]  # a draw may be all films without a scene end
+        if not len(drawn):
+            return float(values[0]), None
+        low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        return float(values[0]), (float(low), float(high))
+
+    return Measure(*both(pooled), *both(means))
+
+
+def _statistics(
+    films: Sequence[FilmScores], threshold: float, within: float, weights: NDArray[np.float64]
+) -> tuple[_Values, _Values]:
+    """Pooled values and means over films of each metric for each draw; NaN where one is not defined."""
+    if not within >= 0 or np.isnan(threshold):
+        raise ValueError("the threshold must be a number and the tolerance 0 or more")
+    V = len(films)
+    counts = {name: np.zeros(V) for name in ("tp", "taken", "true", "hits", "timed", "pairs", "marks", "bounds")}
+    segments = {name: np.zeros(V) for name in ("covered", "overflow", "shots")}
+    alone = {name: np.full(V, np.nan) for name in METRICS if name != "sum"}
+    for v, film in enumerate(films):
+        decided, counted = film.decided(threshold), film.counted()
+        y, d = film.labels[counted] == 1, decided[counted]
+        tp, taken, true = int((y & d).sum()), int(d.sum()), int(y.sum())
+        counts["tp"][v], counts["taken"][v], counts["true"][v] = tp, taken, true
+        alone["f1"][v] = 2 * tp / max(1, taken + true)
+        alone["precision"][v] = tp / max(1, taken)
+        alone["recall"][v] = tp / true if true else np.nan
+        alone["miou"][v] = film_miou(film.labels, decided, film.shots)
+
+        segment = coverage_overflow(film.labels, decided)
+        segments["covered"][v] = segment.coverage * segment.shots
+        segments["overflow"][v] = segment.overflow * segment.shots
+        segments["shots"][v] = segment.shots
+        alone["coverage"][v], alone["overflow"][v] = segment.coverage, segment.overflow
+        alone["coverage_overflow_f"][v] = segment.f
+
+        match = film_boundaries(film, threshold, within)
+        if match is not None and film.seconds is not None:
+            counts["pairs"][v], counts["marks"][v], counts["bounds"][v] = match.matched, match.predicted, match.true
+            alone["boundary_precision"][v] = match.precision
+            alone["boundary_recall"][v] = match.recall if match.true else np.nan
+            alone["boundary_f1"][v] = match.f1
+            hits, timed = recall_within_counts(film.labels, decided, film.seconds)
+            counts["hits"][v], counts["timed"][v] = hits, timed
+            alone["recall_at_3s"][v] = hits / timed if timed else np.nan
+
+    ranked = not any(np.isnan(film.scores).any() for film in films)
+    ranking = _rankings(films) if ranked else None
+    if ranking is not None:
+        alone["ap"], alone["auc_roc"] = _ranked(ranking, np.eye(V))
+    means = {name: _mean(weights, values) for name, values in alone.items()}
+
+    total = {name: weights @ values for name, values in {**counts, **segments}.items()}
+    pooled = {
+        "f1": 2 * total["tp"] / np.maximum(1, total["taken"] + total["true"]),
+        "precision": total["tp"] / np.maximum(1, total["taken"]),
+        "recall": _ratio(total["tp"], total["true"]),
+        "coverage": total["covered"] / total["shots"],
+        "overflow": total["overflow"] / total["shots"],
+    }
+    rest = np.maximum(0, 1 - pooled["overflow"])
+    pooled["coverage_overflow_f"] = 2 * pooled["coverage"] * rest / (pooled["coverage"] + rest)  # C is never 0
+    if np.isfinite(alone["boundary_f1"]).any():
+        pooled |= {
+            "recall_at_3s": _ratio(total["hits"], total["timed"]),
+            "boundary_precision": total["pairs"] / np.maximum(1, total["marks"]),
+            "boundary_recall": _ratio(total["pairs"], total["bounds"]),
+            "boundary_f1": 2 * total["pairs"] / np.maximum(1, total["marks"] + total["bounds"]),
+        }
+    if ranking is not None:
+        pooled["ap"], pooled["auc_roc"] = _ranked(ranking, weights)
+        pooled["sum"] = pooled["ap"] + means["miou"] + pooled["auc_roc"] + pooled["f1"]
+    return pooled, means
+
+
+def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """part / whole, NaN where the whole is 0."""
+    return np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)
+
+
+def _mean(weights: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted means of what is not NaN, (draws,)."""
+    defined = ~np.isnan(values)
+    return _ratio(weights @ np.where(defined, values, 0.0), weights @ defined.astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class _Ranking:
+    """For G different scores of true scene ends, falling, and V films: how many shots of each film score at least (or
+    more than) each; all that AP and AUC-ROC of any draw of films need."""
+
+    ends: NDArray[np.float64]  # (G, V) scene ends that score exactly this
+    ends_from: NDArray[np.float64]  # (G, V) scene ends that score at least this
+    others_from: NDArray[np.float64]  # (G, V) other shots that score at least this
+    others_above: NDArray[np.float64]  # (G, V) other shots that score more
+    others: NDArray[np.float64]  # (V,) other shots in all
+
+
+def _rankings(films: Sequence[FilmScores]) -> _Ranking:
+    ends, others = [], []
+    for film in films:
+        counted = film.counted()
+        scores, labels = film.scores[counted], film.labels[counted] == 1
+        ends.append(np.sort(scores[labels]))
+        others.append(np.sort(scores[~labels]))
+    levels = np.unique(np.concatenate(ends))[::-1]
+
+    def at_least(scores: list[NDArray[np.float64]], above: bool = False) -> NDArray[np.float64]:
+        side = "right" if above else "left"
+        columns = [len(one) - np.searchsorted(one, levels, side) for one in scores]  # type: ignore[call-overload]
+        return np.stack(columns, axis=1).astype(np.float64)
+
+    ends_from = at_least(ends)
+    return _Ranking(
+        ends_from - at_least(ends, above=True),
+        ends_from,
+        at_least(others),
+        at_least(others, above=True),
+        np.array([len(one) for one in others], np.float64),
+    )
+
+
+def _ranked(ranking: _Ranking, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """AP and AUC-ROC of each draw (weights (R, V)), (R,) each.
+
+    AP = sum over thresholds of (rise in recall) x precision; recall only rises at scores of scene ends. AUC-ROC = share
+    of pairs of a scene end and another shot in which the scene end scores higher, ties counting half.
+    """
+    R, G = len(weights), len(ranking.ends)
+    ap, auc = np.full(R, np.nan), np.full(R, np.nan)
+    step = max(1, _CHUNK // max(1, G))
+    for start in range(0, R, step):
+        some = slice(start, start + step)
+        w = weights[some].T
+        rise, found = ranking.ends @ w, ranking.ends_from @ w  # (G, draws); counts are exact in float64
+        from_here, above = ranking.others_from @ w, ranking.others_above @ w
+        positives, negatives = rise.sum(axis=0), ranking.others @ w
+        # No shot of the draw may score as high as the first thresholds, but then nothing rises there.
+        precision = found / np.maximum(1, found + from_here)
+        ap[some] = _ratio((rise * precision).sum(axis=0), positives)
+        below = negatives - (from_here + above) / 2
+        auc[some] = _ratio((rise * below).sum(axis=0), positives * negatives)
+    return ap, auc
+
+
+def flat(measures: Mapping[str, Measure]) -> dict[str, dict[str, float | list[float] | None]]:
+    """The measures as plain JSON values."""
+    return {
+        name: {
+            "pooled": one.pooled,
+            "interval": None if one.interval is None else list(one.interval),
+            "films": one.films,
+            "films_interval": None if one.films_interval is None else list(one.films_interval),
+        }
+        for name, one in measures.items()
+    }

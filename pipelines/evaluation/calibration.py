@@ -1,0 +1,63 @@
+"""How logits become scores: fitted on films that the model has not learned from."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.models.relational import Calibration
+
+
+def fit_calibration(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> Calibration:
+    """Platt's slope, and a score of 0.5 where F1 is best, all shots pooled.
+
+    Args:
+        logits: (N,) of a model that has not seen the films.
+        labels: (N,) of 0 and 1.
+
+    Raises:
+        ValueError: as :func:`platt_slope`.
+    """
+    return Calibration(slope=platt_slope(logits, labels), offset=best_f1_threshold(logits, labels))
+
+
+def platt_slope(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> float:
+    """Slope of the logistic regression of labels on logits (Platt 1999), by Newton's method.
+
+    Args:
+        logits: (N,).
+        labels: (N,) of 0 and 1, both present.
+
+    Raises:
+        ValueError: one class only, or logits that do not rise with the labels, so that no increasing score exists.
+    """
+    positives = int(labels.sum())
+    if positives in (0, len(labels)):
+        raise ValueError("calibration needs both classes")
+    # Platt's targets keep the slope finite where the classes can be told apart without fault.
+    target = np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (len(labels) - positives + 2))
+    center, spread = float(logits.mean()), max(float(logits.std()), 1e-12)
+    design = np.stack([(logits - center) / spread, np.ones_like(logits)], axis=1)
+    weights = np.zeros(2)
+    for _ in range(100):
+        p = 1 / (1 + np.exp(-np.clip(design @ weights, -30, 30)))
+        curvature = design.T @ (design * (p * (1 - p) + 1e-12)[:, None]) + 1e-9 * np.eye(2)
+        step = np.linalg.solve(curvature, design.T @ (p - target))
+        weights -= step * min(1.0, 4.0 / max(float(np.abs(step).max()), 1e-12))
+        if np.abs(step).max() < 1e-10:
+            break
+    slope = float(weights[0]) / spread
+    if not slope > 0:
+        raise ValueError("the logits do not rise with the labels")
+    return slope
+
+
+def best_f1_threshold(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> float:
+    """The logit at which F1 over the pooled shots is best: halfway between the last taken and the first left out."""
+    order = np.argsort(-logits, kind="stable")
+    ranked = logits[order]
+    hits = np.cumsum(labels[order], dtype=np.int64)
+    f1 = 2 * hits / (np.arange(1, len(ranked) + 1) + int(labels.sum()))
+    f1[:-1][ranked[:-1] == ranked[1:]] = -1  # no threshold lies between equal logits
+    last = int(f1.argmax())
+    return float(ranked[last] if last + 1 == len(ranked) else (ranked[last] + ranked[last + 1]) / 2)

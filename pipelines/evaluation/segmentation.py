@@ -1,0 +1,154 @@
+"""How well scenes are found, by what the literature on BBC and OVSD reports: coverage and overflow, and boundaries
+within a tolerance. These look at scenes and at boundaries, where `pipelines.evaluation.metrics` looks mostly at shots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pipelines.datasets.matching import assign_scene_ends
+from pipelines.evaluation.metrics import FilmScores
+
+
+@dataclass(frozen=True)
+class CoverageOverflow:
+    """Coverage and overflow of one film, or of several with their shots pooled.
+
+    Attributes:
+        coverage: C, 0 to 1, higher is better.
+        overflow: O, from 0, lower is better; above 1 where predicted scenes run over more than the true neighbours.
+        shots: how many shots it is the mean over.
+    """
+
+    coverage: float
+    overflow: float
+    shots: int
+
+    @property
+    def f(self) -> float:
+        """Harmonic mean of C and 1 - O; 0 where O is 1 or more."""
+        return f_of(self.coverage, self.overflow)
+
+
+def coverage_overflow(labels: ArrayLike, predicted: ArrayLike) -> CoverageOverflow:
+    """Coverage and overflow of one film, counted in shots.
+
+    With true scenes t_1 ... t_n and predicted scenes s_1 ... s_m, all sets of shots, and #(x) the number of shots:
+
+        C(t_k) = max_i #(s_i & t_k) / #(t_k)
+        O(t_k) = sum over the s_i that share a shot with t_k of #(s_i \\ t_k) / (#(t_{k-1}) + #(t_{k+1}))
+
+    and C and O of the film are the means over its true scenes, weighted by #(t_k). A film's first and last scene have
+    one neighbour; a film of one scene has none, and no overflow. The film's end closes its last scene, whatever the
+    last label says, so that scenes cover the film.
+
+    Args:
+        labels: (N,) of 0 and 1, 1 at the last shot of a true scene.
+        predicted: (N,) of 0 and 1 (or bool), 1 at the last shot of a predicted scene.
+
+    Raises:
+        ValueError: shapes differ, there is no shot, or a value is neither 0 nor 1.
+
+    Source: Vendrig and Worring, "Systematic evaluation of logical story unit segmentation", IEEE Transactions on
+    Multimedia 2002, in the form of Baraldi, Grana and Cucchiara, "A Deep Siamese Network for Scene Detection in
+    Broadcast Videos", ACM MM 2015, which BBC and OVSD papers report.
+    """
+    truth, guess = _scene_numbers(labels), _scene_numbers(predicted)
+    if truth.shape != guess.shape:
+        raise ValueError(f"labels and predicted must have the same length, not {len(truth)} and {len(guess)}")
+    shared = np.zeros((truth[-1] + 1, guess[-1] + 1))
+    np.add.at(shared, (truth, guess), 1)
+    size, guess_size = shared.sum(axis=1), shared.sum(axis=0)
+    covered = shared.max(axis=1)  # C(t_k) #(t_k)
+    outside = ((guess_size[None, :] - shared) * (shared > 0)).sum(axis=1)
+    neighbours = np.append(size[1:], 0) + np.append(0, size[:-1])
+    overflow = outside / np.maximum(neighbours, 1)  # without neighbours nothing is outside either
+    return CoverageOverflow(
+        float(covered.sum() / size.sum()), float((overflow * size).sum() / size.sum()), int(size.sum())
+    )
+
+
+def f_of(coverage: float, overflow: float) -> float:
+    """2 C (1 - O) / (C + 1 - O), the F of coverage and overflow; 0 where O is 1 or more, or nothing is covered."""
+    rest = max(0.0, 1 - overflow)
+    return 2 * coverage * rest / (coverage + rest) if coverage > 0 and rest > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class BoundaryMatch:
+    """How many boundaries of a film were found.
+
+    Attributes:
+        matched: pairs of a true and a predicted boundary, each in one pair at most.
+        true: true boundaries.
+        predicted: predicted ones.
+    """
+
+    matched: int
+    true: int
+    predicted: int
+
+    @property
+    def precision(self) -> float:
+        """Share of predicted boundaries that are in a pair; 0 without."""
+        return self.matched / max(1, self.predicted)
+
+    @property
+    def recall(self) -> float:
+        """Share of true boundaries that are in a pair; 0 without."""
+        return self.matched / max(1, self.true)
+
+    @property
+    def f1(self) -> float:
+        """2 pairs / (true + predicted); 0 where there is neither."""
+        return 2 * self.matched / max(1, self.true + self.predicted)
+
+
+def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> BoundaryMatch:
+    """Pair true and predicted boundaries that are at most `tolerance` apart, one to one, as many as can be.
+
+    The film's end is no boundary; leave it out. On a line the largest matching can always be had in order, which is
+    how it is found (`pipelines.datasets.matching.assign_scene_ends`, by dynamic programming).
+
+    Args:
+        true: (M,) times in seconds, in order; or (M, 2), the earliest and latest time of each, for boundaries that lie
+            somewhere in a gap (a fade, say).
+        predicted: (L,) or (L, 2), likewise; of a range the middle is taken.
+        tolerance: in seconds.
+
+    Raises:
+        ValueError: times are not in order or not numbers, or the tolerance is negative.
+
+    Source: boundary detection within a tolerance as in TRECVID's shot boundary task, with a matching that is optimal
+    where TRECVID's is greedy.
+    """
+    marks = np.asarray(predicted, np.float64)
+    marks = np.unique(marks.mean(axis=1) if marks.ndim == 2 else marks)
+    spans = np.asarray(true, np.float64)
+    matched = int((assign_scene_ends(marks, spans, tolerance) >= 0).sum()) if len(marks) and len(spans) else 0
+    return BoundaryMatch(matched, len(spans), len(marks))
+
+
+def film_boundaries(film: FilmScores, threshold: float, tolerance: float) -> BoundaryMatch | None:
+    """`boundary_match` of a film; None where its times are not known.
+
+    Boundaries are the ends of scenes but for the end of the film, on the time lines of truth and prediction
+    themselves where these have shots of their own.
+    """
+    if film.seconds is None or not np.isfinite(film.seconds).all():
+        return None
+    ends = film.seconds[:-1, 1]
+    true = ends[film.labels[:-1] == 1] if film.true_ends is None else film.true_ends
+    predicted = ends[film.decided(threshold)[:-1]] if film.predicted_ends is None else film.predicted_ends
+    return boundary_match(true, predicted, tolerance)
+
+
+def _scene_numbers(ends: ArrayLike) -> NDArray[np.int64]:
+    """The number of the scene of each shot, (N,), from the marks of last shots."""
+    marks = np.asarray(ends)
+    if marks.ndim != 1 or not len(marks) or not np.isin(marks, (0, 1)).all():
+        raise ValueError("marks of scene ends must be (N,) of 0 and 1, N >= 1")
+    return np.append(0, np.cumsum(marks[:-1].astype(np.int64)))

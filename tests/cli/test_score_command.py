@@ -1,0 +1,157 @@
+"""`bassl score` as people meet it: what is on stdout, what is on stderr, exit codes, and nothing half-written."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from tests.cli.test_predict_command import Bassl, Run, bassl  # noqa: F401  # a fixture
+from tests.scored_things import WIDTH, plain, put_csv, put_index, put_run, put_scenes
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scored")
+    put_index(folder)
+    put_run(folder / "run", seeds=(3, 5))
+    return folder
+
+
+@pytest.fixture
+def on_index(home: Path) -> list[object]:
+    return ["--index", home / "index.h5", "--features", home / "features" / f"npz-{WIDTH}d.h5", "--resamples", 20]
+
+
+def assert_refused(run: Run, *words: str) -> None:
+    """One line on stderr, nothing on stdout."""
+    assert (run.code, run.out) == (2, "")
+    (line,) = run.err.splitlines()
+    assert line.startswith("bassl: ")
+    assert all(word in line for word in words)
+
+
+def rows(run: Run) -> dict[str, list[str]]:
+    return {line[:20].strip(): line[20:].split() for line in run.out.splitlines()[1:]}
+
+
+def test_a_run_becomes_a_table(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+    run = bassl("score", home / "run", *on_index, "--frame-rate", 25)
+    assert run.code == 0
+    header = "metric pooled 95 % interval mean of films 95 % interval mean of 2 seeds"
+    assert " ".join(run.out.splitlines()[0].split()) == header
+    shown = [line.split("  ")[0].strip() for line in run.out.splitlines()[1:]]
+    assert shown == [
+        *("AP", "AUC-ROC", "F1", "precision", "recall", "mIoU", "Recall@3s", "Sum", "coverage", "overflow"),
+        *("F of the two", "boundary precision", "boundary recall", "boundary F1"),
+    ]
+    assert "±" in run.out
+    assert run.err.splitlines()[-1].startswith("3 films, 90 shots, ")
+
+
+def test_json_is_all_there_is_on_stdout(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+    run = bassl("score", home / "run", *on_index, "--json", "--representation")
+    content: Any = plain(run.out)
+    assert (run.code, content["schema"], content["version"]) == (0, "bassl.score", 1)
+    assert len(content["films"]) == 3
+    assert set(content["seeds"]["ap"]["values"]) == {"3", "5"}
+    assert content["metrics"]["boundary_f1"]["pooled"] is None
+    assert set(content["representation"]["nmi"]) == {"8", "16", "32"}
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_quiet_says_nothing(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+    run = bassl("score", "default", *on_index, "--quiet", "--table", "t.csv")
+    assert (run.code, run.out, run.err) == (0, "", "")
+    assert Path("t.csv").exists()
+
+
+def test_scenes_against_the_truth(bassl: Bassl) -> None:  # noqa: F811
+    put_scenes(Path("a.json"))
+    put_csv(Path("truth.csv"), 0, 20.5, 25, 50)
+    run = bassl("score", "a.json", "truth.csv")
+    assert run.code == 0
+    assert rows(run)["F1"] == ["50.0", "50.0"]
+    assert "1 of 2 true scene ends matched to ends of the prediction's shots" in run.err
+    assert run.err.splitlines()[-1] == "1 film, 6 shots, 2 true scene ends"
+    assert rows(bassl("score", "a.json", "truth.csv", "--tolerance", 6))["F1"] == ["50.0", "50.0"]
+    assert rows(bassl("score", "a.json", "truth.csv", "--threshold", 0.8))["precision"] == ["100.0", "100.0"]
+    assert rows(bassl("score", "a.json", "truth.csv", "--within", 0.1))["boundary F1"] == ["0.0", "0.0"]
+
+
+def test_folders_name_what_has_no_counterpart(bassl: Bassl) -> None:  # noqa: F811
+    for name in "ab":
+        put_scenes(Path("guess") / f"{name}.json")
+    for name in "bc":
+        put_csv(Path("truth") / f"{name}.csv", 0, 20, 40, 50)
+    (Path("guess") / "broken.json").write_text("{")
+    run = bassl("score", "guess", "truth")
+    assert run.code == 1
+    assert rows(run)["F1"] == ["100.0", "100.0"]
+    complaints = [line for line in run.err.splitlines() if line.startswith("bassl: ")]
+    assert [line.split(":")[1].strip().split(",")[0] for line in complaints] == [
+        "guess/broken.json",
+        "guess/a.json",
+        "truth/c.csv",
+    ]
+
+
+def test_two_predictions_are_compared(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+    put_scenes(Path("a.json"))
+    put_scenes(Path("b.json"), ends=(1,))
+    put_csv(Path("truth.csv"), 0, 20, 40, 50)
+    run = bassl("score", "--compare", "a.json", "b.json", "truth.csv")
+    assert run.code == 0
+    assert run.out.splitlines()[0].split() == ["metric", "a.json", "b.json", "difference", "95", "%", "interval"]
+    assert rows(run)["recall"] == ["100.0", "50.0", "+50.0", "-"]
+    seeds = [home / "run" / f"seed-{seed}.safetensors" for seed in (3, 5)]
+    run = bassl("score", "--compare", *seeds, *on_index, "--json")
+    content: Any = plain(run.out)
+    assert content["schema"] == "bassl.score.comparison"
+    low, high = content["difference"]["ap"]["interval"]
+    assert low <= content["difference"]["ap"]["pooled"] <= high
+
+
+def test_tables_and_plots_are_written(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+    assert bassl("score", "default", *on_index, "--table", "made/t.md").code == 0
+    run = bassl("score", "default", *on_index, "--table", "made/t.csv", "--plot", "p.png", "--json")
+    content: Any = plain(run.out)
+    assert Path("made/t.md").read_text().startswith("| metric | pooled | 95 % interval |")
+    with Path("made/t.csv").open() as file:
+        table = list(csv.reader(file))
+    assert float(table[1][1]) == pytest.approx(100 * content["metrics"]["ap"]["pooled"], abs=0.051)
+    assert Image.open("p.png").format == "PNG"
+    seed = home / "run" / "seed-3.safetensors"
+    run = bassl("score", "--compare", "default", seed, *on_index, "--plot", "p.svg")
+    assert run.err.splitlines()[-1] == "wrote p.svg"
+    assert "<svg" in Path("p.svg").read_text()
+
+
+def test_wrong_use_is_one_line(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+    put_scenes(Path("a.json"))
+    put_csv(Path("t.csv"), 0, 20, 50)
+    assert_refused(bassl("score"), "nothing to score", "'default'")
+    assert_refused(bassl("score", "a.json"), "a.json", "name the truth")
+    assert_refused(bassl("score", "missing.json", "t.csv"), "missing.json", "no such file")
+    assert_refused(bassl("score", "--compare", "a.json", "a.json", "t.csv", "t.csv"), "one more argument at most")
+    assert_refused(bassl("score", "a.json", "t.csv", "--table", "t.doc"), "t.doc", ".md, .tex, .csv or .json")
+    assert_refused(bassl("score", "a.json", "t.csv", "--plot", "t.jpg"), "t.jpg", ".png or .svg")
+    assert_refused(bassl("score", "t.csv", "a.json", "--plot", "t.png"), "t.csv", "no curves to plot")
+    assert_refused(bassl("score", "runs/x", *on_index), "runs/x", "no such run")
+    assert_refused(bassl("score", "default", "--index", "no.h5"), "no.h5", "bassl build-index")
+    assert_refused(bassl("score", "a.json", "t.csv", "--tolerance", -1), "tolerance")
+    assert sorted(path.name for path in Path.cwd().iterdir()) == ["a.json", "t.csv"]
+
+
+def test_help_waits_for_nothing_heavy() -> None:
+    code = (
+        "import sys; import bassl_cli.app; "
+        "print([name for name in ('torch', 'sklearn', 'matplotlib', 'h5py', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "torch" not in done.stdout
+    assert "sklearn" not in done.stdout
+    assert "matplotlib" not in done.stdout

@@ -1,0 +1,123 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
+from pipelines.errors import DatasetError
+
+CSV = "start,end\n0,10\n10,30\n"
+
+
+def bbc(root: Path) -> Path:
+    for name, text in (("shots", "0 9\n10 19\n20 29\n"), ("scenes/annotator_1", "0,2,3")):
+        (root / name).mkdir(parents=True)
+        (root / name / "bbc_01.txt").write_text(text)
+    return root
+
+
+def ovsd(root: Path) -> Path:
+    root.mkdir(parents=True)
+    (root / "02_shots.txt").write_text("0 9\n10 19\n20 29\n")
+    (root / "02_scenes.txt").write_text("0 19\n20 29\n")
+    return root
+
+
+def movienet(root: Path) -> Path:
+    for folder, text in (
+        ("label318", "0000 0\n0001 1\n"),
+        ("shot_movie318", "0 9 1 2 3\n10 19 11 12 13\n20 29 21 22 23\n"),
+    ):
+        (root / "scene318" / folder).mkdir(parents=True)
+        (root / "scene318" / folder / "tt0000001.txt").write_text(text)
+    return root
+
+
+def npz(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frames = np.array([[0, 10], [10, 20], [20, 30]])
+    np.savez(path, features=np.ones((3, 4), np.float32), shots=frames, scene_end=np.array([0, 1, 0], np.uint8))
+    return path
+
+
+def test_a_file_of_one_video_is_read_in_each_format(tmp_path: Path) -> None:
+    files = {
+        "bbc_01": bbc(tmp_path / "bbc/annotations") / "scenes/annotator_1/bbc_01.txt",
+        "02": ovsd(tmp_path / "ovsd") / "02_scenes.txt",
+        "tt0000001": movienet(tmp_path / "movienet") / "scene318/label318/tt0000001.txt",
+        "clip": npz(tmp_path / "clip.npz"),
+    }
+    for video_id, path in files.items():
+        record = read_scenes_of_video(path)
+        assert record.video_id == video_id
+        assert record.scene_end is not None
+        assert record.scene_end.tolist() == [0, 1, 0]
+        assert record.shots is not None
+        assert record.shots.tolist() == [[0, 10], [10, 20], [20, 30]]
+
+
+def test_an_ovsd_file_without_shots_beside_it_labels_the_time_line(tmp_path: Path) -> None:
+    folder = ovsd(tmp_path / "ovsd")
+    (folder / "02_shots.txt").unlink()
+    record = read_scenes_of_video(folder / "02_scenes.txt")
+    assert record.shots is None
+    assert record.scenes_frames is not None
+    assert record.scenes_frames.tolist() == [[0, 20], [20, 30]]
+
+
+def test_timecodes_with_frames_take_the_frame_rate(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("start,end\n0:00:00:00,0:00:01:12\n")
+    record = read_scenes_of_video(path, 24.0)
+    assert record.scenes_seconds is not None
+    assert record.scenes_seconds.tolist() == [[0.0, 1.5]]
+
+
+@pytest.mark.parametrize("kind", ["bbc", "ovsd", "movienet", "npz", "csv"])
+def test_a_folder_is_read_in_each_format(tmp_path: Path, kind: str) -> None:
+    root = tmp_path / kind
+    if kind == "npz":
+        npz(root / "deep" / "a.npz")
+    elif kind == "csv":
+        root.mkdir()
+        (root / "a.csv").write_text(CSV)
+    else:
+        {"bbc": bbc, "ovsd": ovsd, "movienet": movienet}[kind](root)
+    records, problems = read_scenes_of_folder(root, annotator=1)
+    assert problems == []
+    (name,) = records
+    assert name == {"bbc": "bbc_01", "ovsd": "02", "movienet": "tt0000001"}.get(kind, "a")
+
+
+def test_a_damaged_file_costs_itself_only(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    (tmp_path / "b.csv").write_text("nothing of the kind\n")
+    (tmp_path / "c.json").write_text("{")
+    records, problems = read_scenes_of_folder(tmp_path)
+    assert list(records) == ["a"]
+    assert [problem.split(":")[0].split(",")[0] for problem in problems] == [
+        str(tmp_path / "c.json"),
+        str(tmp_path / "b.csv"),
+    ]
+
+
+def test_two_files_about_one_video_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    (tmp_path / "a-Scenes.csv").write_text(CSV)
+    records, (problem,) = read_scenes_of_folder(tmp_path)
+    assert list(records) == ["a"]
+    assert "a.csv" in problem
+    assert "a-Scenes.csv" in problem
+
+
+def test_what_is_nothing_of_the_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(DatasetError, match=r"notes\.txt: is of no kind that is known"):
+        read_scenes_of_video(tmp_path / "notes.txt")
+    with pytest.raises(DatasetError, match="no such file"):
+        read_scenes_of_video(tmp_path / "missing.json")
+    with pytest.raises(DatasetError, match="holds no scenes"):
+        read_scenes_of_folder(tmp_path)
+    (bbc(tmp_path / "bbc") / "shots/bbc_01.txt").unlink()
+    with pytest.raises(DatasetError, match="no such file"):
+        read_scenes_of_video(tmp_path / "bbc/scenes/annotator_1/bbc_01.txt")

@@ -1,0 +1,208 @@
+"""Prediction and truth with shots of their own: no scene end may get lost on the way."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.errors import DatasetError
+from pipelines.evaluation.alignment import align, cut_shots
+from pipelines.evaluation.bootstrap import measure
+from pipelines.evaluation.metrics import evaluate
+
+HERE, THERE = Path("guess.json"), Path("truth.csv")
+RATE = 25.0
+
+
+def shots(*cuts: float) -> np.ndarray:
+    return np.stack([cuts[:-1], cuts[1:]], axis=1).astype(float)
+
+
+def predicted(times: np.ndarray, ends: list[int], scores: list[float] | None = None) -> VideoAnnotation:
+    scene_end = np.zeros(len(times), np.int8)
+    scene_end[ends] = 1
+    return VideoAnnotation(
+        "film",
+        HERE,
+        shots=np.round(times * RATE).astype(np.int64),
+        shots_seconds=times,
+        scene_end=scene_end,
+        frame_rate=RATE,
+        scores=None if scores is None else np.array(scores),
+    )
+
+
+def listed(*cuts: float, source: Path = THERE) -> VideoAnnotation:
+    return VideoAnnotation("film", source, scenes_seconds=shots(*cuts))
+
+
+GUESS = predicted(shots(0, 10, 20, 30, 40, 50), [1, 3], [0.1, 0.9, 0.2, 0.6, 0.3])
+
+
+def test_the_same_shots_are_compared_as_they_are() -> None:
+    truth = replace(GUESS, source=THERE, scene_end=np.array([0, 1, 1, 0, 0], np.int8), scores=None)
+    result = align(GUESS, truth, tolerance=0.0)
+    assert (result.how, result.truth, result.prediction) == ("same shots", None, None)
+    film = result.film
+    assert film.labels.tolist() == [0, 1, 1, 0, 0]
+    assert film.decided(0.5).tolist() == [False, True, False, True, False]
+    assert film.scores.tolist() == [0.1, 0.9, 0.2, 0.6, 0.3]
+    assert film.seconds is not None
+    assert film.shots.dtype == np.int64
+
+
+def test_true_scenes_go_to_the_predictions_shots() -> None:
+    result = align(GUESS, listed(0, 20.4, 39.5, 50), tolerance=1.0)
+    assert result.how == "shots of the prediction"
+    assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
+    assert result.truth is not None
+    assert (result.truth.scene_ends, result.truth.matched, result.truth.at_film_end) == (2, 2, 1)
+    assert result.truth.mean_distance == pytest.approx(0.45)
+    assert result.truth.max_distance == pytest.approx(0.5)
+    assert evaluate([result.film]).f1 == 1.0
+
+
+def test_a_true_end_that_no_shot_ends_at_is_a_miss() -> None:
+    result = align(GUESS, listed(0, 20, 25, 40, 50), tolerance=1.0)
+    film = result.film
+    assert film.shots.tolist() == [[0, 10], [10, 20], [20, 25], [25, 30], [30, 40], [40, 50]]
+    assert film.labels.tolist() == [0, 1, 1, 0, 1, 0]
+    assert film.decided(0.5).tolist() == [False, True, False, False, True, False]
+    assert film.scores.tolist() == [0.1, 0.9, 0.0, 0.2, 0.6, 0.3]
+    assert result.truth is not None
+    assert result.truth.unmatched == (25.0,)
+    values = evaluate([film])
+    assert (values.precision, values.recall) == (1.0, pytest.approx(2 / 3))
+
+
+def test_a_predicted_end_that_no_shot_ends_at_is_a_false_alarm() -> None:
+    truth = replace(GUESS, source=THERE, scores=None)
+    result = align(listed(0, 20.5, 33, 50, source=HERE), truth, tolerance=1.0)
+    assert result.how == "shots of the truth"
+    film = result.film
+    assert film.labels.tolist() == [0, 1, 0, 0, 1, 0]
+    assert film.decided(0.5).tolist() == [False, True, False, True, False, False]
+    assert np.isnan(film.scores).all()
+    assert result.prediction is not None
+    assert (result.prediction.matched, result.prediction.unmatched) == (1, (33.0,))
+    values = measure([film])
+    assert (values["precision"].pooled, values["recall"].pooled) == (0.5, 0.5)
+    assert values["ap"].value is None
+
+
+def test_two_lists_without_shots() -> None:
+    result = align(listed(0, 10.2, 30, 50, source=HERE), listed(0, 10, 20, 50), tolerance=0.5)
+    assert result.how == "true scenes as shots"
+    assert result.film.labels.tolist() == [1, 1, 0, 0]
+    assert result.film.decided(0.5).tolist() == [True, False, True, False]
+    assert measure([result.film])["f1"].pooled == 0.5
+
+
+def test_boundaries_are_compared_where_they_were_said_to_be() -> None:
+    # Put on shots, 20.9 and 20 are one; on the time line they are 0.9 seconds apart.
+    result = align(GUESS, listed(0, 20.9, 40, 50), tolerance=1.0)
+    assert measure([result.film], within=1.0)["boundary_f1"].pooled == 1.0
+    assert measure([result.film], within=0.5)["boundary_f1"].pooled == 0.5
+    result = align(listed(0, 20.9, 40, 50, source=HERE), replace(GUESS, source=THERE), tolerance=1.0)
+    assert measure([result.film], within=0.5)["boundary_f1"].pooled == 0.5
+
+
+def test_a_list_that_ends_a_little_early_ends_with_the_film() -> None:
+    for end in (50.0, 47.0, 53.0):
+        result = align(GUESS, listed(0, 20, 40, end), tolerance=1.0)
+        assert evaluate([result.film]).f1 == 1.0
+        assert result.truth is not None
+        assert (result.truth.scene_ends, result.truth.at_film_end) == (2, 1)
+
+
+def test_a_list_that_ends_where_a_shot_ends_and_the_film_goes_on_has_a_scene_end_there() -> None:
+    result = align(GUESS, listed(0, 20, 40), tolerance=1.0)
+    assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_scene_ends_behind_the_end_of_the_prediction_are_misses() -> None:
+    result = align(GUESS, listed(0, 20, 40, 70, 90), tolerance=1.0)
+    assert result.film.shots[-1].tolist() == [50, 70]
+    assert evaluate([result.film]).recall == pytest.approx(2 / 3)
+    assert result.lengths == (50.0, 90.0)
+
+
+def test_a_threshold_takes_the_place_of_the_listed_scenes() -> None:
+    result = align(GUESS, listed(0, 20, 40, 50), tolerance=1.0, threshold=0.15)
+    assert result.film.decided(0.5).tolist() == [False, True, True, True, False]
+    with pytest.raises(DatasetError, match="no scores"):
+        align(listed(0, 20, 50, source=HERE), listed(0, 20, 50), tolerance=1.0, threshold=0.5)
+
+
+def test_frames_become_seconds_by_the_other_source_or_a_frame_rate() -> None:
+    frames = VideoAnnotation("film", THERE, scenes_frames=np.array([[0, 500], [500, 1000], [1000, 1250]]))
+    assert align(GUESS, frames, tolerance=0.0).film.labels.tolist() == [0, 1, 0, 1, 0]
+    guess = listed(0, 20, 40, 50, source=HERE)
+    with pytest.raises(DatasetError, match=r"truth\.csv: gives frames and no frame rate; name it with --frame-rate"):
+        align(guess, frames, tolerance=0.0)
+    assert measure([align(guess, frames, 0.0, frame_rate=25).film])["f1"].pooled == 1.0
+    assert measure([align(guess, replace(frames, frame_rate=25.0), 0.0).film])["f1"].pooled == 1.0
+
+
+def test_an_end_may_lie_anywhere_in_a_gap_of_the_truth() -> None:
+    gap = VideoAnnotation("film", THERE, scenes_seconds=np.array([[0.0, 17], [23, 40], [40, 50]]))
+    result = align(GUESS, gap, tolerance=0.0)
+    assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
+    assert measure([result.film], within=0.0)["boundary_f1"].pooled == 1.0
+
+
+def test_doubtful_ends_count_or_are_left_out() -> None:
+    truth = replace(GUESS, source=THERE, scene_end=np.array([0, 1, -1, 0, 0], np.int8), scores=None)
+    assert align(GUESS, truth, 1.0).film.known is None
+    assert align(GUESS, truth, 1.0).film.labels.tolist() == [0, 1, 1, 0, 0]
+    known = align(GUESS, truth, 1.0, doubtful="ignore").film.known
+    assert known is not None
+    assert known.tolist() == [True, True, False, True, True]
+    moved = replace(truth, shots_seconds=shots(0, 10, 20, 30, 41, 50), shots=truth.shots + 1)  # type: ignore[operator]
+    known = align(GUESS, moved, 1.0, doubtful="ignore").film.known
+    assert known is not None
+    assert known.tolist() == [True, True, False, True, True]
+
+
+def test_shots_without_labels_are_no_truth() -> None:
+    with pytest.raises(DatasetError, match=r"truth\.csv: has no scenes of film"):
+        align(GUESS, replace(GUESS, source=THERE, scene_end=None, scores=None), 1.0)
+
+
+def test_one_shot_against_one_scene() -> None:
+    alone = predicted(shots(0, 10), [], [0.7])
+    film = align(alone, listed(0, 10), 1.0).film
+    assert (film.labels.tolist(), film.decided(0.5).tolist()) == ([0], [False])
+    film = align(alone, listed(0, 4, 10), 1.0).film
+    assert film.shots.tolist() == [[0, 4], [4, 10]]
+    assert film.labels.tolist() == [1, 0]
+
+
+def test_cutting_shots() -> None:
+    times = np.array([[2.0, 5.0], [6.0, 9.0]])
+    cut, origin = cut_shots(times, np.array([1.0, 3.0, 4.0, 5.0, 5.5, 12.0, 12.0]))
+    assert cut.tolist() == [[0, 1], [2, 3], [3, 4], [4, 5], [5, 5.5], [6, 9], [9, 12]]
+    assert origin.tolist() == [-1, -1, -1, 0, -1, 1, -1]
+    same, origin = cut_shots(times, np.array([]))
+    assert same.tolist() == times.tolist()
+    assert origin.tolist() == [0, 1]
+
+
+def test_every_end_of_either_side_is_counted_once() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        cuts = np.unique(np.round(rng.uniform(1, 99, int(rng.integers(1, 25))), 1))
+        times = shots(0, *cuts, 100)
+        ends = np.flatnonzero(rng.random(len(times) - 1) < 0.4).tolist()
+        true = np.unique(np.round(rng.uniform(1, 97, int(rng.integers(1, 12))), 1))
+        guess, truth = predicted(times, ends, rng.random(len(times)).tolist()), listed(0, *true, 100)
+        for film in (
+            align(guess, truth, 1.0).film,
+            align(replace(truth, source=HERE), replace(guess, source=THERE), 1.0).film,
+        ):
+            forward = film.scores[0] == film.scores[0]
+            labels, decided = int(film.labels.sum()), int(film.decided(0.5).sum())
+            assert (labels, decided) == ((len(true), len(ends)) if forward else (len(ends), len(true)))
+            assert (np.diff(film.shots.ravel()) >= 0).all()

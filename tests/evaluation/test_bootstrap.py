@@ -1,0 +1,251 @@
+"""Every metric of every draw against the plain metrics on films that were really drawn."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, flat, measure
+from pipelines.evaluation.metrics import FilmScores, evaluate, recall_within
+from pipelines.evaluation.segmentation import coverage_overflow, film_boundaries
+
+
+def films(number: int = 6, shots: int = 60, seed: int = 0, levels: int = 0, timed: bool = True) -> list[FilmScores]:
+    rng = np.random.default_rng(seed)
+    made = []
+    for i in range(number):
+        N = shots + int(rng.integers(0, 30))
+        labels = (rng.random(N) < 0.15).astype(np.uint8)
+        labels[[3, 9]] = 1
+        labels[-1] = 0
+        scores = np.clip(rng.normal(0.35, 0.2, N) + 0.2 * labels, 0, 1)
+        if levels:
+            scores = np.round(scores * levels) / levels
+        edges = np.append(0, np.cumsum(rng.integers(10, 150, N)))
+        frames = np.stack([edges[:-1], edges[1:]], axis=1)
+        known = rng.random(N) > 0.05
+        known[[3, 4]] = True
+        made.append(
+            FilmScores(labels, scores, frames, seconds=frames / 24 if timed else None, known=known, film=f"film {i}")
+        )
+    return made
+
+
+def drawn(some: list[FilmScores], weights: np.ndarray) -> list[FilmScores]:
+    return [film for film, times in zip(some, weights.astype(int), strict=True) for _ in range(times)]
+
+
+@pytest.mark.parametrize("levels", [0, 8], ids=["scores differ", "ties"])
+def test_each_draw_is_what_the_plain_metrics_say_of_its_films(levels: int) -> None:
+    some = films(levels=levels)
+    weights = _draws(len(some), 8, seed=1)
+    pooled, means = _statistics(some, 0.5, 2.0, weights)
+    for r, row in enumerate(weights):
+        these = drawn(some, row)
+        plain = evaluate(these, 0.5)
+        labels = np.concatenate([film.labels[film.counted()] for film in these])
+        scores = np.concatenate([film.scores[film.counted()] for film in these])
+        assert pooled["ap"][r] == pytest.approx(average_precision_score(labels, scores))
+        assert pooled["auc_roc"][r] == pytest.approx(roc_auc_score(labels, scores))
+        for name in ("f1", "precision", "recall"):
+            assert pooled[name][r] == pytest.approx(getattr(plain, name))
+        assert means["miou"][r] == pytest.approx(plain.miou)
+        assert means["ap"][r] == pytest.approx(plain.film_ap)
+        assert means["f1"][r] == pytest.approx(plain.film_f1)
+        assert means["recall"][r] == pytest.approx(plain.film_recall)
+        assert pooled["sum"][r] == pytest.approx(plain.sum)
+
+        parts = [coverage_overflow(film.labels, film.decided(0.5)) for film in these]
+        shots = sum(part.shots for part in parts)
+        assert pooled["coverage"][r] == pytest.approx(sum(part.coverage * part.shots for part in parts) / shots)
+        assert pooled["overflow"][r] == pytest.approx(sum(part.overflow * part.shots for part in parts) / shots)
+        assert means["coverage_overflow_f"][r] == pytest.approx(np.mean([part.f for part in parts]))
+
+        matches = [film_boundaries(film, 0.5, 2.0) for film in these]
+        matched = sum(match.matched for match in matches if match)
+        both = sum(match.true + match.predicted for match in matches if match)
+        assert pooled["boundary_f1"][r] == pytest.approx(2 * matched / both)
+        assert means["boundary_f1"][r] == pytest.approx(np.mean([match.f1 for match in matches if match]))
+        recalls = [recall_within(film.labels, film.decided(0.5), film.seconds) for film in these]
+        assert means["recall_at_3s"][r] == pytest.approx(np.mean(recalls))
+
+
+def test_intervals_are_percentiles_of_draws() -> None:
+    some = films()
+    result = measure(some, 0.5, resamples=40, seed=3)
+    assert list(result) == list(METRICS)
+    values = [evaluate(drawn(some, row), 0.5) for row in _draws(len(some), 40, seed=3)[1:]]
+    low, high = np.quantile([one.ap for one in values], [0.025, 0.975])
+    assert result["ap"].interval == pytest.approx((low, high))
+    low, high = np.quantile([one.miou for one in values], [0.025, 0.975])
+    assert result["miou"].films_interval == pytest.approx((low, high))
+    assert result["ap"].pooled == pytest.approx(evaluate(some).ap)
+    for one in result.values():
+        assert one.interval is None or one.interval[0] <= one.pooled <= one.interval[1]  # type: ignore[operator]
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    # Films whose share of found scene ends differs: the mean over all such films is 0.5.
+    rng = np.random.default_rng(0)
+    shots = np.stack([np.arange(20), np.arange(1, 21)], axis=1)
+    inside = 0
+    for trial in range(120):
+        some = []
+        for chance in rng.uniform(0.2, 0.8, 30):
+            labels = np.ones(20, np.uint8)
+            some.append(FilmScores(labels, (rng.random(20) < chance).astype(float), shots))
+        low, high = measure(some, 0.5, resamples=200, seed=trial)["recall"].interval or (1.0, 0.0)
+        inside += low <= 0.5 <= high
+    assert 0.87 <= inside / 120 <= 0.99
+
+
+def test_one_seed_gives_one_result_and_another_seed_other_intervals() -> None:
+    some = films()
+    assert measure(some, seed=1) == measure(some, seed=1)
+    first, second = measure(some, seed=1), measure(some, seed=2)
+    assert first["ap"].pooled == second["ap"].pooled
+    assert first["ap"].interval != second["ap"].interval
+
+
+def test_a_difference_is_measured_on_the_same_draws() -> None:
+    some = films(12)
+    rng = np.random.default_rng(5)
+    other = [
+        FilmScores(
+            film.labels,
+            np.clip(film.scores + rng.normal(0, 0.02, len(film.scores)), 0, 1),
+            film.shots,
+            film.seconds,
+            film.known,
+            film=film.film,
+        )
+        for film in some
+    ]
+    same = compare(some, some)
+    for one in same.values():
+        assert one.pooled in (0.0, None)
+        assert one.interval in ((0.0, 0.0), None)
+    difference, alone = compare(some, other), measure(some)
+    assert difference["ap"].pooled == pytest.approx(evaluate(some).ap - evaluate(other).ap)
+    back = compare(other, some)["ap"]
+    assert back.pooled == pytest.approx(-difference["ap"].pooled)  # type: ignore[operator]
+    assert back.interval == pytest.approx(tuple(-end for end in reversed(difference["ap"].interval or ())))
+
+    def wide(one: Measure) -> float:
+        assert one.interval is not None
+        return one.interval[1] - one.interval[0]
+
+    assert wide(difference["ap"]) < wide(alone["ap"]) / 3
+
+
+def test_two_thresholds_can_be_compared() -> None:
+    some = films()
+    difference = compare(some, some, threshold=0.3, second_threshold=0.6)
+    assert difference["ap"].pooled == 0.0
+    assert difference["recall"].pooled == pytest.approx(evaluate(some, 0.3).recall - evaluate(some, 0.6).recall)
+
+
+def test_only_the_same_films_can_be_compared() -> None:
+    with pytest.raises(ValueError, match="same films"):
+        compare(films(3), films(3)[::-1])
+
+
+# --- edges ----------------------------------------------------------------------------------------------------------
+
+
+def one_film(labels: list[int], scores: list[float]) -> FilmScores:
+    N = len(labels)
+    shots = np.stack([np.arange(N), np.arange(1, N + 1)], axis=1)
+    return FilmScores(np.array(labels, np.uint8), np.array(scores), shots, seconds=shots.astype(float))
+
+
+def test_of_one_film_there_is_no_interval() -> None:
+    result = measure([one_film([0, 1, 0, 0], [0.1, 0.8, 0.6, 0.1])])
+    assert all(one.interval is None and one.films_interval is None for one in result.values())
+    assert result["precision"].pooled == 0.5
+
+
+def test_no_boundary_predicted() -> None:
+    result = measure([one_film([0, 1, 0, 0], [0.1, 0.4, 0.2, 0.1])] * 2, resamples=10)
+    for name in ("f1", "precision", "recall", "recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1"):
+        assert result[name].pooled == 0.0
+    assert result["miou"].films == 0.0
+    assert result["ap"].pooled == 1.0
+    assert result["coverage"].pooled == 1.0
+
+
+def test_no_true_boundary() -> None:
+    result = measure([one_film([0, 0, 0], [0.9, 0.4, 0.2])] * 2, resamples=10)
+    for name in ("ap", "auc_roc", "sum", "recall", "recall_at_3s", "boundary_recall"):
+        assert result[name].value is None
+        assert result[name].interval is None
+    assert result["precision"].pooled == 0.0
+    assert result["overflow"].pooled == 0.0
+
+
+def test_all_boundaries() -> None:
+    result = measure([one_film([1, 1, 1], [0.9, 0.9, 0.9])], resamples=10)
+    for name in ("ap", "f1", "precision", "recall", "recall_at_3s", "coverage", "coverage_overflow_f", "boundary_f1"):
+        assert result[name].pooled == 1.0
+    assert result["miou"].films == 1.0
+    assert result["auc_roc"].value is None
+
+
+def test_one_shot() -> None:
+    result = measure([one_film([0], [0.3])], resamples=10)
+    assert (result["coverage"].pooled, result["overflow"].pooled) == (1.0, 0.0)
+    assert result["ap"].value is None
+
+
+def test_a_film_without_a_scene_end_is_left_out_of_means_that_it_has_no_part_in() -> None:
+    some = films(3)
+    without = one_film([0, 0, 0], [0.2, 0.7, 0.1])
+    assert measure([*some, without])["ap"].films == pytest.approx(measure(some)["ap"].films)
+    assert measure([*some, without])["ap"].pooled != measure(some)["ap"].pooled
+
+
+def test_films_without_times_are_left_out_of_what_needs_times() -> None:
+    timed, timeless = films(3), films(3, seed=1, timed=False)
+    both, one = measure([*timed, *timeless], resamples=20), measure(timed, resamples=20)
+    for name in ("recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1"):
+        assert both[name].pooled == pytest.approx(one[name].pooled)
+        assert both[name].films == pytest.approx(one[name].films)
+        assert measure(timeless, resamples=20)[name].value is None
+    assert measure(timeless, resamples=20)["ap"].pooled is not None
+
+
+def test_a_list_without_scores_has_no_ap() -> None:
+    film = films(1)[0]
+    listed = FilmScores(
+        film.labels, np.full(len(film.labels), np.nan), film.shots, film.seconds, predicted=film.scores >= 0.5
+    )
+    result = measure([listed, film], resamples=10)
+    for name in ("ap", "auc_roc", "sum"):
+        assert result[name].value is None
+    assert result["f1"].pooled is not None
+
+
+def test_wrong_use_is_refused() -> None:
+    with pytest.raises(ValueError, match="no film"):
+        measure([])
+    with pytest.raises(ValueError, match="resamples"):
+        measure(films(2), resamples=-1)
+    with pytest.raises(ValueError, match="tolerance"):
+        measure(films(2), within=-1.0)
+    with pytest.raises(ValueError, match="threshold"):
+        measure(films(2), math.nan)
+
+
+def test_measures_as_plain_values() -> None:
+    content = flat(measure(films(2), resamples=5))
+    assert content["miou"]["pooled"] is None
+    assert isinstance(content["ap"]["interval"], list)
+
+
+def test_many_draws_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = measure(films())["ap"]
+    monkeypatch.setattr("pipelines.evaluation.bootstrap._CHUNK", 500)
+    pieces = measure(films())["ap"]
+    assert pieces.pooled == pytest.approx(whole.pooled)
+    assert pieces.interval == pytest.approx(whole.interval)

@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+from sklearn.metrics import precision_recall_curve
+
+from pipelines.evaluation.curves import pooled_shots, precision_recall, reliability
+from pipelines.evaluation.metrics import FilmScores
+from tests.evaluation.test_bootstrap import films, one_film
+
+
+@pytest.mark.parametrize("levels", [0, 5], ids=["scores differ", "ties"])
+def test_the_curve_is_scikit_learns(levels: int) -> None:
+    some = films(3, levels=levels)
+    curve = precision_recall(some)
+    precision, recall, thresholds = precision_recall_curve(*pooled_shots(some))
+    assert curve.thresholds == pytest.approx(thresholds[::-1])
+    assert curve.precision == pytest.approx(precision[:-1][::-1])
+    assert curve.recall == pytest.approx(recall[:-1][::-1])
+
+
+def test_shares_by_score() -> None:
+    film = one_film([0, 1, 0, 1, 1, 0], [0.05, 0.1, 0.15, 1.0, 0.95, 0.55])
+    bins = reliability([film], 10)
+    assert bins.shots.tolist() == [1, 2, 0, 0, 0, 1, 0, 0, 0, 2]
+    assert bins.share[[0, 1, 5, 9]].tolist() == [0.0, 0.5, 0.0, 1.0]
+    assert bins.score[[0, 1, 5, 9]] == pytest.approx([0.05, 0.125, 0.55, 0.975])
+    assert np.isnan(bins.share[2])
+    assert bins.error == pytest.approx((0.05 + 2 * 0.375 + 0.55 + 2 * 0.025) / 6)
+
+
+def test_scores_that_always_come_true_have_no_error() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.random(200_000)
+    labels = (rng.random(200_000) < scores).astype(np.uint8)
+    assert reliability([FilmScores(labels, scores, np.zeros((200_000, 2), np.int64))]).error < 0.01
+
+
+def test_shots_that_do_not_count_are_in_no_curve() -> None:
+    (film,) = films(1)
+    assert len(pooled_shots([film])[0]) == film.counted().sum() < len(film.labels)
+
+
+def test_no_curve_without_scores_or_scene_ends() -> None:
+    with pytest.raises(ValueError, match="scene end"):
+        precision_recall([one_film([0, 0], [0.1, 0.2])])
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        reliability([one_film([0, 1], [0.1, 1.2])])
