@@ -1,0 +1,211 @@
+"""The classical systems on real features, beside chance and scenes of one length; and how long 3,000 shots take.
+
+    python benchmarks/baselines.py FEATURES            # a folder with two sets, such as bbc/*.npz and ovsd/*.npz
+    python benchmarks/baselines.py --speed             # a made-up film, nothing to read
+    python benchmarks/baselines.py FEATURES --systems graph-cut,dp
+
+No setting is chosen by the labels of the set it is judged on: of each system's few candidates below, the one with the
+greatest sum of AP, F1 and mIoU on the other set is taken. What is not varied keeps its default. The siamese network is
+trained on the other set too. The files hold frames and no frame rate: a frame is taken for 1/25 s.
+
+AP is pooled over all shots of a set and comes from the scores; F1 and mIoU come from the scenes; "AP of ends" is the AP
+of the scenes alone, every shot scored 1 or 0. Chance ends a scene with each shot with the probability that shots of the
+other set do (mean of 20 draws); scenes of one length have the mean length of those of the other set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from measure import save
+from numpy.typing import NDArray
+
+from pipelines.baselines.segmentation import Segmentation
+from pipelines.baselines.siamese_network import LabelledShots, SiameseNetwork, train_siamese
+from pipelines.baselines.systems import SYSTEMS
+from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.evaluation.metrics import average_precision, f1_at, film_miou
+from pipelines.evaluation.paper_tables import TABLE_1
+
+FRAME_RATE = 25.0
+CANDIDATES: dict[str, dict[str, Sequence[Any]]] = {
+    "graph-cut": {"threshold": (0.1, 0.15, 0.2, 0.25, 0.3)},
+    "scsa": {"eigenvalue": (0.05, 0.1, 0.2), "window": (4, 6)},
+    "dp": {"fading": (0.8, 0.9), "reward": (0.4, 0.6, 0.8, 1.0)},
+    "story-graph": {"thread": (0.7, 0.8, 0.9), "gain": (0.2, 0.4, 0.8)},
+    "grouping": {"cost": ("additive", "normalised")},
+    "siamese": {"temporal": (0.3, 1.0, 3.0, 10.0)},
+}
+"""What has another unit, or no value in the paper."""
+
+Figures = dict[str, float]
+
+
+def judge(videos: Sequence[ShotFeatures], found: Sequence[Segmentation]) -> Figures:
+    labels = np.concatenate([video.scene_end for video in videos])
+    scores = np.concatenate([one.score for one in found])
+    ends = np.concatenate([one.labels for one in found])
+    pairs = list(zip(videos, found, strict=True))
+    return {
+        "ap": average_precision(labels, scores),
+        "film_ap": float(np.mean([average_precision(v.scene_end, s.score) for v, s in pairs])),
+        "f1": f1_at(labels, ends),
+        "miou": float(np.mean([film_miou(v.scene_end, s.labels, v.shots) for v, s in pairs])),
+        "ap_of_ends": average_precision(labels, ends),
+        "scenes": float(ends.sum() + len(videos)),
+    }
+
+
+def total(figures: Figures) -> float:
+    return figures["ap"] + figures["f1"] + figures["miou"]
+
+
+def settings_of(name: str, network: SiameseNetwork | None) -> Iterator[Any]:
+    system = SYSTEMS[name]
+    first = replace(system.settings(), network=network) if system.learns else system.settings()
+    varied = CANDIDATES[name]
+    for values in product(*varied.values()):
+        yield replace(first, **dict(zip(varied, values, strict=True)))
+
+
+def run(name: str, settings: Any, videos: Sequence[ShotFeatures]) -> list[Segmentation]:
+    return [SYSTEMS[name].segment(video.features, video.shots / FRAME_RATE, settings) for video in videos]
+
+
+def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
+    """The candidate that does best on some videos, with a network that learnt from them where the system has one.
+
+    Candidates with a network are judged on either half of the videos with one that learnt from the other half.
+    """
+    if not SYSTEMS[name].learns:
+        tried = list(settings_of(name, None))
+        return max(tried, key=lambda settings: total(judge(videos, run(name, settings, videos))))
+    halves = (videos[::2], videos[1::2])
+    sums = np.zeros(len(list(settings_of(name, None))))
+    for taught, judged in (halves, halves[::-1]):
+        for i, settings in enumerate(settings_of(name, learnt(taught))):
+            sums[i] += total(judge(judged, run(name, settings, judged)))
+    return list(settings_of(name, learnt(videos)))[int(sums.argmax())]
+
+
+def learnt(videos: Sequence[ShotFeatures]) -> SiameseNetwork:
+    return train_siamese([LabelledShots(video.features, video.scene_end) for video in videos])
+
+
+def chance(videos: Sequence[ShotFeatures], rate: float) -> Figures:
+    rng = np.random.default_rng(0)
+
+    def drawn(video: ShotFeatures) -> Segmentation:
+        score = np.append(rng.uniform(size=len(video.shots) - 1), 1.0)
+        return Segmentation(np.flatnonzero(score < rate), -score)
+
+    draws = [judge(videos, [drawn(video) for video in videos]) for _ in range(20)]
+    return {key: float(np.mean([draw[key] for draw in draws])) for key in draws[0]}
+
+
+def shown(settings: Any, name: str) -> dict[str, Any]:
+    return {key: getattr(settings, key) for key in CANDIDATES[name]}
+
+
+def measure_sets(sets: dict[str, list[ShotFeatures]], names: Sequence[str]) -> dict[str, Any]:
+    """Figures of each row on each set."""
+    (one, other) = sets
+    foreign = {one: sets[other], other: sets[one]}
+    rows: dict[str, Any] = {"chance": {}, "fixed-length": {}} | {name: {} for name in names}
+    for tested, videos in sets.items():
+        taught = foreign[tested]
+        rate = np.concatenate([video.scene_end for video in taught]).mean()
+        seconds = sum(float(v.shots[-1, 1] - v.shots[0, 0]) for v in taught) / FRAME_RATE
+        length = seconds / sum(int(v.scene_end.sum()) + 1 for v in taught)
+        rows["chance"][tested] = chance(videos, float(rate)) | {"settings": {"rate": round(float(rate), 3)}}
+        fixed = SYSTEMS["fixed-length"].settings(seconds=length)
+        figures = judge(videos, run("fixed-length", fixed, videos))
+        rows["fixed-length"][tested] = figures | {"settings": {"seconds": round(length, 1)}}
+    for name in names:
+        for tested, videos in sets.items():
+            settings = chosen(name, foreign[tested])
+            rows[name][tested] = judge(videos, run(name, settings, videos)) | {"settings": shown(settings, name)}
+        print_row(name, rows[name], sets)
+    return rows
+
+
+def print_row(name: str, row: dict[str, Any], sets: dict[str, list[ShotFeatures]]) -> None:
+    paper = TABLE_1[SYSTEMS[name].row] if name in SYSTEMS and SYSTEMS[name].row else None
+    numbers = [paper[column] for column in ("AP", "mIoU")] if paper else [None, None]
+    published = " ".join(f"{number.mean:5.1f}" if number else "    -" for number in numbers)
+    cells = []
+    for tested in sets:
+        f = row[tested]
+        cells.append(" ".join(f"{100 * f[key]:6.1f}" for key in ("ap", "film_ap", "f1", "miou", "ap_of_ends")))
+    chosen = "; ".join(" ".join(f"{k}={v}" for k, v in row[tested]["settings"].items()) for tested in sets)
+    print(f"{name:12} | {' | '.join(cells)} | {published} | {chosen}", flush=True)
+
+
+def made_up(shots: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """A film of scenes of about twelve shots, from a few cameras each."""
+    rng = np.random.default_rng(seed)
+    scene = np.cumsum(rng.random(shots) < 1 / 12)
+    camera = 3 * scene + rng.integers(0, 3, shots)
+    features = rng.normal(size=(camera.max() + 1, 512))[camera] + rng.normal(size=(scene.max() + 1, 512))[scene]
+    ends = np.cumsum(rng.uniform(1, 8, shots))
+    noisy = (features + rng.normal(size=features.shape)).astype(np.float32)
+    return noisy, np.stack([np.concatenate([[0.0], ends[:-1]]), ends], axis=1)
+
+
+def measure_speed(shots: int, names: Sequence[str]) -> dict[str, Any]:
+    features, times = made_up(shots)
+    short, _ = made_up(400, seed=1)
+    figures: dict[str, Any] = {}
+    print(
+        f"\n{shots} shots of 512 features, {torch.get_num_threads()} thread(s)\n{'':12}  {'seconds':>8} {'scenes':>7}"
+    )
+    for name in names:
+        settings = SYSTEMS[name].settings()
+        if SYSTEMS[name].learns:
+            end = (np.arange(400) % 12 == 11).astype(np.uint8)
+            settings = replace(settings, network=train_siamese([LabelledShots(short, end)]))
+        start = time.perf_counter()
+        found = SYSTEMS[name].segment(features, times, settings)
+        figures[name] = {"seconds": time.perf_counter() - start, "scenes": len(found.ends) + 1}
+        print(f"{name:12}  {figures[name]['seconds']:8.2f} {figures[name]['scenes']:7}", flush=True)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("features", type=Path, nargs="?", help="folder of two sets of labelled features")
+    parser.add_argument("--speed", action="store_true", help="time each system on a made-up film")
+    parser.add_argument("--shots", type=int, default=3000, help="of the made-up film")
+    parser.add_argument("--systems", default=",".join(CANDIDATES), help="comma-separated (default: %(default)s)")
+    arguments = parser.parse_args()
+    names = arguments.systems.split(",")
+    if arguments.features is None and not arguments.speed:
+        parser.error("give a folder of features, or --speed")
+    if arguments.features is not None:
+        sets: dict[str, list[ShotFeatures]] = {}
+        for video in read_shot_feature_folder(arguments.features):
+            sets.setdefault(video.video_id.split("/")[0], []).append(video)
+        if len(sets) != 2:
+            parser.error(f"{arguments.features} must hold two sets, one folder each, not {', '.join(sets) or 'none'}")
+        head = " ".join(f"{key:>6}" for key in ("AP", "film", "F1", "mIoU", "ends"))
+        print(f"{'in percent':12} | " + " | ".join(f"{name:^34}" for name in sets) + " | Table 1     | settings")
+        print(f"{'':12} | {head} | {head} |    AP  mIoU |")
+        rows = measure_sets(sets, names)
+        for name in ("chance", "fixed-length"):
+            print_row(name, rows[name], sets)
+        counts = {name: len(videos) for name, videos in sets.items()}
+        save("baselines", {"date": time.strftime("%Y-%m-%d"), "videos": counts, "rows": rows, "candidates": CANDIDATES})
+    if arguments.speed:
+        save("baselines_speed", {"shots": arguments.shots, "systems": measure_speed(arguments.shots, names)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The best division of a film into scenes when every scene has a worth of its own: several systems come down to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.baselines.segmentation import Floats, Segmentation, segmentation
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A division of N shots into K scenes.
+
+    Attributes:
+        value: sum of the scenes' worth; no other division into K scenes has more.
+        ends: (K-1,) last shots of the scenes, the film's last shot left out.
+        margin: (N,) the most that a division into K scenes with an end at the shot is worth, less the most without one.
+            Positive at the ends (0 if another division is worth as much), negative elsewhere; infinite where there is
+            no division with or none without; -infinity at the last shot.
+    """
+
+    value: float
+    ends: NDArray[np.int64]
+    margin: Floats
+
+
+def prefix_values(worth: Floats, most: int) -> Floats:
+    """The most that the first shots of a film are worth, for each number of scenes.
+
+    Args:
+        worth: (L, N), `worth[m-1, j]` of a scene of m shots whose last is shot j; not looked at where it would start
+            before the film (j < m - 1). L is the longest scene.
+        most: the greatest number of scenes.
+
+    Returns:
+        (most+1, N+1): row k, column n: the first n shots in k scenes; -infinity where that cannot be.
+
+    Complexity: O(most N L), a few nanoseconds each.
+    """
+    L, N = worth.shape
+    values = np.full((most + 1, N + 1), -np.inf)
+    values[0, 0] = 0.0
+    sums = np.empty(N)
+    for before, best in pairwise(values):
+        for m in range(1, min(L, N) + 1):
+            # All ends at once: a row of a few thousand numbers stays in the processor's first cache.
+            np.add(before[: N + 1 - m], worth[m - 1, m - 1 :], out=sums[: N + 1 - m])
+            np.maximum(best[m:], sums[: N + 1 - m], out=best[m:])
+    return values
+
+
+def best_chain(worth: Floats, scenes: int) -> Chain:
+    """The best division into so many scenes, and what an end at each shot is worth.
+
+    Args:
+        worth: (L, N), see `prefix_values`.
+        scenes: K, between 1 and N.
+
+    Raises:
+        ValueError: no division into so many scenes: K is out of range, or scenes of L shots cannot fill the film.
+
+    Complexity: O(K N L).
+    """
+    L, N = worth.shape
+    if not 1 <= scenes <= N:
+        raise ValueError(f"{N} shots cannot be divided into {scenes} scenes")
+    first = prefix_values(worth, scenes)
+    if first[scenes, N] == -np.inf:
+        raise ValueError(f"{N} shots cannot be divided into {scenes} scenes of at most {L} shots")
+    rest = prefix_values(_in_reverse(worth), scenes)[:, ::-1]  # row k, column n: the shots from n on in k scenes
+    rest = np.ascontiguousarray(rest)
+    best = np.full((L, N), -np.inf)  # of the division with each scene in it
+    sums = np.empty(N)
+    for m in range(1, min(L, N) + 1):
+        for before, after in zip(first[:scenes], rest[:scenes][::-1], strict=True):
+            np.add(before[: N + 1 - m], after[m:], out=sums[: N + 1 - m])
+            np.maximum(best[m - 1, m - 1 :], sums[: N + 1 - m], out=best[m - 1, m - 1 :])
+        best[m - 1, m - 1 :] += worth[m - 1, m - 1 :]
+    with_end = (first[1:scenes] + rest[scenes - 1 : 0 : -1]).max(axis=0, initial=-np.inf)[1:]
+    ends = backtrack(worth, first, scenes)
+    return Chain(float(first[scenes, N]), ends, margins(with_end, spanning(best)))
+
+
+def divided(worth: Floats, scenes: int) -> Segmentation:
+    """The best division into so many scenes, scored by its margins.
+
+    Where the whole film is to be one scene, the scores are those of two, as there is no end to be with or without.
+    """
+    chain = best_chain(worth, scenes)
+    scored = best_chain(worth, 2) if scenes == 1 < worth.shape[1] <= 2 * len(worth) else chain
+    return segmentation(chain.ends, scored.margin)
+
+
+def backtrack(worth: Floats, values: Floats, scenes: int) -> NDArray[np.int64]:
+    """Last shots of the scenes, the film's last left out, of the division that `prefix_values` found best."""
+    ends: list[int] = []
+    n = worth.shape[1]
+    for k in range(scenes, 0, -1):
+        m = np.arange(1, min(len(worth), n) + 1)
+        n -= int(m[(values[k - 1, n - m] + worth[m - 1, n - 1]).argmax()])
+        ends.append(n - 1)
+    return np.array(ends[-2::-1], dtype=np.int64)
+
+
+def spanning(best: Floats) -> Floats:
+    """The most that a division with one scene across the end of each shot is worth, (N,).
+
+    Args:
+        best: (L, N), `best[m-1, j]` of the best division in which a scene of m shots has shot j for its last.
+    """
+    L, N = best.shape
+    longer = np.maximum.accumulate(best[::-1], axis=0)[::-1]  # scenes of at least m shots
+    across = np.full(N, -np.inf)
+    for d in range(1, min(L, N)):  # the scene ends d shots later, and so holds at least d + 1
+        np.maximum(across[: N - d], longer[d, d:], out=across[: N - d])
+    return across
+
+
+def margins(with_end: Floats, without: Floats) -> Floats:
+    """What an end at each shot is worth, see `Chain`; nothing can be said of the last shot."""
+    margin = np.full(len(with_end), -np.inf)
+    known = with_end > -np.inf
+    margin[known] = with_end[known] - without[known]
+    margin[-1] = -np.inf
+    return margin
+
+
+def _in_reverse(worth: Floats) -> Floats:
+    """The same table for the film run backwards."""
+    L, N = worth.shape
+    lengths = np.arange(1, L + 1)[:, None]
+    last = N - 1 - np.arange(N) + lengths - 1  # the scene that begins there ends here, seen forwards
+    return np.asarray(np.where(last < N, worth[lengths - 1, np.minimum(last, N - 1)], -np.inf))

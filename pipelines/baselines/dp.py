@@ -1,0 +1,160 @@
+"""DP: a boundary evaluation criterion and dynamic programming (Han and Wu 2011)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.baselines.chains import margins, spanning
+from pipelines.baselines.segmentation import (
+    Features,
+    Floats,
+    Segmentation,
+    Times,
+    block,
+    block_sums,
+    checked,
+    segmentation,
+    similarities,
+)
+
+TINY = 1e-9
+"""A similarity that is as good as none."""
+
+
+@dataclass(frozen=True)
+class DPSettings:
+    """Of `dynamic_programming`."""
+
+    reward: float = 0.6
+    """What a boundary is worth before its criterion is taken off: the more, the more scenes."""
+    fading: float = 0.8
+    """Of the memory: a pair of shots d shots apart counts this to the power of d."""
+    memory: float = 1.0
+    """Weight of the cut from what came before the scene on the left."""
+    closest: float = 0.5
+    """Weight of the most alike pair of shots across the boundary."""
+    longest: int = 80
+    """Most shots in a scene."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fading < 1 or self.longest < 1 or self.memory < 0 or self.closest < 0:
+            raise ValueError(f"no such criterion: {self}")
+
+
+def dynamic_programming(features: Features, times: Times, settings: DPSettings | None = None) -> Segmentation:
+    """Choose the boundaries that are worth most together, each judged with the two whole scenes that it parts.
+
+    The criterion of a boundary between scenes A and B is low where they differ. With w(X, Y) for the sum of the
+    similarities of the shots in X to those in Y, each faded by how many shots the two lie apart, it is the sum of
+
+    - the normalised cut of A and B: w(A, B) / (w(A, B) + w(A, A)) + w(A, B) / (w(A, B) + w(B, B));
+    - the same of B and everything before A, its side on B only: w(M, B) / (w(M, B) + w(B, B)), 0 where nothing is
+      before A; it tells where a scene goes on after an interruption;
+    - the similarity of the most alike two shots in A and B, not faded.
+
+    A boundary is worth `reward` minus its criterion, and the sum over boundaries is the greatest of all divisions of
+    the film into scenes of at most `longest` shots.
+
+    Decided here: the paper could be had as an abstract only, which names these three parts ("multiple normalized
+    min-max cut scores" with a "memory-fading model" for scenes that are not neighbours, and "the maximal cross-boundary
+    strict shot similarity") and a heuristic search with Monte Carlo steps to make it stable. The formulas are our
+    reading. Because a criterion here depends on no more than two scenes, the best division is found exactly, without
+    heuristics. A shot does not count as its own neighbour: a scene of one shot holds nothing together, and its share of
+    the cut is 1. (With min-max cuts of mean similarities, where it would hold together perfectly, odd shots become
+    scenes by the hundred, and AP falls to chance.) Strict similarity, of colour and structure, is that of the features.
+
+    Score: the most that a division with an end at the shot is worth, less the most without one. Positive at the ends.
+
+    Args:
+        features: (N, D).
+        times: (N, 2) seconds; the order of the shots is all that counts.
+        settings: see there.
+
+    Raises:
+        ValueError: what `checked` raises.
+
+    Complexity: O(N^2 D) for the similarities, O(N longest^2) for the rest, twice.
+
+    Source: B. Han, W. Wu: Video scene segmentation using a novel boundary evaluation criterion and dynamic programming,
+    ICME 2011.
+    """
+    settings = settings or DPSettings()
+    x, _ = checked(features, times)
+    N = len(x)
+    L = min(settings.longest, N)
+    criteria = Criteria(similarities(x), settings)
+    # Worth of the boundaries before the end n of a scene of a shots, and of those from n on: [n, a].
+    before, after = np.full((N + 1, L + 1), -np.inf), np.full((N + 1, L + 1), -np.inf)
+    lengths = np.arange(1, L + 1)
+    before[lengths, lengths] = 0.0  # the first scene
+    for n in range(1, N):
+        worth = settings.reward - criteria.at(n)
+        b = np.arange(1, worth.shape[1] + 1)
+        best = (before[n, 1 : len(worth) + 1, None] + worth).max(axis=0)
+        before[n + b, b] = np.maximum(before[n + b, b], best)
+    after[N, 1:] = 0.0
+    for n in range(N - 1, 0, -1):
+        worth = settings.reward - criteria.at(n)
+        b = np.arange(1, worth.shape[1] + 1)
+        after[n, 1 : len(worth) + 1] = (worth + after[n + b, b]).max(axis=1)
+    return segmentation(_follow(criteria, settings.reward, after), _scores(before, after))
+
+
+class Criteria:
+    """The criterion of every boundary of a film with every pair of scenes that it could part."""
+
+    def __init__(self, alike: Floats, settings: DPSettings) -> None:
+        self.alike, self.settings = alike, settings
+        shots = np.arange(len(alike))
+        weights = alike * settings.fading ** np.abs(shots[:, None] - shots)
+        np.fill_diagonal(weights, 0.0)
+        self.sums = block_sums(weights)
+
+    def at(self, n: int) -> Floats:
+        """Of a boundary before shot n: (A, B), `[a-1, b-1]` with a shots in the scene before it and b in that after."""
+        N, longest = len(self.alike), self.settings.longest
+        a, b = np.arange(1, min(n, longest) + 1), np.arange(1, min(N - n, longest) + 1)
+        start = n - a[:, None]
+        across = self.alike[n - len(a) : n, n : n + len(b)][::-1]
+        closest = np.maximum.accumulate(np.maximum.accumulate(across, axis=0), axis=1)
+        left = block(self.sums, (start, n), (start, n))
+        right = block(self.sums, (n, n + b), (n, n + b))
+        cut = block(self.sums, (start, n), (n, n + b))
+        recalled = block(self.sums, (0, start), (n, n + b))
+        return np.asarray(
+            _share(cut, left)
+            + _share(cut, right)
+            + self.settings.memory * np.where(start > 0, _share(recalled, right), 0.0)
+            + self.settings.closest * closest
+        )
+
+
+def _share(cut: Floats, within: Floats) -> Floats:
+    """cut / (cut + within), 1 where both are 0."""
+    # Differences of sums may come out a rounding error below 0; the small constant decides where there is nothing.
+    cut = np.maximum(cut, 0.0) + TINY
+    return np.asarray(cut / (cut + np.maximum(within, 0.0)))
+
+
+def _follow(criteria: Criteria, reward: float, after: Floats) -> NDArray[np.int64]:
+    """Last shots of the scenes of the best division, the film's last left out."""
+    N, L = after.shape[0] - 1, after.shape[1] - 1
+    first = np.arange(1, min(L, N) + 1)
+    a = int(first[after[first, first].argmax()])
+    n, ends = a, []
+    while n < N:
+        ends.append(n - 1)
+        worth = reward - criteria.at(n)[a - 1]
+        b = np.arange(1, len(worth) + 1)
+        a = int(b[(worth + after[n + b, b]).argmax()])
+        n += a
+    return np.array(ends, dtype=np.int64)
+
+
+def _scores(before: Floats, after: Floats) -> Floats:
+    """What an end at each shot is worth, see `pipelines.baselines.chains.Chain.margin`."""
+    through = before + after  # of the best division with a scene of a shots that ends at n
+    return margins(through[1:, 1:].max(axis=1), spanning(np.ascontiguousarray(through[1:, 1:].T)))

@@ -1,0 +1,167 @@
+"""The learnt distance of the Siamese baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pipelines.baselines.segmentation import Features, Floats
+
+
+@dataclass(frozen=True)
+class SiameseTraining:
+    """How the distance is learnt."""
+
+    hidden: int = 256
+    """Width between the two layers."""
+    dimensions: int = 64
+    """Of the space in which distances are taken."""
+    reach: int = 30
+    """Pairs lie at most so many shots apart: beyond, all pairs are of different scenes, and easy."""
+    epochs: int = 20
+    """In an epoch each shot meets one of its own scene, if there is one, and one of another."""
+    batch_size: int = 256
+    """Pairs in a step."""
+    learning_rate: float = 1e-3
+    """Of AdamW."""
+    weight_decay: float = 1e-2
+    """Of AdamW."""
+    dropout: float = 0.2
+    """Of features and of the hidden layer."""
+
+
+@dataclass(frozen=True)
+class LabelledShots:
+    """One film of N shots to learn from.
+
+    Attributes:
+        features: (N, D).
+        scene_end: (N,) 1 at the last shot of a scene.
+    """
+
+    features: Features
+    scene_end: NDArray[np.integer]
+
+
+class SiameseNetwork(nn.Module):
+    """Maps features of shots to where shots of one scene lie near each other; its twin is itself.
+
+    `shots_per_scene` is the mean of the films that it learnt from, which tells how many scenes to expect.
+    """
+
+    def __init__(self, width: int, training: SiameseTraining, shots_per_scene: float) -> None:
+        super().__init__()
+        self.width, self.shots_per_scene = width, shots_per_scene
+        self.layers = nn.Sequential(
+            nn.Dropout(training.dropout),
+            nn.Linear(width, training.hidden),
+            nn.ReLU(),
+            nn.Dropout(training.dropout),
+            nn.Linear(training.hidden, training.dimensions),
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(B, D) features of unit length to (B, dimensions) points of unit length."""
+        points: Tensor = F.normalize(self.layers(features), dim=1)
+        return points
+
+    @torch.inference_mode()
+    def embed(self, features: Floats) -> Floats:
+        """Points of the shots of a film, (N, D) to (N, dimensions).
+
+        Raises:
+            ValueError: features of another width than those that it learnt from.
+        """
+        if features.shape[1] != self.width:
+            raise ValueError(f"the network learnt from features of width {self.width}, not {features.shape[1]}")
+        self.eval()
+        points: Floats = self(_unit(features)).double().numpy()
+        return points
+
+
+def train_siamese(
+    films: Sequence[LabelledShots], training: SiameseTraining | None = None, seed: int = 0
+) -> SiameseNetwork:
+    """Learn a distance with the contrastive loss: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different
+    scenes (Hadsell, Chopra and LeCun 2006).
+
+    Args:
+        films: at least one, all features of one width.
+        training: see there.
+        seed: the same seed gives the same network on the same machine. PyTorch's global generator is left as it was.
+
+    Raises:
+        ValueError: no film, or no pair of shots of one scene, or none of two.
+    """
+    training = training or SiameseTraining()
+    pairs = [_Pairs(film.scene_end, training.reach) for film in films]
+    if not films or not any(p.has_same for p in pairs) or not any(p.has_other for p in pairs):
+        raise ValueError("learning a distance needs films with pairs of shots of one scene and of different ones")
+    features = torch.cat([_unit(np.asarray(film.features, dtype=np.float64)) for film in films])
+    starts = np.cumsum([0, *(len(film.features) for film in films)])
+    scenes = sum(int(film.scene_end[:-1].sum()) + 1 for film in films)
+    generator = np.random.default_rng(seed)
+    with torch.random.fork_rng(devices=[]), _one_thread():
+        torch.manual_seed(seed)
+        network = SiameseNetwork(features.shape[1], training, len(features) / scenes).train()
+        optimizer = torch.optim.AdamW(
+            network.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
+        )
+        for _ in range(training.epochs):
+            drawn = [p.draw(generator) + start for p, start in zip(pairs, starts[:-1], strict=True)]
+            same = np.concatenate([np.repeat([1, 0], p.sizes) for p in pairs])
+            shots, target = torch.from_numpy(np.concatenate(drawn)), torch.from_numpy(same).float()
+            for batch in torch.split(torch.randperm(len(target)), training.batch_size):
+                one, other = network(features[shots[batch, 0]]), network(features[shots[batch, 1]])
+                distance = (one - other).square().sum(dim=1).add(1e-8).sqrt()
+                near, far = distance.square(), (1 - distance).clamp_min(0).square()
+                loss = (target[batch] * near + (1 - target[batch]) * far).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+    return network.eval()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Networks this small gain nothing from more, and sums in another order would give other weights."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+class _Pairs:
+    """Pairs of shots of one film: of one scene, and of different ones that are not far from each other."""
+
+    def __init__(self, scene_end: NDArray[np.integer], reach: int) -> None:
+        N = len(scene_end)
+        scene = np.cumsum(scene_end, dtype=np.int64) - scene_end
+        near = np.abs(np.arange(N)[:, None] - np.arange(N)) <= reach
+        same = scene[:, None] == scene
+        self.same, self.other = near & same & ~np.eye(N, dtype=bool), near & ~same
+        self.has_same, self.has_other = bool(self.same.any()), bool(self.other.any())
+        self.sizes = [int(self.same.any(axis=1).sum()), int(self.other.any(axis=1).sum())]
+
+    def draw(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        """(P, 2) pairs, first `sizes[0]` of one scene, then `sizes[1]` of two."""
+        pairs = []
+        for allowed in (self.same, self.other):
+            shots = np.flatnonzero(allowed.any(axis=1))
+            partners = np.where(allowed[shots], generator.random((len(shots), allowed.shape[1])), -1.0).argmax(axis=1)
+            pairs.append(np.stack([shots, partners], axis=1))
+        return np.concatenate(pairs)
+
+
+def _unit(features: Floats) -> Tensor:
+    norm = np.linalg.norm(features, axis=1, keepdims=True)
+    return torch.from_numpy((features / np.maximum(norm, np.finfo(np.float64).tiny)).astype(np.float32))

@@ -1,0 +1,83 @@
+"""The best division by scenes' worth: against trying out every division."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pipelines.baselines.chains import best_chain, divided, prefix_values, spanning
+from tests.baselines import divisions, margin, scenes_of
+
+
+def value(worth: NDArray[np.float64], ends: tuple[int, ...]) -> float:
+    longest, shots = worth.shape
+    total = 0.0
+    for start, end in scenes_of(ends, shots):
+        total += worth[end - start - 1, end - 1] if end - start <= longest else -np.inf
+    return total
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[NDArray[np.float64], int]:
+    """Worth of the scenes of up to eight shots, of at most L each, and a number of scenes that can hold them."""
+    shots = draw(st.integers(1, 8))
+    longest = draw(st.integers(1, shots))
+    scenes = draw(st.integers(-(-shots // longest), shots))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    return rng.normal(size=(longest, shots)), scenes
+
+
+@given(tables())
+@settings(deadline=None)
+def test_no_division_is_worth_more_and_margins_are_those_of_all_divisions(
+    table: tuple[NDArray[np.float64], int],
+) -> None:
+    worth, scenes = table
+    shots = worth.shape[1]
+    values = {ends: v for ends in divisions(shots, scenes) if (v := value(worth, ends)) > -np.inf}
+    chain = best_chain(worth, scenes)
+    assert tuple(chain.ends) == max(values, key=lambda ends: values[ends])
+    assert chain.value == pytest.approx(max(values.values()))
+    expected = [margin(values, shot) for shot in range(shots - 1)]
+    np.testing.assert_allclose(chain.margin[:-1], expected, atol=1e-12)
+    assert chain.margin[-1] == -np.inf
+
+
+@given(tables())
+@settings(deadline=None, max_examples=30)
+def test_prefixes_hold_the_best_of_every_number_of_scenes(table: tuple[NDArray[np.float64], int]) -> None:
+    worth, _ = table
+    shots = worth.shape[1]
+    values = prefix_values(worth, shots)
+    for first in range(1, shots + 1):
+        for scenes in range(1, shots + 1):
+            part = worth[:, :first]
+            best = max((value(part, ends) for ends in divisions(first, scenes)), default=-np.inf)
+            assert values[scenes, first] == pytest.approx(best)
+
+
+@pytest.mark.parametrize(("longest", "scenes"), [(2, 2), (5, 0), (5, 6)])
+def test_a_number_of_scenes_that_cannot_be_is_refused(longest: int, scenes: int) -> None:
+    with pytest.raises(ValueError, match="cannot be divided"):
+        best_chain(np.zeros((longest, 5)), scenes)
+
+
+def test_one_scene_is_scored_by_two() -> None:
+    worth = np.random.default_rng(0).normal(size=(6, 6))
+    one, two = divided(worth, 1), divided(worth, 2)
+    assert not len(one.ends)
+    np.testing.assert_array_equal(one.score, two.score)
+    assert one.score[:-1].argmax() == two.ends[0]
+
+
+def test_a_film_of_one_shot_has_no_end() -> None:
+    found = divided(np.zeros((1, 1)), 1)
+    assert found.ends.tolist() == []
+    assert found.score.tolist() == [0.0]
+
+
+def test_spanning_scenes_reach_over_the_end() -> None:
+    best = np.full((3, 5), -np.inf)
+    best[2, 3] = 7.0  # shots 1, 2 and 3
+    assert spanning(best).tolist() == [-np.inf, 7.0, 7.0, -np.inf, -np.inf]

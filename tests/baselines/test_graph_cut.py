@@ -1,0 +1,83 @@
+"""Recursive normalised cuts: against the literal definition and every contiguous cut."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut, shot_graph
+from pipelines.baselines.segmentation import checked
+from tests.baselines import clear_film, random_film
+
+
+def literal_cut(weights: NDArray[np.float64], first: list[int], second: list[int]) -> float:
+    """The definition, edge by edge."""
+    cut = sum(weights[i, j] for i in first for j in second)
+    whole = [*first, *second]
+    return cut / sum(weights[i, j] for i in first for j in whole) + cut / sum(
+        weights[i, j] for i in second for j in whole
+    )
+
+
+def literal_ends(weights: NDArray[np.float64], shots: list[int], threshold: float) -> list[int]:
+    """Try every cut of a part, take the best, go on in both halves."""
+    if len(shots) < 2:
+        return []
+    cuts = {at: literal_cut(weights, shots[:at], shots[at:]) for at in range(1, len(shots))}
+    best = min(cuts, key=lambda at: cuts[at])
+    if cuts[best] > threshold:
+        return []
+    return [
+        *literal_ends(weights, shots[:best], threshold),
+        shots[best - 1],
+        *literal_ends(weights, shots[best:], threshold),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("threshold", [0.1, 0.4, 0.9, 2.0])
+def test_cuts_are_those_of_the_literal_recursion(seed: int, threshold: float) -> None:
+    features, times = random_film(seed, 11)
+    settings = GraphCutSettings(threshold=threshold)
+    weights = shot_graph(*checked(features, times), settings.decay)
+    found = graph_cut(features, times, settings)
+    assert found.ends.tolist() == literal_ends(weights, list(range(11)), threshold)
+
+
+def test_the_graph_has_the_weights_of_the_paper() -> None:
+    features, times = random_film(0, 7)
+    weights = shot_graph(features, times, 20.0)
+    centred = features - features.mean(axis=0)
+    sigma = (times[:, 1] - times[:, 0]).std()
+    for i in range(7):
+        for j in range(7):
+            cosine = centred[i] @ centred[j] / np.linalg.norm(centred[i]) / np.linalg.norm(centred[j])
+            apart = (times[i].mean() - times[j].mean()) / sigma
+            assert weights[i, j] == pytest.approx(max(cosine, 0.0) * np.exp(-(apart**2) / 20))
+
+
+def test_the_scenes_of_any_threshold_are_the_shots_that_score_so_much() -> None:
+    features, times = random_film(3, 40)
+    score = graph_cut(features, times).score
+    for threshold in (0.05, 0.2, 0.5, 0.8, 1.2):
+        ends = graph_cut(features, times, GraphCutSettings(threshold=threshold)).ends
+        np.testing.assert_array_equal(ends, np.flatnonzero(score[:-1] >= -threshold))
+
+
+def test_clear_scenes_are_found() -> None:
+    features, times, ends = clear_film()
+    # Lengths of shots vary less than in real films, and the decay is in units of their deviation.
+    found = graph_cut(features, times, GraphCutSettings(decay=100))
+    assert found.ends.tolist() == ends.tolist()
+    assert sorted(np.argsort(-found.score)[: len(ends)]) == ends.tolist()
+
+
+def test_shots_of_one_length_do_not_stop_time() -> None:
+    features, _, ends = clear_film()
+    at = 4.0 * np.arange(len(features) + 1)
+    assert graph_cut(features, np.stack([at[:-1], at[1:]], axis=1)).ends.tolist() == ends.tolist()
+
+
+@pytest.mark.parametrize(("decay", "threshold"), [(0.0, 0.5), (float("nan"), 0.5), (20.0, -0.1), (20.0, 2.1)])
+def test_settings_without_a_meaning_are_refused(decay: float, threshold: float) -> None:
+    with pytest.raises(ValueError, match="decay"):
+        GraphCutSettings(decay, threshold)

@@ -1,0 +1,124 @@
+"""Optimal sequential grouping: against every division into K scenes."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pipelines.baselines.grouping import (
+    GroupingSettings,
+    estimated_scenes,
+    fused_distances,
+    grouping,
+    least_ratio,
+    scene_costs,
+)
+from tests.baselines import clear_film, divisions, margin, random_film, scenes_of
+
+
+def cosine_distances(features: NDArray[np.float64]) -> NDArray[np.float64]:
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    return np.array([[0.0 if i == j else 1 - a @ b for j, b in enumerate(unit)] for i, a in enumerate(unit)])
+
+
+def literal_sums(distances: NDArray[np.float64], ends: tuple[int, ...]) -> tuple[float, float]:
+    """Sum of the distances within scenes, and the number of pairs that it runs over."""
+    parts = scenes_of(ends, len(distances))
+    cost = sum(distances[i, j] for a, b in parts for i in range(a, b) for j in range(a, b))
+    return float(cost), float(sum((b - a) ** 2 for a, b in parts))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("scenes", [2, 3, 6])
+def test_no_division_costs_less_in_sum(seed: int, scenes: int) -> None:
+    features, times = random_film(seed, 10)
+    distances = cosine_distances(features)
+    distances /= distances.mean()
+    values = {ends: -literal_sums(distances, ends)[0] for ends in divisions(10, scenes)}
+    found = grouping(features, times, GroupingSettings("additive", scenes))
+    assert values[tuple(found.ends)] == pytest.approx(max(values.values()))
+    np.testing.assert_allclose(found.score[:-1], [margin(values, shot) for shot in range(9)], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("scenes", [2, 3, 6])
+def test_no_division_costs_less_in_ratio(seed: int, scenes: int) -> None:
+    features, times = random_film(seed, 10)
+    distances = cosine_distances(features)
+    distances /= distances.mean()
+    sums = {ends: literal_sums(distances, ends) for ends in divisions(10, scenes)}
+    least = min(cost / pairs for cost, pairs in sums.values())
+    found = grouping(features, times, GroupingSettings("normalised", scenes))
+    cost, pairs = sums[tuple(found.ends)]
+    assert cost / pairs == pytest.approx(least)
+    areas = np.arange(1.0, 11)[:, None] ** 2
+    assert least_ratio(scene_costs(distances), areas, scenes) == pytest.approx(least)
+    values = {ends: least * pairs - cost for ends, (cost, pairs) in sums.items()}
+    np.testing.assert_allclose(found.score[:-1], [margin(values, shot) for shot in range(9)], atol=1e-9)
+
+
+def test_the_two_costs_differ_where_scenes_differ_in_length() -> None:
+    """A long scene that holds together less well is cut in two by the sum, not by the ratio."""
+    rng = np.random.default_rng(0)
+    places = rng.normal(size=(3, 60))
+    scene = np.repeat([0, 1, 2], [24, 6, 6])
+    features = places[scene] + np.where(scene == 0, 0.9, 0.1)[:, None] * rng.normal(size=(36, 60))
+    times = np.stack([np.arange(36.0), np.arange(1.0, 37)], axis=1)
+    ratio = grouping(features, times, GroupingSettings("normalised", 3)).ends.tolist()
+    total = grouping(features, times, GroupingSettings("additive", 3)).ends.tolist()
+    assert ratio == [23, 29]
+    assert total[0] < 23
+
+
+@pytest.mark.parametrize("sizes", [(12, 12, 12, 12), (9, 15, 10, 14, 12)], ids=["even", "uneven"])
+def test_the_number_of_clear_scenes_is_seen_in_the_singular_values(sizes: tuple[int, ...]) -> None:
+    scene = np.repeat(np.arange(len(sizes)), sizes)
+    noise = np.random.default_rng(0).uniform(0, 0.01, (len(scene), len(scene)))
+    distances = (scene[:, None] != scene) + noise + noise.T
+    np.fill_diagonal(distances, 0.0)
+    assert abs(estimated_scenes(distances) - len(sizes)) <= 1
+
+
+@pytest.mark.parametrize("cost", ["additive", "normalised"])
+def test_clear_scenes_are_found(cost: str) -> None:
+    features, times, ends = clear_film()
+    found = grouping(features, times, GroupingSettings(cost, len(ends) + 1))  # type: ignore[arg-type]
+    assert found.ends.tolist() == ends.tolist()
+
+
+def test_several_feature_sets_say_more_than_each() -> None:
+    """Pictures tell the first border, sound the second."""
+    rng = np.random.default_rng(0)
+    scene = np.repeat([0, 1, 2], 10)
+    picture = rng.normal(size=(2, 30))[np.minimum(scene, 1)] + 0.3 * rng.normal(size=(30, 30))
+    sound = 100 * (rng.normal(size=(2, 8))[np.maximum(scene, 1) - 1] + 0.3 * rng.normal(size=(30, 8)))
+    times = np.stack([np.arange(30.0), np.arange(1.0, 31)], axis=1)
+    three = GroupingSettings(scenes=3)
+    assert grouping([picture, sound], times, three).ends.tolist() == [9, 19]
+    assert grouping(picture, times, three).ends.tolist() != [9, 19]
+    assert grouping(sound, times, three).ends.tolist() != [9, 19]
+    only = GroupingSettings(scenes=3, weights=(1.0, 0.0))
+    np.testing.assert_array_equal(grouping([picture, sound], times, only).score, grouping(picture, times, three).score)
+
+
+def test_units_of_a_feature_set_do_not_count() -> None:
+    one, other = random_film(0, 9)[0], random_film(1, 9)[0]
+    np.testing.assert_allclose(fused_distances([one, other]), fused_distances([one, 1000 * other]))
+
+
+def test_more_scenes_than_shots_are_as_many_as_there_are_shots() -> None:
+    features, times = random_film(0, 5)
+    assert grouping(features, times, GroupingSettings(scenes=9)).ends.tolist() == [0, 1, 2, 3]
+
+
+def test_wrong_use_is_refused() -> None:
+    features, times = random_film(0, 5)
+    with pytest.raises(ValueError, match="feature set"):
+        grouping([], times)
+    with pytest.raises(ValueError, match="1 weights for 2"):
+        grouping([features, features], times, GroupingSettings(weights=(1.0,)))
+    with pytest.raises(ValueError, match="number of scenes"):
+        GroupingSettings(scenes=0)
+    with pytest.raises(ValueError, match="weights"):
+        GroupingSettings(weights=(0.0, 0.0))
+    with pytest.raises(ValueError, match="cost"):
+        GroupingSettings("least")  # type: ignore[arg-type]

@@ -1,0 +1,105 @@
+"""Shot clustering and sequence alignment: the alignment against its textbook form, the clustering on clear clusters."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pipelines.baselines.scsa import (
+    SCSASettings,
+    alignment_scores,
+    fast_global_kmeans,
+    low_points,
+    scsa,
+    shot_clusters,
+    substitutions,
+)
+from pipelines.baselines.segmentation import similarities
+from tests.baselines import clear_film
+
+
+def needleman_wunsch(first: list[int], second: list[int], scores: NDArray[np.float64], gap: float) -> float:
+    """The best global alignment, by its recursion on what is left of both sequences."""
+    if not first or not second:
+        return gap * (len(first) + len(second))
+    return max(
+        scores[first[0], second[0]] + needleman_wunsch(first[1:], second[1:], scores, gap),
+        gap + needleman_wunsch(first[1:], second, scores, gap),
+        gap + needleman_wunsch(first, second[1:], scores, gap),
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("window", "gap"), [(1, -0.5), (3, -0.5), (4, -1.0), (4, -0.1)])
+def test_alignment_is_needleman_and_wunschs(seed: int, window: int, gap: float) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, 11)
+    scores = rng.uniform(-1, 1, (4, 4))
+    found = alignment_scores(labels, scores, window, gap)
+    for shot in range(10):
+        left = labels[max(0, shot + 1 - window) : shot + 1].tolist()
+        right = labels[shot + 1 : shot + 1 + window].tolist()
+        expected = needleman_wunsch(left, right, scores, gap) / max(len(left), len(right))
+        assert found[shot] == pytest.approx(expected)
+
+
+def test_a_pattern_that_goes_on_aligns_better_than_one_that_ends() -> None:
+    labels = np.array([0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3])
+    scores = alignment_scores(labels, np.where(np.eye(4) == 1, 1.0, -1.0), 4, -0.5)
+    assert scores.argmin() == 7
+    assert scores[7] == pytest.approx(-1.0)
+    assert scores[3] == pytest.approx(1.0)
+
+
+def test_substitution_scores_are_means_over_pairs_of_shots() -> None:
+    rng = np.random.default_rng(0)
+    alike = rng.uniform(size=(7, 7))
+    alike = (alike + alike.T) / 2
+    labels = np.array([0, 1, 1, 2, 0, 2, 2])
+    scores = substitutions(alike, labels)
+    assert np.diagonal(scores).tolist() == [1.0, 1.0, 1.0]
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        pairs = [alike[i, j] for i in range(7) for j in range(7) if labels[i] == a and labels[j] == b]
+        assert scores[a, b] == scores[b, a] == pytest.approx(np.mean(pairs) - 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_global_k_means_finds_clear_clusters_without_a_random_start(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth = rng.permutation(np.repeat(np.arange(7), 9))
+    points = 5 * rng.normal(size=(7, 4))[truth] + 0.1 * rng.normal(size=(63, 4))
+    found = fast_global_kmeans(points, 7)
+    assert len({(a, b) for a, b in zip(truth, found, strict=True)}) == 7
+    np.testing.assert_array_equal(found, fast_global_kmeans(points, 7))
+
+
+def test_no_more_clusters_than_different_points() -> None:
+    points = np.repeat(np.eye(3), 4, axis=0)
+    assert len(set(fast_global_kmeans(points, 8))) == 3
+    assert set(fast_global_kmeans(np.ones((5, 2)), 3)) == {0}
+
+
+def test_eigenvalues_tell_how_many_groups_of_shots_there_are() -> None:
+    """Four cameras, two of which come back, are four groups."""
+    rng = np.random.default_rng(0)
+    camera = np.array([0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 0, 1, 0, 1])
+    features = rng.normal(size=(4, 200))[camera] + 0.2 * rng.normal(size=(16, 200))
+    labels = shot_clusters(similarities(features), SCSASettings(eigenvalue=0.5))
+    assert len({(a, b) for a, b in zip(camera, labels, strict=True)}) == len(set(labels)) == 4
+
+
+def test_clear_scenes_are_found() -> None:
+    features, times, ends = clear_film()
+    assert scsa(features, times).ends.tolist() == ends.tolist()
+
+
+def test_low_points_are_minima_and_low() -> None:
+    scores = np.array([1.0, 0.2, 1.0, 0.9, 1.0, 0.3, 0.3, 1.0, 0.1])
+    assert low_points(scores, 0.5).tolist() == [1, 5, 8]
+    assert low_points(scores, 0.0).tolist() == [8]
+    assert low_points(np.zeros(0), 0.5).tolist() == []
+    assert low_points(np.ones(4), 0.5).tolist() == [0]
+
+
+def test_settings_without_a_meaning_are_refused() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        SCSASettings(window=0)

@@ -1,0 +1,101 @@
+"""The learnt distance and its clusters."""
+
+import numpy as np
+import pytest
+import torch
+
+from pipelines.baselines.siamese import SiameseSettings, affinities, greatest_gap, siamese
+from pipelines.baselines.siamese_network import LabelledShots, SiameseNetwork, SiameseTraining, train_siamese
+from tests.baselines import clear_film, random_film
+
+FAST = SiameseTraining(hidden=64, dimensions=16, epochs=30, batch_size=64, learning_rate=3e-3)
+
+
+def labelled(seed: int) -> LabelledShots:
+    """A film whose places show in its first ten features only; the others are noise, twice as large."""
+    features, _, ends = clear_film(seed=seed)
+    features[:, 10:] = 2 * np.random.default_rng(seed + 100).normal(size=(len(features), 30))
+    scene_end = np.zeros(len(features), dtype=np.uint8)
+    scene_end[ends] = 1
+    return LabelledShots(features, scene_end)
+
+
+@pytest.fixture(scope="module")
+def network() -> SiameseNetwork:
+    return train_siamese([labelled(seed) for seed in range(1, 13)], FAST)
+
+
+def mean_distances(points: np.ndarray, scene: np.ndarray) -> tuple[float, float]:
+    """Within scenes and between them."""
+    apart = np.linalg.norm(points[:, None] - points, axis=2)
+    same = (scene[:, None] == scene) & ~np.eye(len(scene), dtype=bool)
+    return float(apart[same].mean()), float(apart[scene[:, None] != scene].mean())
+
+
+def test_shots_of_one_scene_come_nearer_to_each_other(network: SiameseNetwork) -> None:
+    film = labelled(0)  # not learnt from
+    scene = np.cumsum(film.scene_end) - film.scene_end
+    unit = film.features / np.linalg.norm(film.features, axis=1, keepdims=True)
+    before, after = mean_distances(unit, scene), mean_distances(network.embed(film.features), scene)
+    assert after[0] / after[1] < 0.7 * before[0] / before[1]
+
+
+def test_the_network_knows_how_long_scenes_are(network: SiameseNetwork) -> None:
+    assert network.shots_per_scene == pytest.approx(10.0)
+
+
+def test_clear_scenes_of_a_film_not_learnt_from_are_found(network: SiameseNetwork) -> None:
+    _, times, ends = clear_film()
+    found = siamese(labelled(0).features, times, SiameseSettings(network, temporal=1.0))
+    assert found.ends.tolist() == ends.tolist()
+    assert found.score[ends].mean() > 1.5 * np.delete(found.score, ends).mean()
+
+
+def test_the_same_seed_gives_the_same_network_and_leaves_the_generator_alone() -> None:
+    short = SiameseTraining(hidden=8, dimensions=4, epochs=2)
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    one, two = (train_siamese([labelled(1)], short, seed=3) for _ in range(2))
+    assert torch.rand(1) == expected
+    for a, b in zip(one.parameters(), two.parameters(), strict=True):
+        assert torch.equal(a, b)
+    other = train_siamese([labelled(1)], short, seed=4)
+    assert not torch.equal(next(one.parameters()), next(other.parameters()))
+
+
+def test_affinities_fall_with_both_distances() -> None:
+    points = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    times = np.array([[0.0, 60.0], [60.0, 120.0], [120.0, 180.0]])
+    spread = 8 / 9  # mean of the squared distances, each pair and each shot with itself
+    found = affinities(points, times, 0.5)
+    assert found[0, 1] == pytest.approx(np.exp(-0.5 / spread))
+    assert found[0, 2] == pytest.approx(np.exp(-(2 + 0.5 * 4) / spread))
+    assert np.diagonal(found).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_number_of_clusters_stands_before_the_greatest_gap() -> None:
+    values = np.array([1.0, 0.5, 0.45, 0.44, 0.2, 0.1])
+    assert greatest_gap(values, 1, 6) == 1
+    assert greatest_gap(values, 2, 6) == 4
+    assert greatest_gap(values, 2, 3) == 2
+    assert greatest_gap(values[:1], 0, 3) == 1
+
+
+def test_a_given_number_of_scenes_is_the_number_of_clusters(network: SiameseNetwork) -> None:
+    features, times, _ = clear_film()
+    assert len(siamese(features, times, SiameseSettings(network, temporal=0.0, scenes=1)).ends) == 0
+
+
+def test_wrong_use_is_refused(network: SiameseNetwork) -> None:
+    features, times = random_film(0, 8)
+    with pytest.raises(ValueError, match="needs a network"):
+        siamese(features, times, SiameseSettings())
+    with pytest.raises(ValueError, match="width 40, not 6"):
+        siamese(features, times, SiameseSettings(network))
+    with pytest.raises(ValueError, match="temporal"):
+        SiameseSettings(temporal=-1.0)
+    with pytest.raises(ValueError, match="pairs of shots"):
+        train_siamese([])
+    with pytest.raises(ValueError, match="pairs of shots"):
+        train_siamese([LabelledShots(features, np.zeros(8, dtype=np.uint8))])

@@ -1,0 +1,151 @@
+"""What holds for every system: the interface, films at its limits, and more than chance on real ones."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pipelines.baselines.fixed_length import FixedLengthSettings, fixed_length
+from pipelines.baselines.segmentation import Segmentation, segmentation, similarities
+from pipelines.baselines.siamese_network import LabelledShots, SiameseTraining, train_siamese
+from pipelines.baselines.systems import SYSTEMS
+from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.evaluation.metrics import average_precision, f1_at
+from pipelines.evaluation.paper_tables import TABLE_1
+from tests.baselines import clear_film, random_film, times_of
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "features"
+NAMES = list(SYSTEMS)
+CLASSICAL = [name for name in NAMES if name != "fixed-length"]
+
+
+def run(name: str, features: NDArray[np.floating], times: NDArray[np.float64]) -> Segmentation:
+    settings = SYSTEMS[name].settings()
+    if SYSTEMS[name].learns:
+        rng = np.random.default_rng(0)
+        film = LabelledShots(rng.normal(size=(20, features.shape[1])), (np.arange(20) % 5 == 4).astype(np.uint8))
+        settings = replace(settings, network=train_siamese([film], SiameseTraining(hidden=8, dimensions=4, epochs=1)))
+    return SYSTEMS[name].segment(features, times, settings)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shots", [1, 2, 3, 4, 7, 30])
+def test_any_number_of_shots_is_segmented(name: str, shots: int) -> None:
+    features, times = random_film(0, shots)
+    kept = features.copy(), times.copy()
+    found = run(name, features, times)
+    assert found.score.shape == (shots,)
+    assert found.score.dtype == np.float64
+    assert np.isfinite(found.score).all()
+    assert found.score[-1] == found.score.min()
+    assert found.ends.dtype == np.int64
+    assert (np.diff(found.ends) > 0).all()
+    assert ((found.ends >= 0) & (found.ends < shots - 1)).all()
+    assert np.flatnonzero(found.labels).tolist() == found.ends.tolist()
+    np.testing.assert_array_equal(features, kept[0])
+    np.testing.assert_array_equal(times, kept[1])
+
+
+@pytest.mark.parametrize("name", CLASSICAL)
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_shots_that_are_all_the_same_are_no_trouble(name: str, value: float) -> None:
+    found = run(name, np.full((9, 4), value), times_of(np.ones(9)))
+    assert np.isfinite(found.score).all()
+
+
+@pytest.mark.parametrize("name", CLASSICAL)
+def test_shots_without_length_are_no_trouble(name: str) -> None:
+    found = run(name, random_film(0, 9)[0], np.zeros((9, 2)))
+    assert np.isfinite(found.score).all()
+
+
+@pytest.mark.parametrize("name", CLASSICAL)
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_the_scale_of_features_changes_nothing(name: str, scale: float) -> None:
+    features, times, _ = clear_film()
+    assert run(name, features, times).ends.tolist() == run(name, features * scale, times).ends.tolist()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("features", "times", "word"),
+    [
+        (np.ones(4), np.zeros((4, 2)), "features"),
+        (np.ones((0, 4)), np.zeros((0, 2)), "features"),
+        (np.ones((4, 2)), np.zeros((3, 2)), "times"),
+        (np.full((4, 2), np.nan), np.zeros((4, 2)), "finite"),
+        (np.ones((2, 2)), np.array([[0.0, np.inf], [1.0, 2.0]]), "finite"),
+        (np.ones((2, 2)), np.array([[1.0, 2.0], [0.0, 1.0]]), "order"),
+        (np.ones((2, 2)), np.array([[0.0, 1.0], [1.0, 0.5]]), "order"),
+    ],
+    ids=["flat", "empty", "fewer times", "nan", "inf", "disorder", "backwards"],
+)
+def test_unusable_films_are_refused(
+    name: str, features: NDArray[np.float64], times: NDArray[np.float64], word: str
+) -> None:
+    settings = SYSTEMS[name].settings()
+    if SYSTEMS[name].learns:
+        film = LabelledShots(np.eye(4, 2), np.array([0, 1, 0, 0], dtype=np.uint8))
+        settings = replace(settings, network=train_siamese([film], SiameseTraining(hidden=2, dimensions=2, epochs=1)))
+    with pytest.raises(ValueError, match=word):
+        SYSTEMS[name].segment(features, times, settings)
+
+
+def test_every_system_stands_in_the_papers_table() -> None:
+    rows = [system.row for system in SYSTEMS.values() if system.row is not None]
+    assert sorted(rows) == sorted(
+        label for label in TABLE_1.rows if label not in ("MS-LSTM", "LGSS", "ShotCoL") and "BaSSL" not in label
+    )
+
+
+def test_similarity_is_the_cosine_about_the_films_mean() -> None:
+    features = random_film(0, 8)[0]
+    moved = 3 * features + 11
+    np.testing.assert_allclose(similarities(features), similarities(moved), atol=1e-12)
+    centred = features - features.mean(axis=0)
+    unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    expected = np.maximum(unit @ unit.T, 0.0)
+    np.testing.assert_allclose(similarities(features), expected, atol=1e-12)
+
+
+def test_infinite_scores_come_just_beyond_the_finite_ones() -> None:
+    found = segmentation(np.array([2, 0]), np.array([np.inf, 1.0, -np.inf, 3.0, 9.0]))
+    assert found.score.tolist() == [4.0, 1.0, 0.0, 3.0, 0.0]
+    assert found.ends.tolist() == [0, 2]
+
+
+def test_scenes_of_one_length_end_when_it_has_passed() -> None:
+    times = times_of(np.array([4.0, 5.0, 3.0, 20.0, 2.0, 6.0])) + 100
+    found = fixed_length(np.ones((6, 1)), times, FixedLengthSettings(10.0))
+    assert found.ends.tolist() == [2, 3]  # at 12 s, and at 32 s; 40 s is the end of the film
+    with pytest.raises(ValueError, match="length"):
+        FixedLengthSettings(0.0)
+
+
+@pytest.fixture(scope="module")
+def films() -> list[ShotFeatures]:
+    if not SHARED.is_dir():
+        pytest.skip("the shared BBC and OVSD features are not on this machine")
+    return read_shot_feature_folder(SHARED / "ovsd")
+
+
+@pytest.mark.parametrize("name", CLASSICAL)
+def test_real_scenes_are_found_better_than_by_chance_and_by_length(name: str, films: list[ShotFeatures]) -> None:
+    """OVSD; defaults; the siamese network learns from every other film and is tested on the rest."""
+    tested, settings = films, SYSTEMS[name].settings()
+    if SYSTEMS[name].learns:
+        tested, taught = films[::2], films[1::2]
+        settings = replace(
+            settings, network=train_siamese([LabelledShots(film.features, film.scene_end) for film in taught])
+        )
+    labels = np.concatenate([film.scene_end for film in tested])
+    found = [SYSTEMS[name].segment(film.features, film.shots / 25, settings) for film in tested]
+    lengths = [fixed_length(film.features, film.shots / 25, FixedLengthSettings(60.0)) for film in tested]
+    scores, fixed = (np.concatenate([one.score for one in group]) for group in (found, lengths))
+    ends, fixed_ends = (np.concatenate([one.labels for one in group]) for group in (found, lengths))
+    precision = average_precision(labels, scores)
+    assert precision > 1.5 * labels.mean()
+    assert precision > 1.3 * average_precision(labels, fixed)
+    assert f1_at(labels, ends) > f1_at(labels, fixed_ends)
