@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 import pipelines
 from bassl_cli import console
-from bassl_cli.commands.build_index import build_index
-from bassl_cli.commands.extract_keyframes import extract_keyframes
-from bassl_cli.commands.import_checkpoint import import_checkpoint
-from bassl_cli.commands.predict import predict
-from bassl_cli.commands.pretrain import pretrain
 from pipelines.errors import BasslError
 
 app = typer.Typer(
@@ -24,11 +21,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(extract_keyframes)
-app.command()(build_index)
-app.command()(pretrain)
-app.command()(predict)
-app.command()(import_checkpoint)
+# In the order in which they are used. Each is the function of its name in the module of its name.
+COMMANDS = (
+    "extract-keyframes",
+    "build-index",
+    "pretrain",
+    "finetune",
+    "predict",
+    "score",
+    "export",
+    "split",
+    "models",
+    "import-checkpoint",
+)
+
+
+def _add_commands(names: Sequence[str]) -> None:
+    app.registered_commands.clear()
+    for name in names:
+        word = name.replace("-", "_")
+        app.command(name)(getattr(import_module(f"bassl_cli.commands.{word}"), word))
 
 
 def _show_version(wanted: bool) -> None:
@@ -48,6 +60,9 @@ def options(
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input."""
+    named = sys.argv[1:2]
+    # The other commands take a fifth of a second to put together, which one that is named need not wait for.
+    _add_commands(named if named and named[0] in COMMANDS else COMMANDS)
     try:
         app(prog_name="bassl")
     except BasslError as error:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from pipelines.extract_keyframes import FilmProgress
+    from pipelines.finetune import FinetuneProgress
     from pipelines.pretrain import PretrainProgress
 
 out = Console(highlight=False)
@@ -95,15 +95,35 @@ def film_progress(name: str, quiet: bool) -> Iterator[Callable[[str, float, floa
         yield show
 
 
+class _FilmResult(Protocol):
+    @property
+    def status(self) -> str: ...
+
+
+class FilmState(Protocol):
+    """How far one film of several is: seconds done and in all, frames done (0: not counted), and what became of it."""
+
+    @property
+    def video_id(self) -> str: ...
+    @property
+    def done(self) -> float: ...
+    @property
+    def total(self) -> float | None: ...
+    @property
+    def frames(self) -> int: ...
+    @property
+    def result(self) -> _FilmResult | None: ...
+
+
 @contextmanager
-def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[FilmProgress], None]]]:
-    """A bar over films and one a film in hand, with frames a second and the time left.
+def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[FilmState], None]]]:
+    """A bar over films and one a film in hand, with its speed and the time left.
 
     Gives (tell how many films there are, tell how far one of them is). Both may be called from any thread.
     """
     if quiet or not err.is_terminal:
 
-        def line(state: FilmProgress) -> None:
+        def line(state: FilmState) -> None:
             if state.result is not None and not quiet:
                 say(f"{state.video_id}: {state.result.status}")
 
@@ -116,7 +136,7 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
         def start(films: int) -> None:
             bars.update(overall, total=films)
 
-        def show(state: FilmProgress) -> None:
+        def show(state: FilmState) -> None:
             if state.result is not None:
                 bars.advance(overall)
                 if state.video_id in tasks:
@@ -125,45 +145,61 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
             if state.video_id not in tasks:
                 tasks[state.video_id] = bars.add_task(f"  {state.video_id}", speed="")
             task = next(task for task in bars.tasks if task.id == tasks[state.video_id])
-            speed = f"{state.frames / task.elapsed:.0f} frames/s" if task.elapsed else ""
+            speed = ""
+            if task.elapsed:
+                frames = state.frames
+                speed = f"{frames / task.elapsed:.0f} frames/s" if frames else f"{state.done / task.elapsed:.0f}x"
             bars.update(task.id, completed=state.done, total=state.total, speed=speed)
 
         yield start, show
 
 
 @contextmanager
-def training_progress(quiet: bool) -> Iterator[Callable[[PretrainProgress], None]]:
-    """A bar over the steps of a training run, with each loss, the learning rate, windows a second, the share of time
-    spent waiting for data, and the time left; a line an epoch with the measures."""
+def training_progress(quiet: bool) -> Iterator[Callable[[PretrainProgress | FinetuneProgress], None]]:
+    """A bar over the steps of a training run, with each loss, the learning rate, the speed, the share of time spent
+    waiting for data, and the time left; a line an epoch with the measures, and one for each thing to know."""
 
-    def described(state: PretrainProgress) -> str:
-        losses = "  ".join(f"{name} {value:.3f}" for name, value in state.losses.items())
-        return f"epoch {state.epoch}/{state.epochs}  {losses}"
+    def place(state: PretrainProgress | FinetuneProgress) -> str:
+        seeds = getattr(state, "seeds", 1)
+        which = f"seed {getattr(state, 'seed', 1)}/{seeds}  " if seeds > 1 else ""
+        return f"{which}epoch {state.epoch}/{state.epochs}"
 
-    def line(state: PretrainProgress) -> None:
-        measures = "  ".join(f"{name} {value:.3f}" for name, value in state.validation.items())
-        if measures:
-            say(f"epoch {state.epoch}/{state.epochs}  {measures}")
+    def described(state: PretrainProgress | FinetuneProgress) -> str:
+        return f"{place(state)}  {'  '.join(f'{name} {value:.3f}' for name, value in state.losses.items())}"
+
+    def speed(state: PretrainProgress | FinetuneProgress) -> str:
+        return f"{state.speed:.0f} {'shots' if hasattr(state, 'seeds') else 'windows'}/s"
+
+    def told(state: PretrainProgress | FinetuneProgress) -> bool:
+        if getattr(state, "note", ""):
+            warn(state.note)  # type: ignore[union-attr]
+            return True
+        if state.validation:
+            measures = "  ".join(f"{name} {value:.3f}" for name, value in state.validation.items())
+            say(f"{place(state)}  {measures}")
+        return bool(state.validation)
 
     if quiet or not err.is_terminal:
 
-        def plain(state: PretrainProgress) -> None:
-            if quiet:
-                return
-            if state.validation:
-                line(state)
-            elif state.step % max(1, state.steps // state.epochs) == 0:
-                say(f"{described(state)}  {state.speed:.0f} windows/s")
+        def plain(state: PretrainProgress | FinetuneProgress) -> None:
+            if getattr(state, "note", ""):
+                warn(state.note)  # type: ignore[union-attr]
+            elif not quiet and not told(state) and _ends_epoch(state):
+                say(f"{described(state)}  {speed(state)}")
 
         yield plain
         return
     with _bars() as bars:
         task = bars.add_task("training", total=None, speed="")
 
-        def show(state: PretrainProgress) -> None:
-            if state.validation:
-                line(state)
-            speed = f"lr {state.rate:.2g}  {state.speed:.0f} windows/s  {state.waiting:.0%} waiting"
-            bars.update(task, description=described(state), completed=state.step, total=state.steps, speed=speed)
+        def show(state: PretrainProgress | FinetuneProgress) -> None:
+            if told(state) and not state.steps:
+                return
+            how = f"lr {state.rate:.2g}  {speed(state)}  {state.waiting:.0%} waiting"
+            bars.update(task, description=described(state), completed=state.step, total=state.steps, speed=how)
 
         yield show
+
+
+def _ends_epoch(state: PretrainProgress | FinetuneProgress) -> bool:
+    return state.step % max(1, state.steps // (state.epochs * getattr(state, "seeds", 1))) == 0

@@ -1,19 +1,29 @@
-"""Starting a command again in several processes, by torchrun within this process."""
+"""Commands that train: their options out of a settings dataclass, and starting them again in several processes.
+
+Several processes are started by torchrun within this one.
+"""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from bassl_cli import console
 from pipelines.errors import BasslError
+from pipelines.training.options import Option, settings_from
+
+S = TypeVar("S")
+STOPPED = 143
+"""Exit code of a run that was asked to stop: what a shell shows for a process that SIGTERM ended."""
 
 _LAUNCHED = "BASSL_LAUNCHED"
 
@@ -44,8 +54,12 @@ def needs_torchrun(job: Job) -> bool:
     return job.per_node * job.nodes > 1
 
 
-def check(job: Job) -> None:
+def check(job: Job, command: str) -> None:
     """See that the job can run here.
+
+    Args:
+        job: what was asked for.
+        command: of ours, for the message.
 
     Raises:
         BasslError: one line, which says what to run where it cannot.
@@ -75,7 +89,7 @@ def check(job: Job) -> None:
     found = f"this machine has {here} GPU{'' if here == 1 else 's'}" if here else "this machine has no GPU"
     # A machine without any tells nothing of the others.
     many = f"{machines} machine{'' if machines == 1 else 's'} with {job.gpus // machines} GPUs each"
-    what = f"bassl pretrain --gpus {job.gpus}"
+    what = f"bassl {command} --gpus {job.gpus}"
     if machines > 1:
         what += f" --nodes {machines} --node-rank 0 (to {machines - 1}) --rdzv-endpoint FIRST_MACHINE:29500"
     cpu = "" if here else "; or train here on the CPU with --gpus 0"
@@ -146,3 +160,102 @@ def telling_the_launcher() -> Iterator[None]:
         handler.initialize()
         handler.record_exception(error)
         raise typer.Exit(2) from error
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def _keyword(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _machines() -> list[inspect.Parameter]:
+    def option(kind: Any, text: str, **more: Any) -> Any:
+        return Annotated[kind, typer.Option(help=text, rich_help_panel="Machines", **more)]
+
+    gpus = "GPUs to train on, over all machines, a process each; 0 trains on the CPU. Unless given: one, where there "
+    return [
+        _keyword("gpus", None, option(int | None, gpus + "is one.", show_default=False)),
+        _keyword("processes", 1, option(int, "Processes on the CPU, with --gpus 0.")),
+        _keyword("nodes", 1, option(int, "Machines.")),
+        _keyword("node_rank", None, option(int | None, "Which machine this is, from 0.", show_default=False)),
+        _keyword(
+            "rdzv_endpoint",
+            None,
+            option(str | None, "Where they meet.", metavar="HOST:PORT", show_default=False),
+        ),
+    ]
+
+
+def _parameter(option: Option, panels: Mapping[str, str]) -> inspect.Parameter:
+    # A tuple is given with commas.
+    kind: Any = str if option.many else option.kind
+    default = option.shown
+    if default is None or default == "":
+        kind, default = kind | None, None
+    text = option.help + (f" One of {', '.join(option.choices)}." if option.choices else "")
+    shown = typer.Option(
+        option.flag, help=text, rich_help_panel=panels.get(option.group, "Options"), show_default=default is not None
+    )
+    return _keyword(option.name, default, Annotated[kind, shown])
+
+
+_MACHINES = _machines()
+
+
+def with_options(
+    options: Sequence[Option], panels: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command a signature for Typer: the options of its settings, those of machines, ``quiet`` and ``debug``.
+
+    Args:
+        options: of the settings, which become keywords of the command where they are given.
+        panels: heading in ``--help`` for each group of options.
+    """
+    parameters = [
+        *(_parameter(option, panels or {}) for option in options),
+        *_MACHINES,
+        _keyword("quiet", False, console.Quiet),
+        _keyword("debug", False, console.Debug),
+    ]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return command
+
+    return decorate
+
+
+def settings_here(settings: type[S], options: Sequence[Option], command: str, given: Mapping[str, Any]) -> S:
+    """The settings that were given, in the process that is to train; where several are to, they are started here.
+
+    Args:
+        settings: the dataclass; it has ``output`` and ``device``.
+        options: of it.
+        command: of ours.
+        given: all parameters of the command.
+
+    Raises:
+        BasslError: one line, for settings that do not fit, or machines that are not here.
+        typer.Exit: in the process that started the others, when all of them have ended.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    machines = {parameter.name: given[parameter.name] for parameter in _MACHINES}
+    if machines["gpus"] is not None:
+        chosen["device"] = "cpu" if machines["gpus"] == 0 else "cuda"
+    try:
+        made = settings_from(settings, options, chosen)
+    except ValueError as error:
+        raise BasslError(str(error)) from error
+    job = Job(
+        machines["gpus"], machines["processes"], machines["nodes"], machines["node_rank"], machines["rdzv_endpoint"]
+    )
+    if not is_child():
+        check(job, command)
+        if needs_torchrun(job):
+            code = launch(job, given["quiet"])
+            if code == STOPPED:
+                console.complain(f"stopped; go on with --resume --output {made.output}")  # type: ignore[attr-defined]
+            raise typer.Exit(code)
+    return made

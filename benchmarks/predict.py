@@ -33,9 +33,9 @@ for shot in FilmReader(Path(sys.argv[1]), ReaderSettings()):
 """
 
 LOAD = """
-from pipelines.models.encoders import half_of_the_cores, load_encoder
-from pipelines.models.relational import load_scorer
-scorer = load_scorer(None)
+from pipelines.models.boundary import load_boundary_model
+from pipelines.models.encoders import encode_groups, load_encoder
+model = load_boundary_model(None)
 encoder = load_encoder("efficientnet_lite0", "auto")
 """
 
@@ -44,11 +44,12 @@ ENCODE = (
     + """
 import sys
 import numpy as np
+from pipelines.children import cores
 picture = np.random.default_rng(0).integers(0, 256, (240, 426, 3)).astype(np.uint8)
 shots = int(sys.argv[1])
-with half_of_the_cores():
-    for start in range(0, shots, 2):
-        encoder.encode([[encoder.prepare(picture)] * 3 for _ in range(min(2, shots - start))])
+groups = [min(encoder.shots_at_a_time, shots - at) for at in range(0, shots, encoder.shots_at_a_time)]
+for _ in encode_groups(encoder, groups, lambda n: [[encoder.prepare(picture)] * 3] * n, max(1, cores() // 2)):
+    pass
 """
 )
 

@@ -10,13 +10,16 @@ __version__ = "0.1.0"
 from pipelines.build_index import IndexReport, IndexSettings, build_index
 from pipelines.errors import BasslError
 from pipelines.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.predict import PredictSettings, predict
+from pipelines.predict import FilmScenes, PredictSettings, predict, predict_films
 from pipelines.pretrain import PretrainResult, PretrainSettings, pretrain
 from pipelines.scenes import Scene, SceneList, Shot
+from pipelines.score import Comparison, ScoreResult, ScoreSettings, compare, score
 
 __all__ = [
     "BasslError",
+    "Comparison",
     "ExtractSettings",
+    "FilmScenes",
     "IndexReport",
     "IndexSettings",
     "PredictSettings",
@@ -24,9 +27,14 @@ __all__ = [
     "PretrainSettings",
     "Scene",
     "SceneList",
+    "ScoreResult",
+    "ScoreSettings",
     "Shot",
     "build_index",
+    "compare",
     "extract_keyframes",
     "predict",
+    "predict_films",
     "pretrain",
+    "score",
 ]

@@ -1,4 +1,4 @@
-"""``bassl predict``: a video in, its scenes out."""
+"""``bassl predict``: videos in, their scenes out."""
 
 from __future__ import annotations
 
@@ -11,20 +11,27 @@ from rich.table import Table
 
 from bassl_cli import console
 from pipelines.errors import BasslError
-from pipelines.predict import PredictSettings
+from pipelines.predict import FilmScenes, PredictSettings, predict_films
 from pipelines.predict import predict as find_scenes
 from pipelines.scenes import SceneList, check_writable
 
 _defaults = PredictSettings()
+_FOLDER = Path("scenes")
 
 
 def predict(
-    video: Annotated[
-        Path, typer.Argument(help="The video: any file that FFmpeg's libraries read.", show_default=False)
+    videos: Annotated[
+        list[Path],
+        typer.Argument(help="A video, or several: files, folders of videos or glob patterns.", show_default=False),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write (without --json: scenes.json).", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write (without --json: scenes.json); for several videos a folder (scenes).",
+            show_default=False,
+        ),
     ] = None,
     threshold: Annotated[
         float, typer.Option(help="A shot with at least this score ends a scene; lower gives more scenes.")
@@ -36,34 +43,61 @@ def predict(
         int | None, typer.Option(metavar="N", help="Exactly N scenes, the best ones, whatever the threshold.")
     ] = _defaults.scenes,
     detector: Annotated[
-        str, typer.Option(help="Shot detector: adaptive, content, histogram, hash, threshold, transnetv2.")
+        str | None,
+        typer.Option(
+            help="Shot detector: adaptive, content, histogram, hash, threshold, transnetv2.",
+            show_default="the model's own, or adaptive",
+        ),
     ] = _defaults.detector,
     shots: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A list of shots or cuts to use instead of a detector.", show_default=False),
     ] = _defaults.shots,
     encoder: Annotated[
-        str, typer.Option(help="Shot encoder: efficientnet_lite0, resnet50 or timm:NAME (these two download weights).")
+        str | None,
+        typer.Option(
+            help="Shot encoder: efficientnet_lite0, resnet50 or timm:NAME (these two download weights).",
+            show_default="the model's own, or efficientnet_lite0",
+        ),
     ] = _defaults.encoder,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A relational model instead of the one in the box.", show_default=False),
+        typer.Option(
+            metavar="RUN", help="A fine-tuned run or model file instead of the model in the box.", show_default=False
+        ),
     ] = _defaults.model,
     device: Annotated[str, typer.Option(help="Where the encoder runs: auto, cpu, cuda, ...")] = _defaults.device,
     storyboard: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="Draw the scenes with their key-frames.", show_default=False),
+        typer.Option(
+            metavar="FILE.png",
+            help="Draw the scenes with their key-frames; for several videos a folder.",
+            show_default=False,
+        ),
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Of several videos, do those again that are done.")
+    ] = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
     debug: console.Debug = False,
 ) -> None:
-    """Find the scenes of a video.
+    """Find the scenes of a video, or of each of several.
 
-    Shows a table of them and writes scenes.json.
+    Shows a table of them and writes scenes.json; for several videos, a file for each, and a table of the videos.
 
-    Example: bassl predict movie.mp4 -o scenes.json
+    Examples: bassl predict movie.mp4 -o scenes.json, bassl predict films/ -o out/
     """
+    settings = PredictSettings(detector, shots, encoder, model, threshold, min_scene, scenes, device)
+    if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
+        _one(videos[0], output, settings, storyboard, as_json, quiet)
+    else:
+        _several(videos, output or _FOLDER, settings, storyboard, overwrite, as_json, quiet)
+
+
+def _one(
+    video: Path, output: Path | None, settings: PredictSettings, storyboard: Path | None, as_json: bool, quiet: bool
+) -> None:
     if output is None and not as_json:
         output = Path("scenes.json")
     for path in (output, storyboard):
@@ -75,7 +109,6 @@ def predict(
     if storyboard is not None:
         from pipelines.reports.storyboard import save_storyboard, thumbnail
 
-    settings = PredictSettings(detector, shots, encoder, model, threshold, min_scene, scenes, device)
     with console.film_progress(video.name, quiet) as progress:
         result = find_scenes(
             video,
@@ -99,6 +132,62 @@ def predict(
         console.say(
             f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}; wrote {written}"
         )
+
+
+def _several(
+    videos: list[Path],
+    output: Path,
+    settings: PredictSettings,
+    storyboard: Path | None,
+    overwrite: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    for path in (output, storyboard):
+        if path is not None and path.suffix.lower() in (".json", ".png"):
+            raise BasslError(f"{path}: is the name of a file; for several videos name a folder, such as {path.stem}/")
+    with console.films_progress(quiet) as (start, progress):
+        results = predict_films(videos, output, settings, overwrite, storyboard, progress, start)
+    for result in results:
+        for warning in result.warnings:
+            console.warn(warning)
+    failed = [result for result in results if result.status == "failed"]
+    if as_json:
+        typer.echo(json.dumps([_plain(result) for result in results], indent=1))
+    elif not quiet:
+        console.out.print(_summary(results))
+    for result in failed:
+        console.complain(result.error)
+    if not quiet:
+        done = sum(result.status == "done" for result in results)
+        console.say(f"{done} done, {len(results) - done - len(failed)} kept, {len(failed)} failed; scenes in {output}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _is_pattern(path: Path) -> bool:
+    return any(sign in str(path) for sign in "*?[")
+
+
+def _plain(result: FilmScenes) -> dict[str, object]:
+    return {key: str(value) if isinstance(value, Path) else value for key, value in vars(result).items()}
+
+
+def _summary(results: list[FilmScenes]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("video", overflow="fold")
+    for name in ("status", "length", "shots", "scenes"):
+        table.add_column(name, justify="right")
+    for result in results:
+        known = result.status != "failed"
+        table.add_row(
+            result.video_id,
+            result.status,
+            f"{result.duration:.1f} s" if known else "",
+            f"{result.shots:,}" if known else "",
+            f"{result.scenes:,}" if known else "",
+        )
+    return table
 
 
 def _table(result: SceneList) -> Table:

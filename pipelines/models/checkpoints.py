@@ -1,17 +1,20 @@
 """Models on disk: safetensors with the settings in the header."""
 
+from __future__ import annotations
+
 import json
 import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as tensors_to_bytes
 
 from pipelines.errors import StoreError
+
+if TYPE_CHECKING:  # headers are read without waiting for torch
+    import torch
 
 SCHEMA = "bassl.model"
 SCHEMA_VERSION = "1"
@@ -30,6 +33,8 @@ def save_model(path: Path, tensors: Mapping[str, torch.Tensor], kind: str, setti
         StoreError: the file cannot be written.
         TypeError, ValueError: the settings are not plain JSON values (NaN and infinity are none).
     """
+    from safetensors.torch import save as tensors_to_bytes
+
     metadata = {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
@@ -67,12 +72,31 @@ def load_model(path: Path, kind: str) -> tuple[dict[str, torch.Tensor], dict[str
     Raises:
         StoreError: no such file; not safetensors, or truncated; not one of ours; of another version or kind.
     """
+    metadata, tensors = _read(path, with_tensors=True)
+    if metadata.get("kind") != kind:
+        raise StoreError(f"{path}: holds a model of kind '{metadata.get('kind')}', not '{kind}'; give another file")
+    return tensors, _settings(metadata, path)
+
+
+def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
+    """The kind and the settings of a model, without its weights.
+
+    Raises:
+        StoreError: as `load_model`, whatever the kind.
+    """
+    metadata, _ = _read(path, with_tensors=False)
+    return metadata.get("kind", ""), _settings(metadata, path)
+
+
+def _read(path: Path, with_tensors: bool) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
     if not path.is_file():
         raise StoreError(f"{path}: no such model file; check the path")
+    tensors: dict[str, torch.Tensor] = {}
     try:
-        with safe_open(path, framework="pt", device="cpu") as file:
+        with safe_open(path, framework="pt" if with_tensors else "np", device="cpu") as file:
             metadata: dict[str, str] = file.metadata() or {}
-            tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if with_tensors:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise StoreError(f"{path}: not a safetensors file, or truncated; get or make the model again") from error
     if metadata.get("schema") != SCHEMA:
@@ -83,15 +107,17 @@ def load_model(path: Path, kind: str) -> tuple[dict[str, torch.Tensor], dict[str
             f"{path}: model file of version {version}, this bassl reads version {SCHEMA_VERSION}; "
             "use the bassl that wrote it, or make the model again"
         )
-    if metadata.get("kind") != kind:
-        raise StoreError(f"{path}: holds a model of kind '{metadata.get('kind')}', not '{kind}'; give another file")
+    return metadata, tensors
+
+
+def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
     try:
         settings = json.loads(metadata["settings"])
     except (KeyError, ValueError) as error:
         raise StoreError(f"{path}: its settings cannot be read; get or make the model again") from error
     if not isinstance(settings, dict):
         raise StoreError(f"{path}: its settings cannot be read; get or make the model again")
-    return tensors, settings
+    return settings
 
 
 def _with_sorted_header(content: bytes) -> bytes:

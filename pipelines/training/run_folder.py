@@ -1,6 +1,8 @@
 """The folder of a training run: the model, what is needed to go on, and the logs.
 
-model.safetensors    the model as it is now
+model.safetensors    the model as it is now; of fine-tuning, the chosen one
+seed-N.safetensors   of fine-tuning, the model of each seed
+result.json          of fine-tuning, all measures of all seeds
 state.pt             weights, optimiser and step, to go on from
 log.csv              losses, learning rate and speed, a row every few steps
 validation.csv       measures of each epoch
@@ -21,8 +23,9 @@ import torch
 
 from pipelines.errors import BasslError, StoreError
 
-MODEL, STATE = "model.safetensors", "state.pt"
+MODEL, STATE, RESULT = "model.safetensors", "state.pt", "result.json"
 _LOGS = ("log.csv", "validation.csv")
+_RESULTS = (RESULT, "seed-*.safetensors")
 _BOARD = "tensorboard"
 
 
@@ -35,6 +38,7 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         held = [name for name in (STATE, MODEL, *_LOGS) if (folder / name).exists()]
+        held += [path.name for pattern in _RESULTS for path in sorted(folder.glob(pattern))]
         if held and not (resume or overwrite):
             raise BasslError(
                 f"{folder}: holds a run; go on with --resume, replace it with --overwrite, or name another"
@@ -67,6 +71,29 @@ def save_state(folder: Path, state: Mapping[str, Any]) -> None:
         with suppress(OSError):
             partial.unlink()
         raise StoreError(f"{folder / STATE}: cannot be written ({str(error).splitlines()[0]})") from error
+
+
+def put_same_file(source: Path, target: Path) -> None:
+    """Give a file a second name, as a hard link or, where there are none, as a copy; what was there is replaced.
+
+    Raises:
+        StoreError: one line, where it cannot be written.
+    """
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.unlink(missing_ok=True)
+        try:
+            partial.hardlink_to(source)
+        except OSError:  # a file system without links
+            shutil.copyfile(source, partial)
+        if target.exists() and target.samefile(partial):
+            partial.unlink()  # renaming a file to another name of its own does nothing
+        else:
+            partial.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise StoreError(f"{target}: cannot be written ({(error.strerror or str(error)).lower()})") from error
 
 
 def load_state(folder: Path) -> dict[str, Any] | None:
@@ -113,7 +140,7 @@ class RunLog:
                 writer.writerow(row)
             writer.writerow([f"{value:.8g}" if isinstance(value, float) else value for value in row.values()])
         for key, value in row.items():
-            if key not in ("step", "epoch"):
+            if key not in ("step", "epoch", "seed"):
                 self._board.add_scalar(f"{name}/{key}", value, int(row["step"]))
         self._board.flush()
 

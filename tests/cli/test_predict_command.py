@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from rich.console import Console
 
 import pipelines
 from bassl_cli import app, console
+from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from tests import films
 from tests.conftest import CUTS
 from tests.video.test_decoding import NO_FILMS
@@ -205,6 +207,59 @@ def test_a_truncated_film_is_analysed_with_a_warning(bassl: Bassl, model: Path, 
     assert "ends early" in warning
 
 
+# --- several films ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def library(film: Path, tmp_path: Path) -> Path:
+    """A film, its twin, and one that is broken."""
+    folder = tmp_path / "films"
+    folder.mkdir()
+    for name in ("one [x].mp4", "two.mp4"):
+        shutil.copy(film, folder / name)
+    films.truncated(film, folder / "broken.mp4", 0.5)
+    return folder
+
+
+def test_a_folder_of_films_becomes_a_folder_of_results(bassl: Bassl, library: Path, model: Path) -> None:
+    run = bassl("predict", library, "--model", model, "-o", "out")
+    assert run.code == 1
+    header, *rows = [line.split() for line in run.out.splitlines()]
+    assert header == ["video", "status", "length", "shots", "scenes"]
+    assert [row[:5] for row in rows] == [
+        ["broken", "failed"],
+        ["one_x", "done", "5.0", "s", "4"],
+        ["two", "done", "5.0", "s", "4"],
+    ]
+    *said, complaint, summary = run.err.splitlines()
+    assert said == ["broken: failed", "one_x: done", "two: done"]
+    assert complaint.startswith(f"bassl: {library / 'broken.mp4'}: ")
+    assert summary == "2 done, 0 kept, 1 failed; scenes in out"
+    assert sorted(path.name for path in Path("out").iterdir()) == ["one_x.json", "two.json"]
+    for path in Path("out").iterdir():
+        jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+
+
+def test_what_is_done_is_kept_unless_told_otherwise(bassl: Bassl, library: Path, model: Path) -> None:
+    (library / "broken.mp4").unlink()
+    files = library / "*.mp4"
+    assert bassl("predict", files, "--model", model, "-q").code == 0
+    again = bassl("predict", library / "one [x].mp4", library / "two.mp4", "--model", model, "--json")
+    assert (again.code, [film["status"] for film in json.loads(again.out)]) == (0, ["kept", "kept"])
+    assert {film["output"] for film in json.loads(again.out)} == {"scenes/one_x.json", "scenes/two.json"}
+    other = bassl("predict", files, "--model", model, "--threshold", "0.7")
+    assert other.code == 1
+    assert other.err.count("threshold 0.5 and not 0.7); --overwrite makes it again") == 2
+    last = bassl("predict", files, "--model", model, "--threshold", "0.7", "--overwrite", "--storyboard", "boards")
+    assert (last.code, last.err.splitlines()[-1]) == (0, "2 done, 0 kept, 0 failed; scenes in scenes")
+    assert sorted(path.name for path in Path("boards").iterdir()) == ["one_x.png", "two.png"]
+
+
+def test_a_film_whose_name_looks_like_a_pattern_is_one_film(bassl: Bassl, library: Path, model: Path) -> None:
+    assert bassl("predict", library / "one [x].mp4", "--model", model, "-q", "-o", "one.json").code == 0
+    assert Path("one.json").exists()
+
+
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
@@ -220,7 +275,7 @@ def assert_refused(run: Run, *words: str) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["missing", "folder", "empty", "text renamed", "MP4 without its index", "sound", "sound with a cover", "PNG"],
+    ["missing", "empty", "text renamed", "MP4 without its index", "sound", "sound with a cover", "PNG"],
 )
 def test_what_is_no_film_ends_in_one_line(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
     name, make, reason = NO_FILMS[kind]
@@ -254,6 +309,12 @@ def test_what_is_no_film_ends_in_one_line(bassl: Bassl, model: Path, tmp_path: P
         (["-o", "{film}"], ["is the video itself"]),
         (["--storyboard", "{film}"], ["is the video itself"]),
         (["--storyboard", "{folder}"], ["is a folder"]),
+        (["--model", "{pretrained}"], ["pre-trained only", "bassl finetune"]),
+        (["{gone}"], ["gone.txt", "no such file"]),
+        (["{film}", "{empty}"], ["empty", "holds no films"]),
+        (["{film}", "-o", "all.json"], ["all.json", "name of a file", "such as all/"]),
+        (["{film}", "--storyboard", "all.png"], ["all.png", "name of a file"]),
+        (["{copy}", "--shots", "{text}"], ["text.txt", "shots of one film, and 2 films"]),
     ],
 )
 def test_what_cannot_be_used_ends_in_one_line(
@@ -262,7 +323,11 @@ def test_what_cannot_be_used_ends_in_one_line(
     (tmp_path / "text.txt").write_text("this is no list of shots and no model\n")
     (tmp_path / "beyond.txt").write_text("7\n500\n")
     names = {"text": tmp_path / "text.txt", "gone": tmp_path / "gone.txt", "folder": tmp_path}
-    names |= {"film": film, "beyond": tmp_path / "beyond.txt"}
+    names |= {"film": film, "beyond": tmp_path / "beyond.txt", "empty": tmp_path / "empty"}
+    names |= {"copy": tmp_path / "copy.mp4", "pretrained": tmp_path / "pretrained.safetensors"}
+    (tmp_path / "empty").mkdir()
+    shutil.copy(film, tmp_path / "copy.mp4")
+    save_bassl_model(tmp_path / "pretrained.safetensors", BasslWeights(BasslSettings(None, None), {}, {}, {}))
     given = [option.format(**names) for option in options]
     before = film.read_bytes()
     assert_refused(bassl("predict", film, *([] if "--model" in options else ["--model", model]), *given), *words)
@@ -348,8 +413,8 @@ def test_help_shows_every_option_with_its_default(bassl: Bassl, monkeypatch: pyt
     shown = bassl("predict", "--help").out
     for option in ("--output", "--threshold", "--min-scene", "--scenes", "--detector", "--shots", "--encoder"):
         assert option in shown
-    for default in ("[default: 0.5]", "[default: adaptive]", "[default: efficientnet_lite0]", "[default: auto]"):
-        assert default in shown
+    for default in ("0.5", "(the model's own, or adaptive)", "(the model's own, or efficientnet_lite0)", "auto"):
+        assert f"[default: {default}]" in shown
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["predict", "--help"], ["--version"]])

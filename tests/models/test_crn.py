@@ -219,18 +219,24 @@ def test_the_mean_over_dropout_masks_is_right_where_the_network_is_linear_in_the
     assert not torch.equal(drawn[0], drawn[1])
 
 
-def test_weights_begin_as_in_bert() -> None:
+def test_weights_begin_as_pytorchs_layers_do() -> None:
     torch.manual_seed(0)
     crn = ContextualRelationNetwork(CRNSettings(layers=1))
-    for name, parameter in crn.named_parameters():
-        if "LayerNorm" in name:
-            assert (parameter == (1.0 if name.endswith("weight") else 0.0)).all(), name
-        elif name.endswith("bias"):
-            assert not parameter.any(), name
-        else:
-            drawn = parameter[1:] if "mask_embedding" in name else parameter
-            assert abs(float(drawn.detach().std()) - 0.02) < 0.001, name
-            assert abs(float(drawn.detach().mean())) < 0.002, name
+    for name, module in crn.named_modules():
+        if isinstance(module, nn.Linear):
+            bound = module.in_features**-0.5  # of a uniform distribution
+            for drawn in (module.weight.detach(), module.bias.detach()):
+                assert bound * 0.99 < drawn.abs().max() <= bound, name
+                assert abs(float(drawn.std()) / bound - 3**-0.5) < 0.05, name
+        elif isinstance(module, nn.Embedding):
+            drawn = module.weight.detach()
+            if "mask" in name:
+                assert not drawn[0].any()
+                drawn = drawn[1]
+            assert abs(float(drawn.std()) - 1) < 0.05, name
+        elif isinstance(module, nn.LayerNorm):
+            assert (module.weight == 1).all(), name
+            assert not module.bias.any(), name
 
 
 def test_it_fits_labels_that_depend_on_two_shots() -> None:

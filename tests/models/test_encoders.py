@@ -1,6 +1,7 @@
-"""Shot encoders: the mean over key-frames, pictures of any size, and one clear line where one cannot be had."""
+"""Shot encoders: the mean over key-frames, pictures of any size, ids, and one clear line where one cannot be had."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,15 +12,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, StoreError
+from pipelines.models import encoders as module
+from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.encoders import (
     ShotEncoder,
     choose_device,
-    half_of_the_cores,
+    encode_groups,
+    encoder_id,
+    encoder_of_id,
     import_torchvision,
     load_encoder,
+    named_encoder,
+    preparation,
+    rebuild_encoder,
     resize_to_square,
 )
+from pipelines.training.pretrain_model import trainable_encoder
 
 
 class MeanColour(nn.Module):
@@ -30,7 +39,8 @@ class MeanColour(nn.Module):
 
 
 def mean_colour(**changes: object) -> ShotEncoder:
-    settings = {"name": "mean", "network": MeanColour(), "size": 8, "mean": (0.0,) * 3, "std": (1.0,) * 3}
+    settings = {"name": "mean", "id": "mean-0", "network": MeanColour(), "width": 3, "size": 8}
+    settings |= {"mean": (0.0,) * 3, "std": (1.0,) * 3}
     return ShotEncoder(**settings | {"device": torch.device("cpu"), "dtype": torch.float32} | changes)
 
 
@@ -110,11 +120,164 @@ def test_cuda_where_there_is_none_is_told() -> None:
     assert choose_device("auto") == torch.device("cpu")
 
 
-def test_the_number_of_threads_is_restored() -> None:
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_groups_come_back_in_order_with_their_own_features(threads: int) -> None:
     before = torch.get_num_threads()
-    with half_of_the_cores():
-        assert torch.get_num_threads() == max(1, before // 2)
+    groups = range(40)
+    encoded = list(encode_groups(mean_colour(), groups, lambda value: [[plain(value)], [plain(value + 1)]], threads))
+    assert [group for group, _ in encoded] == list(groups)
+    np.testing.assert_array_equal([features[:, 0] for _, features in encoded], [[v, v + 1] for v in groups])
     assert torch.get_num_threads() == before
+
+
+def test_a_fault_in_a_group_is_raised_in_its_turn_and_no_more_is_begun() -> None:
+    begun = []
+
+    def pictures(value: int) -> list[list[NDArray[np.uint8]]]:
+        begun.append(value)
+        if value == 3:
+            raise StoreError("the fourth is damaged")
+        return [[plain(value)]]
+
+    seen = []
+    before = torch.get_num_threads()
+
+    def take_all() -> None:
+        for value, _ in encode_groups(mean_colour(), range(1000), pictures, 2):
+            seen.append(value)
+
+    with pytest.raises(StoreError, match="the fourth is damaged"):
+        take_all()
+    assert seen == [0, 1, 2]
+    assert len(begun) < 20
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(("keyframes", "shots"), [(1, 6), (3, 2), (4, 1), (9, 1)])
+def test_as_many_shots_together_as_a_core_likes(keyframes: int, shots: int) -> None:
+    assert mean_colour(keyframes=keyframes).shots_at_a_time == shots
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_id_of_the_encoder_in_the_box_is_the_same_everywhere() -> None:
+    encoder = load_encoder("efficientnet_lite0", "cpu")
+    assert (encoder.id, encoder.width) == ("efficientnet_lite0-4af225db47d7", 1280)
+    assert encoder.facts == {
+        "id": encoder.id,
+        "name": "efficientnet_lite0",
+        **preparation(224, (127.0, 127.0, 127.0), (128.0, 128.0, 128.0), 3),
+    }
+    assert load_encoder("efficientnet_lite0", "cpu", keyframes=5).id != encoder.id
+
+
+def test_an_id_holds_all_that_decides_a_feature() -> None:
+    weights = {"a": torch.zeros(2, 3), "b": torch.arange(4)}
+    how = preparation(224, (1.0, 2.0, 3.0), (4.0, 5.0, 6.0), 3)
+    ids = [
+        encoder_id("resnet50", weights, how),
+        encoder_id("resnet50", weights | {"a": torch.full((2, 3), 1e-30)}, how),
+        encoder_id("resnet50", weights | {"a": torch.zeros(3, 2)}, how),
+        encoder_id("resnet50", weights | {"a": torch.zeros(2, 3, dtype=torch.float16)}, how),
+        encoder_id("resnet50", {"a": weights["a"], "c": weights["b"]}, how),
+        *(
+            encoder_id("resnet50", weights, how | change)
+            for change in (
+                {"size": 225},
+                {"mean": [1.0, 2.0, 4.0]},
+                {"std": [4.0, 5.0, 7.0]},
+                {"resize": "crop"},
+                {"keyframes": 1},
+            )
+        ),
+    ]
+    assert len({identity.rpartition("-")[2] for identity in ids}) == len(ids)
+    assert all(re.fullmatch("resnet50-[0-9a-f]{12}", identity) for identity in ids)
+    assert encoder_id("resnet50", dict(reversed(weights.items())), how) == ids[0]
+    assert encoder_id("other", weights, how) == ids[0].replace("resnet50", "other")
+
+
+def test_an_id_is_a_file_name_and_leads_back_to_the_name() -> None:
+    for name in ("efficientnet_lite0", "resnet18", "timm:resnet18.a1_in1k"):
+        identity = encoder_id(name, {}, {})
+        assert re.fullmatch(r"[\w.-]+", identity)
+        assert named_encoder(identity) == name
+    assert encoder_id("timm:a/../b", {}, {}).startswith("timm-a-..-b-")
+    for other in ("ovsd-512d", "bbc", "vgg-0123456789ab", "", "resnet50"):
+        assert named_encoder(other) is None
+
+
+# --- encoders of models -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def state() -> dict[str, Tensor]:
+    torch.manual_seed(0)
+    return trainable_encoder("resnet18", pretrained=False).network.state_dict()
+
+
+def put_model(path: Path, name: str | None, state: dict[str, Tensor], **training: object) -> Path:
+    save_bassl_model(path, BasslWeights(BasslSettings(name, None), state, {}, {}, training))
+    return path
+
+
+def test_a_pre_trained_encoder_is_that_of_its_run(
+    state: dict[str, Tensor], tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_fastest_dtype", lambda place: torch.float32)
+    run = tmp_path / "runs" / "x"
+    put_model(run / "model.safetensors", "resnet18", state)
+    encoder = load_encoder(run, "cpu")
+    assert (encoder.name, encoder.width, encoder.size) == ("resnet18", 512, 224)
+    assert load_encoder(run / "model.safetensors", "cpu").id == load_encoder(str(run), "cpu").id == encoder.id
+    network = trainable_encoder("resnet18", pretrained=False).network
+    network.load_state_dict(state)
+    picture = rng.integers(0, 256, (90, 160, 3)).astype(np.uint8)
+    square = torch.from_numpy(resize_to_square(picture, 224)).permute(2, 0, 1)[None] / 255
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    with torch.inference_mode():
+        expected = network.eval()((square - mean) / std)
+    np.testing.assert_allclose(encoder.encode([[encoder.prepare(picture)]]), expected, rtol=1e-3, atol=1e-5)
+
+
+def test_other_weights_and_another_size_are_another_encoder(state: dict[str, Tensor], tmp_path: Path) -> None:
+    ids = {load_encoder(put_model(tmp_path / "one.safetensors", "resnet18", state), "cpu").id}
+    further = state | {"conv1.weight": state["conv1.weight"] + 1e-6}
+    ids.add(load_encoder(put_model(tmp_path / "two.safetensors", "resnet18", further), "cpu").id)
+    smaller = put_model(tmp_path / "three.safetensors", "resnet18", state, augmentation={"size": 96})
+    ids.add(load_encoder(smaller, "cpu").id)
+    assert load_encoder(smaller, "cpu").size == 96
+    assert len(ids) == 3
+    assert rebuild_encoder("resnet18", state, "cpu", size=96).id == load_encoder(smaller, "cpu").id
+
+
+def test_a_model_on_a_frozen_encoder_names_it_by_its_id(tmp_path: Path) -> None:
+    own = load_encoder("efficientnet_lite0", "cpu")
+    assert load_encoder(put_model(tmp_path / "m.safetensors", own.id, {}), "cpu").id == own.id
+    assert load_encoder(put_model(tmp_path / "n.safetensors", own.name, {}), "cpu").id == own.id
+
+
+def test_encoders_of_models_that_cannot_be_had(state: dict[str, Tensor], tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    for name, weights, words in (
+        (None, {}, "has no shot encoder"),
+        ("ovsd-512d", {}, "trained on features called 'ovsd-512d', which cannot be computed"),
+        ("efficientnet_lite0-000000000000", {}, "and efficientnet_lite0 with 3 key-frames a shot is"),
+        ("resnet34", state, "its shot encoder is no resnet34"),
+        ("vgg", state, "no encoder 'vgg' can be trained"),
+    ):
+        put_model(path, name, weights)
+        with pytest.raises(BasslError, match=words) as caught:
+            load_encoder(path, "cpu")
+        assert "\n" not in str(caught.value)
+    with pytest.raises(StoreError, match="no such model file"):
+        load_encoder(tmp_path / "runs", "cpu")
+    with pytest.raises(BasslError, match=r"with 5 key-frames a shot is .* train it"):
+        encoder_of_id("efficientnet_lite0-4af225db47d7", "cpu", 5, "a model")
 
 
 def test_a_torchvision_that_does_not_fit_torch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

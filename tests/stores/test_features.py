@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,21 @@ import numpy as np
 import pytest
 
 from pipelines.errors import BasslError
-from pipelines.stores.features import SCHEMA, VERSION, read_features, write_features
+from pipelines.stores.features import (
+    SCHEMA,
+    VERSION,
+    features_of,
+    open_features,
+    read_features,
+    read_shot_checksums,
+    shot_checksums,
+    write_features,
+)
 from pipelines.stores.hdf5 import create_store
 from tests.small_stores import damaged, refusal
-from tests.stores.test_index import forge
+from tests.stores.test_index import forge, pictured, video, written
+
+LENGTHS = {"a": 4, "b": 1, "c": 3}
 
 
 def features(dtype: Any = np.float16, size: int = 6) -> dict[str, np.ndarray]:
@@ -117,6 +130,7 @@ def test_files_of_another_kind(tmp_path: Path) -> None:
         ({"videos/id": np.array([b"a", b"a", b"b"])}, "rows do not fit"),
         ({"videos/crc32": np.zeros(3, np.uint32)}, "checksums"),
         ({"videos/crc32": np.zeros(2, np.uint32)}, "checksums"),
+        ({"videos/shots": np.zeros(2, np.uint32)}, "rows do not fit"),
         ({"@encoder": None}, ""),
         ({"@encoder": 5}, "encoder"),
     ],
@@ -135,3 +149,95 @@ def test_values_that_are_not_finite_are_not_read(tmp_path: Path) -> None:
     checksums = [zlib.crc32(bad[start:end]) for start, end in pairwise(lengths)]
     forge(tmp_path / "good.h5", tmp_path / "f.h5", {"features": bad, "videos/crc32": np.array(checksums, np.uint32)})
     refusal(lambda: read_features(tmp_path / "f.h5"), tmp_path / "f.h5", "not finite")
+
+
+# --- features and shots -----------------------------------------------------------------------------------------------
+
+
+def test_what_was_encoded_is_remembered_by_a_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "f.h5"
+    write_features(path, "x", features(), {"b/1": 1, "b/2": 2**32 - 1, "Ä": 0})
+    assert open_features(path).shots == {"b/1": 1, "b/2": 2**32 - 1, "Ä": 0} == read_shot_checksums(path)
+    write_features(path, "x", features())
+    assert open_features(path).shots == {}
+    assert read_shot_checksums(path) == {"b/1": None, "b/2": None, "Ä": None}
+
+
+def test_features_are_written_one_video_at_a_time(tmp_path: Path) -> None:
+    class OneAtATime(Mapping[str, Any]):
+        def __init__(self) -> None:
+            self.given, self.asked = features(), list[str]()
+
+        def __getitem__(self, name: str) -> Any:
+            self.asked.append(name)
+            return self.given[name]
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(self.given)
+
+        def __len__(self) -> int:
+            return len(self.given)
+
+    lazy = OneAtATime()
+    write_features(tmp_path / "f.h5", "x", lazy)
+    assert lazy.asked == ["b/1", "b/2", "Ä"] * 2
+
+
+def test_features_are_mapped_and_a_change_stays_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "f.h5"
+    write_features(path, "x", features())
+    before = path.read_bytes()
+    store = open_features(path)
+    assert isinstance(store.features, np.memmap)
+    store.features[:] = 0
+    assert all((values == 0).all() for values in store.videos.values())
+    assert path.read_bytes() == before
+
+
+def test_features_in_the_rows_of_an_index(tmp_path: Path) -> None:
+    given = {name: np.full((shots, 3), number, np.float16) for number, (name, shots) in enumerate(LENGTHS.items())}
+    index = written(tmp_path / "index.h5", *(video(name, shots) for name, shots in LENGTHS.items()))
+    expected = np.repeat([0, 1, 2], list(LENGTHS.values()))
+    write_features(tmp_path / "all.h5", "x", given)
+    write_features(tmp_path / "some.h5", "x", {name: given[name] for name in ("a", "c")})
+    write_features(tmp_path / "rest.h5", "y", {"b": given["b"]})
+    write_features(tmp_path / "float.h5", "x", {name: values.astype(np.float32) for name, values in given.items()})
+    for stores, encoder in ((["all"], "x"), (["some", "rest"], "x + y"), (["float"], "x")):
+        name, found = features_of(index, [tmp_path / f"{store}.h5" for store in stores])
+        assert (name, found.dtype) == (encoder, np.float32)
+        np.testing.assert_array_equal(found, np.repeat(expected[:, None], 3, axis=1))
+    assert isinstance(features_of(index, [tmp_path / "float.h5"])[1], np.memmap)
+    refusal(lambda: features_of(index, [tmp_path / "some.h5"]), tmp_path / "some.h5", "no features of b")
+    write_features(tmp_path / "wide.h5", "x", {"b": np.zeros((LENGTHS["b"], 4), np.float32)})
+    refusal(lambda: features_of(index, [tmp_path / "some.h5", tmp_path / "wide.h5"]), "different widths")
+
+
+def test_features_of_other_shots_are_refused(tmp_path: Path) -> None:
+    index = written(tmp_path / "index.h5", pictured("a", tmp_path))
+    own = shot_checksums(index)
+    given = {"a": np.zeros((4, 3), np.float32)}
+    path = tmp_path / "f.h5"
+    write_features(path, "x", given, own)
+    assert features_of(index, [path])[1].shape == (4, 3)
+    write_features(path, "x", given)  # from elsewhere: nobody knows
+    assert features_of(index, [path])[1].shape == (4, 3)
+    write_features(path, "x", given, {"a": own["a"] ^ 1})
+    refusal(lambda: features_of(index, [path]), path, "features of a are of other shots or key-frames", "encode")
+    bare = written(tmp_path / "bare.h5", video("a"))
+    assert features_of(bare, [path])[1].shape == (4, 3)
+    write_features(path, "x", {"a": np.zeros((5, 3), np.float32)})
+    refusal(lambda: features_of(index, [path]), path, "has 5 shots of a where", "has 4")
+
+
+def test_a_checksum_tells_shots_and_key_frames_apart(tmp_path: Path) -> None:
+    one = pictured("a", tmp_path)
+    assert one.jpeg_crc32 is not None
+    others = [
+        replace(one, frames=one.frames + 1),
+        replace(one, jpeg_crc32=one.jpeg_crc32 + np.uint32(1)),
+        pictured("a", tmp_path, shots=3),
+    ]
+    found = [shot_checksums(written(tmp_path / "index.h5", each))["a"] for each in (one, *others)]
+    assert len(set(found)) == len(found)
+    renamed = written(tmp_path / "index.h5", video("0"), replace(one, video_id="b", label=one.label + 1))
+    assert shot_checksums(renamed)["b"] == found[0]

@@ -9,14 +9,11 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.evaluation.calibration import best_f1_threshold, platt_slope
 from pipelines.evaluation.metrics import average_precision, f1_at
+from pipelines.list_models import read_facts
 from pipelines.models.relational import RelationalScorer, RelationalSettings, calibrated, load_scorer
 from pipelines.training.default_model import (
-    Film,
-    TrainingSettings,
-    as_film,
-    backwards,
-    best_f1_threshold,
     calibrate,
     closest_across,
     cross_validate,
@@ -24,11 +21,10 @@ from pipelines.training.default_model import (
     folds,
     left_right_contrast,
     main,
-    platt_slope,
     train_network,
     train_scorer,
-    with_scenes_reordered,
 )
+from pipelines.training.relational_films import Film, TrainingSettings, as_film, backwards, with_scenes_reordered
 
 SHAPE = RelationalSettings(neighbors=4, width=16, heads=2, hidden=32)
 TRAINING = TrainingSettings(epochs=6, batch_size=32, learning_rate=3e-3, members=1)
@@ -263,7 +259,7 @@ def test_the_command_writes_a_model_and_its_card_the_same_ones_each_time(
     for name in ("first", "second"):
         main([str(tmp_path / "features"), "--output", str(tmp_path / name / "model.safetensors")])
     assert capsys.readouterr().out == ""
-    for file in ("model.safetensors", "MODEL_CARD.md"):
+    for file in ("model.safetensors", "MODEL_CARD.md", "model.json"):
         assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes()
 
     scorer = load_scorer(tmp_path / "first" / "model.safetensors")
@@ -273,6 +269,10 @@ def test_the_command_writes_a_model_and_its_card_the_same_ones_each_time(
     assert "| two | one |" in card
     assert "nan" not in card.lower()
     assert str(tmp_path) not in card
+    facts = read_facts(tmp_path / "first" / "model.safetensors")
+    assert [(each["set"], each["videos"]) for each in facts["trained_on"]] == [("one", 2), ("two", 2)]
+    assert [each["how"] for each in facts["measured"]] == ["2-fold cross-validation", "one to two", "two to one"]
+    assert f"| 2 networks together | {100 * facts['measured'][0]['ap']:.1f} |" in card
 
 
 def test_a_folder_without_features_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

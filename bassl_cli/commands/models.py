@@ -1,0 +1,65 @@
+"""``bassl models``: which models there are, what each was trained on, and how it scored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from bassl_cli import console
+from pipelines.list_models import ListedModel, list_models
+
+# Of many measures, those that are told in the table; all are in the JSON.
+_SHOWN = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP of PP"}
+
+
+def models(
+    runs: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"),
+    as_json: console.Json = False,
+    debug: console.Debug = False,
+) -> None:
+    """List the model in the box and those under runs/: what each was trained on, and how it scored.
+
+    Example: bassl models
+    """
+    found = list_models(runs)
+    if as_json:
+        typer.echo(json.dumps([_plain(model) for model in found], indent=1))
+    else:
+        console.out.print(_table([model for model in found if model.stage != "damaged"]))
+    damaged = [model for model in found if model.stage == "damaged"]
+    for model in damaged:
+        console.complain(model.error)
+    if damaged:
+        raise typer.Exit(1)
+
+
+def _plain(model: ListedModel) -> dict[str, object]:
+    return {key: str(value) if isinstance(value, Path) else value for key, value in vars(model).items()}
+
+
+def _table(found: list[ListedModel]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
+    for name in ("model", "what it is", "scores in %"):
+        table.add_column(name, overflow="fold")
+    for model in found:
+        name = "(the default)" if model.stage == "in the box" else str(model.path)
+        reads = f" on {model.encoder}" if model.encoder else ""
+        what = [f"{model.stage}: {model.method}{reads}" if model.method else model.stage, model.data, model.trained]
+        table.add_row(escape(name), escape("\n".join(filter(None, what))), "\n".join(_scores(model)))
+    return table
+
+
+def _scores(model: ListedModel) -> list[str]:
+    """A line of measures, and a line of what they are of."""
+    parts = []
+    for name, shown in _SHOWN.items():
+        if name in model.scores:
+            deviation = model.deviations.get(name)
+            spread = "" if deviation is None else f" ± {100 * deviation:.1f}"
+            parts.append(f"{shown} {100 * model.scores[name]:.1f}{spread}")
+    return [", ".join(parts), model.scored_on] if parts else []

@@ -1,0 +1,159 @@
+"""Fine-tuning: windows a second of its data path and of the whole step.
+
+    python benchmarks/finetune.py
+
+The peer of the data path is what the paper's release does with the features of a frozen encoder: a small ``.npy`` file
+a shot, 17 of them opened and stacked for each sample, in a ``torch.utils.data.DataLoader``. Both sides make the same
+windows of 17 shots of width 2048 in batches of 1024, in the same process (``--workers`` gives the peer processes of
+its own), and take turns. The files are in the page cache: what is compared is the path, not the disk.
+
+The whole step is the paper's CRN at its size, forward, backward and Adam, on this machine's device; on a CPU with a
+smaller batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import measure
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from pipelines.models.boundary import build_network
+from pipelines.models.crn import CRNSettings
+from pipelines.stores.features import features_of, write_features
+from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
+from pipelines.training.distributed import Place
+from pipelines.training.finetune_data import batches, labelled_films, weighted_cross_entropy, window_epoch
+from pipelines.training.optimization import make_adam, set_learning_rate
+
+WIDTH, NEIGHBOURS, SHOTS = 2048, 8, 400
+
+
+class FilesOfShots(Dataset[tuple[Tensor, int]]):
+    """A window a sample, each of its shots a file of its own."""
+
+    def __init__(self, files: list[Path], first_row: np.ndarray, targets: np.ndarray, rows: np.ndarray) -> None:
+        self.files, self.first_row, self.targets, self.rows = files, first_row, targets, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, item: int) -> tuple[Tensor, int]:
+        row = int(self.rows[item])
+        window = window_rows(self.first_row, np.array([row]), NEIGHBOURS, "clip")[0]
+        shots = [torch.from_numpy(np.load(self.files[shot])) for shot in window]
+        return torch.stack(shots), int(self.targets[row])
+
+
+def seconds_of(make: Callable[[], Iterator[object]]) -> float:
+    start = time.perf_counter()
+    for _ in make():
+        pass
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--films", type=int, default=12, help=f"of {SHOTS} shots each")
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=0, help="processes of the peer's loader")
+    parser.add_argument("--step-batch", type=int, default=128, help="windows in a step on a CPU; a GPU takes --batch")
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    arguments = parser.parse_args()
+    rng = np.random.default_rng(0)
+    device = torch.device(arguments.device)
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        features, videos, files = {}, [], []
+        for film in range(arguments.films):
+            video = f"film{film:03}"
+            features[video] = rng.normal(size=(SHOTS, WIDTH)).astype(np.float32)
+            frames = np.stack([np.arange(SHOTS) * 10, np.arange(SHOTS) * 10 + 10], axis=1)
+            label = (np.arange(SHOTS) % 10 == 9).astype(np.int8)
+            videos.append(IndexedVideo(video, video, frames, frames / 25, label, "train"))
+            (home / video).mkdir()
+            for shot in range(SHOTS):
+                files.append(home / video / f"shot_{shot:04}.npy")
+                np.save(files[-1], features[video][shot])
+        write_features(home / "features.h5", "made up", features)
+        write_index(home / "index.h5", videos, {})
+        index = read_index(home / "index.h5")
+        films = labelled_films(index, features_of(index, [home / "features.h5"])[1], device)
+        place, everything = Place(0, 1, device), list(range(arguments.films))
+
+        def ours() -> Iterator[object]:
+            epoch = window_epoch(films, everything, CRNSettings(), torch.float32, 0, 0)
+            for batch in batches(epoch, arguments.batch, (0, 0), 0, "balanced", place):
+                yield batch.inputs.sum() if device.type == "cuda" else batch.inputs
+
+        def theirs() -> Iterator[object]:
+            dataset = FilesOfShots(files, index.first_row, films.targets, np.flatnonzero(films.usable))
+            for windows, _ in DataLoader(dataset, arguments.batch, shuffle=True, num_workers=arguments.workers):
+                yield windows.to(device)
+
+        chosen = next(
+            batches(window_epoch(films, [0], CRNSettings(), torch.float32, 0, 0), 1, (0, 0), 7, "plain", place)
+        )
+        order = np.random.default_rng((0, 200, 0)).permutation(SHOTS)[7]
+        same = FilesOfShots(files, index.first_row, films.targets, np.array([order]))[0][0]
+        assert torch.equal(chosen.inputs[0].cpu(), same), "both sides must make the same windows"
+
+        times: dict[str, list[float]] = {"ours": [], "theirs": []}
+        for _ in range(arguments.repeats + 1):
+            times["ours"].append(seconds_of(ours))
+            times["theirs"].append(seconds_of(theirs))
+        windows = len(films.targets)
+        speed = {side: windows / statistics.median(taken[1:]) for side, taken in times.items()}
+
+        batch_size = arguments.batch if device.type == "cuda" else arguments.step_batch
+        network = build_network("transformer", CRNSettings()).to(device).train()
+        trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+        optimizer = make_adam(trained, 0.0)
+        set_learning_rate(optimizer, 1e-5)
+        epoch = window_epoch(films, everything, CRNSettings(), torch.float32, 0, 0)
+        taken, waited = [], []
+        source = batches(epoch, batch_size, (0, 0), 0, "balanced", place)
+        for _ in range(arguments.steps + 1):
+            start = time.perf_counter()
+            batch = next(source)
+            waited.append(time.perf_counter() - start)
+            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+                logits = network(batch.inputs)
+            weighted_cross_entropy(logits.float(), batch.targets, batch.weights).backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            taken.append(time.perf_counter() - start)
+    step = statistics.median(taken[1:])
+    share = statistics.median(waited[1:]) / step
+    print(f"windows of {2 * NEIGHBOURS + 1} shots, {WIDTH} wide, in batches of {arguments.batch}, {device}:")
+    print(f"  one gather a batch  {speed['ours']:10,.0f} windows/s")
+    print(f"  a file a shot       {speed['theirs']:10,.0f} windows/s ({arguments.workers} workers)")
+    print(f"  ratio               {speed['ours'] / speed['theirs']:10.1f}")
+    print(f"whole step, transformer of width 768, batch {batch_size}: {batch_size / step:,.0f} windows/s, ", end="")
+    print(f"{share:.1%} of it for data; {torch.get_num_threads()} threads")
+    measure.save(
+        "finetune",
+        {
+            "device": str(device),
+            "data path, windows/s": speed,
+            "ratio": speed["ours"] / speed["theirs"],
+            "peer workers": arguments.workers,
+            "step": {"batch": batch_size, "windows/s": batch_size / step, "share for data": share},
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

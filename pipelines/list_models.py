@@ -1,0 +1,231 @@
+"""Which models there are: the one in the box, and those under ``runs/``, with what made each and how it scored.
+
+Only headers and results are read, no weights: listing many large models takes a moment.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pipelines.errors import BasslError, StoreError
+
+BOX = Path(__file__).parent / "models" / "data" / "relational.safetensors"
+FACTS_SCHEMA, FACTS_VERSION = "bassl.model-facts", 1
+_MODEL, _STATE, _RESULT = "model.safetensors", "state.pt", "result.json"
+
+
+@dataclass(frozen=True)
+class ListedModel:
+    """A model, or what should be one.
+
+    Attributes:
+        path: run folder or file, to be given to ``bassl predict --model`` or ``bassl finetune --init``.
+        stage: ``in the box``, ``pre-trained``, ``fine-tuned``, ``imported``, ``unfinished`` or ``damaged``.
+        method: the contextual relation network of a model that scores films; how another one was pre-trained.
+        encoder: whose features it reads; ``any encoder`` for some relational models.
+        data: what it was trained on, in a line.
+        trained: for how long, in a line.
+        scores: measures between 0 and 1, each the mean over seeds where there are several.
+        deviations: over seeds, of those of the scores that have one.
+        scored_on: what the scores are of, such as ``test``; empty without scores.
+        error: of a damaged one, in a line.
+    """
+
+    path: Path
+    stage: Literal["in the box", "pre-trained", "fine-tuned", "imported", "unfinished", "damaged"]
+    method: str = ""
+    encoder: str = ""
+    data: str = ""
+    trained: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    deviations: Mapping[str, float] = field(default_factory=dict)
+    scored_on: str = ""
+    error: str = ""
+
+
+def list_models(runs: Path = Path("runs")) -> list[ListedModel]:
+    """The model in the box, then those in a folder of runs, in the order of their paths.
+
+    Args:
+        runs: searched through for run folders and model files; need not be there.
+
+    Raises:
+        BasslError: one line, where it is no folder or cannot be read.
+    """
+    if runs.exists() and not runs.is_dir():
+        raise BasslError(f"{runs}: is a file; name the folder of the runs")
+    try:
+        places = sorted(_places(runs))
+    except OSError as error:
+        raise BasslError(f"{runs}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+    return [_listed(BOX, _box), *(_listed(place, _run) for place in places)]
+
+
+def _places(runs: Path) -> Iterable[Path]:
+    """Folders with a model or the state of a run, and model files that are in no such folder."""
+    folders = {path.parent for name in (_MODEL, _STATE) for path in runs.rglob(name)}
+    files = {path for path in runs.rglob("*.safetensors") if path.parent not in folders}
+    return {path for path in folders | files if not any(part.startswith(".") for part in path.relative_to(runs).parts)}
+
+
+def _listed(place: Path, read: Any) -> ListedModel:
+    try:
+        listed: ListedModel = read(place)
+    except BasslError as error:
+        return ListedModel(place, "damaged", error=str(error))
+    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+        # A header or a result that this program did not write so.
+        return ListedModel(
+            place, "damaged", error=f"{place}: says nothing that can be read of how it was made ({error!r})"
+        )
+    return listed
+
+
+def _box(path: Path) -> ListedModel:
+    from pipelines.models.checkpoints import read_model_header
+
+    _, settings = read_model_header(path)
+    facts = read_facts(path)
+    cross = facts["measured"][0]
+    return ListedModel(
+        path,
+        "in the box",
+        method="relational",
+        encoder="any encoder",
+        data=" and ".join(f"{each['set']} ({each['videos']} videos)" for each in facts["trained_on"]),
+        trained=f"{facts['epochs']} epochs, {settings['members']} networks that vote",
+        scores={name: cross[name] for name in ("ap", "auc", "f1", "miou")},
+        scored_on=cross["how"],
+    )
+
+
+def read_facts(model: Path) -> dict[str, Any]:
+    """What the file beside a model of the box says of it.
+
+    Raises:
+        StoreError: one line, where it is missing, or is of another model.
+    """
+    import hashlib
+
+    path = model.with_suffix(".json")
+    try:
+        facts: dict[str, Any] = json.loads(path.read_bytes())
+        kind = (facts["schema"], facts["version"])
+        fits = facts["model_sha256"] == hashlib.sha256(model.read_bytes()).hexdigest()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path}: is missing or damaged; install bassl again") from error
+    if kind != (FACTS_SCHEMA, FACTS_VERSION) or not fits:
+        raise StoreError(f"{path}: is about another model than {model.name} beside it; run `make default-model`")
+    return facts
+
+
+def _run(place: Path) -> ListedModel:
+    from pipelines.models.checkpoints import read_model_header
+
+    file = place / _MODEL if place.is_dir() else place
+    if not file.exists():
+        return ListedModel(place, "unfinished", trained="no epoch yet" if not (place / "log.csv").exists() else "begun")
+    kind, settings = read_model_header(file)
+    if kind == "relational":
+        return ListedModel(place, "fine-tuned", method="relational", encoder="any encoder")
+    if kind == "boundary":
+        return _fine_tuned(place, settings)
+    if kind == "bassl":
+        return _of_the_paper(place, file, settings)
+    raise StoreError(f"{file}: holds a model of kind '{kind}', which this bassl does not know")
+
+
+def _fine_tuned(place: Path, settings: Mapping[str, Any]) -> ListedModel:
+    training = settings["training"]
+    listed = ListedModel(
+        place,
+        "fine-tuned",
+        method=settings["crn"],
+        encoder=settings["encoder"] or "any encoder",
+        trained=_epochs(training.get("epoch")),
+        **_measured(training),
+    )
+    result = place / _RESULT
+    if not result.exists():  # a model file by itself, or a run that has not ended
+        return listed
+    content = json.loads(result.read_bytes())
+    seeds, parts = content["seeds"], content["index"]
+    shots = parts["train"]
+    data = f"{shots['videos']} videos, {shots['shots']:,} shots of {parts['path']}"
+    if content.get("init"):
+        data += f"; begun with {content['init']}"
+    epochs = sorted({len(seed["epochs"]) for seed in seeds})
+    trained = f"{'-'.join(str(each) for each in {epochs[0]: 0, epochs[-1]: 0})} epochs"
+    trained += f", {len(seeds)} seed{'' if len(seeds) == 1 else 's'}"
+    means, deviations = _numbers(content["mean"]), _numbers(content["std"])
+    scored_on = content.get("summary_of") or ""
+    if content.get("selected_on") == "test":
+        scored_on += ", which chose the epoch"
+    return replace(
+        listed, data=data, trained=trained, scores=means, deviations=deviations, scored_on=scored_on if means else ""
+    )
+
+
+def _measured(training: Mapping[str, Any]) -> dict[str, Any]:
+    for name in ("test", "validation"):
+        if training.get(name):
+            return {"scores": _numbers(training[name]), "scored_on": name}
+    return {}
+
+
+def _of_the_paper(place: Path, file: Path, settings: Mapping[str, Any]) -> ListedModel:
+    """A pre-trained model, or an imported checkpoint of the paper's authors."""
+    training, encoder = settings["training"], settings["encoder"] or ""
+    if training.get("stage") != "pretrain":
+        crn = "transformer" if settings["crn"] else "no CRN"
+        return ListedModel(place, "imported", method=crn, encoder=encoder, trained=str(training.get("source", "")))
+    pretext = training["pretext"]
+    method = pretext["method"]
+    if method.startswith("bassl"):
+        method += f" ({', '.join(pretext['tasks'])})"
+    rows = _rows(file.parent / "validation.csv")
+    last = {name: value for name, value in (rows[-1] if rows else {}).items() if name not in ("step", "epoch")}
+    taken = "" if not rows else f", epoch {int(rows[-1]['epoch'])} of {training['epochs']}"
+    data = f"splits {', '.join(training['splits'])}" if training.get("splits") else "all videos of its index"
+    return ListedModel(
+        place,
+        "pre-trained",
+        method=method,
+        encoder=encoder,
+        data=data,
+        trained=f"step {training['step']:,}{taken}",
+        scores=last,
+        scored_on="validation" if last else "",
+    )
+
+
+def _epochs(epoch: Any) -> str:
+    return f"epoch {epoch}" if isinstance(epoch, int) else ""
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        name: float(value)
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    }
+
+
+def _rows(path: Path) -> list[dict[str, float]]:
+    """The whole rows of a log; what was cut short at its end is left out."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file))
+    header = rows[0] if rows else []
+    kept = []
+    for row in rows[1:]:
+        if len(row) == len(header):
+            kept.append({name: float(value) for name, value in zip(header, row, strict=True)})
+    return kept

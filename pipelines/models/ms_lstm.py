@@ -1,0 +1,107 @@
+"""MS-LSTM, its image branch: how the shots before a cut differ from those after it, read along the film by an LSTM.
+
+Source: LGSS (Rao et al. 2020) and MovieNet (Huang et al. 2020), whose MS-LSTM the paper compares with, as their release
+builds the image branch. For each cut, of the K shots up to it and the K after it:
+
+1. B_d: C filters over K shots each make one vector (D_e) of the shots before and one of those after; their C cosines.
+2. B_r: C other filters over all 2K shots; the greatest of them at each of the D_e places.
+3. [B_r, B_d] of T consecutive cuts goes through one bidirectional LSTM, then Linear(2H, 100), ReLU, Linear(100, 2).
+
+The release trains on sequences of T = 10 that follow each other, with K = 2, C = H = 512. Decided here:
+
+* Encodings are those of the frozen shot encoder, as for every network of the paper; the release trains its ResNet-50.
+* Where a window reaches past the film, its first or last shot is repeated, as in the paper's windows; the release
+  leaves such cuts out, and could not score them.
+* A film is scored in sequences of T from its beginning, the last one moved back to end with the film; one that is
+  shorter than T is one sequence.
+* In training the sequences of a film begin at another random shot every epoch, so that a cut is seen at every place.
+* Loss, optimiser and epochs are those of fine-tuning (the release: weights 0.5 and 5, SGD at 0.01, 30 epochs).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+HIDDEN = 100
+"""Width of the layer between the LSTM and the logits (the release)."""
+_CHUNK = 64  # cuts whose C x D_e filtered values are in memory at a time
+
+
+@dataclass(frozen=True)
+class MSLSTMSettings:
+    """Shape of the network.
+
+    Raises:
+        ValueError: when made with values that are no shape of a network.
+    """
+
+    neighbors: int = 2
+    """K: shots on either side of a cut (the release: four shots in all)."""
+    input_width: int = 2048
+    """D_e: width of the shot encodings."""
+    width: int = 512
+    """C and H: filters, and width of the LSTM in each direction (the release)."""
+    sequence: int = 10
+    """T: consecutive shots that the LSTM reads (the release)."""
+
+    def __post_init__(self) -> None:
+        sizes = (self.neighbors, self.input_width, self.width, self.sequence)
+        if not all(isinstance(size, int) and not isinstance(size, bool) and size >= 1 for size in sizes):
+            raise ValueError(f"not the shape of a network: {self}")
+
+    @property
+    def window(self) -> int:
+        """2K, the shots around a cut: K up to it, the centre shot being the last of them, and K after it."""
+        return 2 * self.neighbors
+
+
+class MSLSTM(nn.Module):
+    """Windows of consecutive shots to the two logits of each shot; class 1 is a scene end."""
+
+    def __init__(self, settings: MSLSTMSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        C = settings.width
+        # Filters along the shots, alike at all D_e places: nn.Linear over the shots begins as the release's Conv2d with
+        # kernel (shots, 1) does.
+        self.side = nn.Linear(settings.neighbors, C)
+        self.context = nn.Linear(settings.window, C)
+        self.lstm = nn.LSTM(settings.input_width + C, C, batch_first=True, bidirectional=True)
+        self.hidden = nn.Linear(2 * C, HIDDEN)
+        self.head = nn.Linear(HIDDEN, 2)
+
+    def forward(self, windows: Tensor) -> Tensor:
+        """(B, T, 2K, D_e) to (B, T, 2)."""
+        flat = windows.flatten(0, 1)
+        boundary = torch.cat([self.greatest_context(flat), self.similarity(flat)], dim=1)
+        along, _ = self.lstm(boundary.view(*windows.shape[:2], -1))
+        logits: Tensor = self.head(F.relu(self.hidden(along)))
+        return logits
+
+    def similarity(self, windows: Tensor) -> Tensor:
+        """B_d: (B, 2K, D_e) to (B, C), the cosines of the filtered shots before and after the cut.
+
+        The filtered vectors themselves, C x D_e for each cut, are never made: their products follow from the K x K
+        products of the shots.
+        """
+        K = self.settings.neighbors
+        weight = torch.cat([self.side.weight, self.side.bias[:, None]], dim=1)  # (C, K+1): the bias is a shot of ones
+        ones = windows.new_ones(len(windows), 1, windows.shape[2])
+        before, after = (torch.cat([part, ones], dim=1) for part in (windows[:, :K], windows[:, K:]))
+
+        def product(one: Tensor, other: Tensor) -> Tensor:
+            return torch.einsum("ck,bkj,cj->bc", weight, one @ other.transpose(1, 2), weight)
+
+        # A square of a length, which rounding may turn to something below zero.
+        lengths = (product(before, before).clamp_min(1e-16), product(after, after).clamp_min(1e-16))
+        return product(before, after) * lengths[0].rsqrt() * lengths[1].rsqrt()
+
+    def greatest_context(self, windows: Tensor) -> Tensor:
+        """B_r: (B, 2K, D_e) to (B, D_e), the greatest of C filters over the whole window at each place."""
+        # In parts: a maximum keeps only where it was for the way back, so C x D_e values exist for one part at a time.
+        parts = [self.context(part.transpose(1, 2)).max(dim=2).values for part in torch.split(windows, _CHUNK)]
+        return torch.cat(parts)

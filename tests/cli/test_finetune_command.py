@@ -1,0 +1,85 @@
+"""``bassl finetune`` as a process: what it writes, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipelines.models.boundary import load_boundary_model
+from tests.labelled_films import write_labelled_films
+
+BASSL = [sys.executable, "-m", "bassl_cli", "finetune"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> list[str]:
+    """Options of two runs of three epochs of six steps."""
+    paths = ["--index", str(write_labelled_films(tmp_path)), "--output", str(tmp_path / "runs" / "run")]
+    sizes = "--init none --crn mlp --neighbours 2 --width 16 --epochs 3 --batch 30 --rate 3e-3 --seeds 2 --gpus 0"
+    return [*paths, *sizes.split()]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*BASSL, *arguments], capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+
+
+def test_a_run(small: list[str], tmp_path: Path) -> None:
+    ended = run(*small, "--select", "test")
+    assert ended.returncode == 0, ended.stderr
+    folder = tmp_path / "runs" / "run"
+    mean = json.loads((folder / "result.json").read_text())["mean"]
+    assert "mlp on test, 2 seeds, epoch chosen on the test split itself" in ended.stdout
+    assert f"{100 * mean['ap']:.1f} ±" in ended.stdout
+    assert "warning: the epoch is chosen on the test split" in ended.stderr
+    assert "seed 2/2  epoch 3/3  val_ap" in ended.stderr
+    assert "wrote" in ended.stderr
+    assert load_boundary_model(folder).crn == "mlp"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--crn", "lstm"], ["crn must be one of transformer, mlp, ms-lstm, relational"]),
+        (["--seeds", "0"], ["seeds must be at least 1"]),
+        (["--gpus", "1600"], ["1600 are asked for", "bassl finetune --gpus 1600"]),
+        (["--init", "last"], ["holds no pre-trained run", "--init none"]),
+        (["--index", "nowhere.h5"], ["nowhere.h5"]),
+    ],
+    ids=["crn", "seeds", "gpus", "init", "index"],
+)
+def test_wrong_use(small: list[str], arguments: list[str], words: list[str]) -> None:
+    ended = run(*small, *arguments)
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+    assert all(word in ended.stderr for word in words), ended.stderr
+
+
+@pytest.mark.slow
+def test_two_processes_are_stopped_and_go_on(small: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "run"
+    long = [*small, "--epochs", "100000", "--log-steps", "1", "--processes", "2"]
+    job = subprocess.Popen([*BASSL, *long], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    log = folder / "log.csv"
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 10):
+        time.sleep(0.1)
+    job.send_signal(signal.SIGTERM)
+    _, said = job.communicate(timeout=90)
+    lines = [line for line in said.splitlines() if line.startswith("bassl:")]
+    assert (job.returncode, len(lines)) == (143, 1), said
+    assert "--resume" in lines[0]
+    state = torch.load(folder / "state.pt", weights_only=True)
+    assert state["at"] >= 8
+    assert state["number"] == 0
+    again = run(*small, "--resume", "--epochs", "7")
+    assert again.returncode == 2
+    assert "epochs 100000 and not 7" in again.stderr

@@ -1,0 +1,256 @@
+"""`bassl models`: what there is, what it was trained on and how it scored, and one line for what is damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bassl_cli import app
+from pipelines.errors import BasslError
+from pipelines.list_models import BOX, ListedModel, list_models, read_facts
+from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
+from pipelines.models.boundary import BoundaryModel, build_network, save_boundary_model
+from pipelines.models.checkpoints import save_model
+from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
+from pipelines.models.mlp import MLPSettings
+from pipelines.models.relational import load_scorer, save_scorer
+from pipelines.pretext.settings import PretextSettings
+from tests.small_stores import refusal
+
+HOME = Path(__file__).parents[2]
+CARD = BOX.with_name("MODEL_CARD.md")
+
+
+def put_pretrained(folder: Path, pretext: PretextSettings = PretextSettings(), epochs: int = 4, **changes: Any) -> Path:
+    """A pre-trained run as it is after two of its epochs."""
+    training = {
+        "stage": "pretrain",
+        "step": 1200,
+        "epochs": epochs,
+        "splits": ["train", "val"],
+        "pretext": asdict(pretext),
+    }
+    weights = BasslWeights(BasslSettings("resnet50", None), {}, {}, {}, json.loads(json.dumps(training)) | changes)
+    save_bassl_model(folder / "model.safetensors", weights)
+    (folder / "validation.csv").write_text("step,epoch,knn@1,ap_pp\n600,1,0.25,0.1\n1200,2,0.5,0.125\n1800,3,0.")
+    return folder
+
+
+def put_finetuned(folder: Path, seeds: int = 2, **changes: Any) -> Path:
+    """A fine-tuned run of some seeds that was tested."""
+    shape = MLPSettings(1, 4, 4)
+    training = {"stage": "finetune", "epoch": 7, "validation": {"ap": 0.25}, "test": {"ap": 0.2, "f1": None}}
+    model = BoundaryModel(
+        "mlp", (build_network("mlp", shape),), shape, encoder="resnet50-0123456789ab", training=training
+    )
+    save_boundary_model(folder / "model.safetensors", model)
+    if seeds:
+        result = {
+            "schema": "bassl.finetune",
+            "version": 1,
+            "index": {"path": "data/index.h5", "train": {"videos": 190, "shots": 290123, "scene_ends": 25000}},
+            "init": "runs/pretrain",
+            "selected_on": "val",
+            "summary_of": "test",
+            "seeds": [{"seed": seed, "epochs": [{}] * 20} for seed in range(seeds)],
+            "mean": {"ap": 0.375, "f1": 0.3, "miou": 0.4},
+            "std": {"ap": 0.0125},
+        }
+        (folder / "result.json").write_text(json.dumps(result | changes))
+        shutil.copy(folder / "model.safetensors", folder / "seed-0.safetensors")
+    return folder
+
+
+def only(runs: Path) -> ListedModel:
+    """The one model beside that in the box."""
+    _, found = list_models(runs)
+    return found
+
+
+def test_the_model_in_the_box_and_what_its_card_says(tmp_path: Path) -> None:
+    (box,) = list_models(tmp_path / "gone")
+    assert (box.path, box.stage, box.method, box.encoder) == (BOX, "in the box", "relational", "any encoder")
+    assert box.data == "bbc (11 videos) and ovsd (14 videos)"
+    card = CARD.read_text()
+    cross, *across = read_facts(BOX)["measured"]
+
+    def cells(result: dict[str, Any]) -> str:
+        return " | ".join(f"{100 * result[name]:.1f}" for name in ("ap", "auc", "f1", "miou"))
+
+    assert f"| 3 networks together | {cells(cross)} |" in card
+    assert [result["how"] for result in across] == ["bbc to ovsd", "ovsd to bbc"]
+    for result in across:
+        assert f"| {result['how'].replace(' to ', ' | ')} | 3 networks together | {cells(result)} |" in card
+    for each in read_facts(BOX)["trained_on"]:
+        assert f"| {each['set']} | {each['videos']} | {each['shots']} | {each['scene_ends']} |" in card
+
+
+def test_facts_of_another_model_are_not_told(tmp_path: Path) -> None:
+    model = tmp_path / "relational.safetensors"
+    scorer = load_scorer()
+    save_scorer(model, scorer)
+    refusal(lambda: read_facts(model), tmp_path / "relational.json", "is missing or damaged")
+    shutil.copy(BOX.with_suffix(".json"), tmp_path)
+    assert read_facts(model)["epochs"] == 15
+    scorer.calibration = replace(scorer.calibration, slope=1.0)
+    save_scorer(model, scorer)
+    refusal(lambda: read_facts(model), "is about another model", "make default-model")
+
+
+def test_a_pre_trained_run_with_its_last_whole_validation(tmp_path: Path) -> None:
+    run = put_pretrained(tmp_path / "runs" / "x", PretextSettings(tasks=("ssm", "pp")))
+    assert only(tmp_path) == ListedModel(
+        run,
+        "pre-trained",
+        method="bassl (ssm, pp)",
+        encoder="resnet50",
+        data="splits train, val",
+        trained="step 1,200, epoch 2 of 4",
+        scores={"knn@1": 0.5, "ap_pp": 0.125},
+        scored_on="validation",
+    )
+    (run / "validation.csv").unlink()
+    put_pretrained(run, PretextSettings("simclr-nn", ()), splits=[])
+    (run / "validation.csv").unlink()
+    found = only(tmp_path)
+    assert (found.method, found.data, found.trained) == ("simclr-nn", "all videos of its index", "step 1,200")
+    assert (found.scores, found.scored_on) == ({}, "")
+
+
+def test_a_fine_tuned_run_with_mean_and_deviation(tmp_path: Path) -> None:
+    run = put_finetuned(tmp_path / "run")
+    assert only(tmp_path) == ListedModel(
+        run,
+        "fine-tuned",
+        method="mlp",
+        encoder="resnet50-0123456789ab",
+        data="190 videos, 290,123 shots of data/index.h5; begun with runs/pretrain",
+        trained="20 epochs, 2 seeds",
+        scores={"ap": 0.375, "f1": 0.3, "miou": 0.4},
+        deviations={"ap": 0.0125},
+        scored_on="test",
+    )
+    put_finetuned(run, 1, selected_on="test", init=None)
+    found = only(tmp_path)
+    assert (found.trained, found.scored_on) == ("20 epochs, 1 seed", "test, which chose the epoch")
+    assert found.data == "190 videos, 290,123 shots of data/index.h5"
+
+
+def test_a_model_without_the_result_of_its_run_tells_what_is_in_its_header(tmp_path: Path) -> None:
+    put_finetuned(tmp_path / "run", seeds=0)
+    (tmp_path / "run" / "model.safetensors").rename(tmp_path / "mine.safetensors")
+    (tmp_path / "run").rmdir()
+    found = only(tmp_path)
+    assert (found.path, found.stage, found.trained) == (tmp_path / "mine.safetensors", "fine-tuned", "epoch 7")
+    assert (found.scores, found.scored_on) == ({"ap": 0.2}, "test")
+
+
+def test_what_else_there_can_be(tmp_path: Path) -> None:
+    (tmp_path / "a begun").mkdir()
+    (tmp_path / "a begun" / "state.pt").touch()
+    crn = CRNSettings(1, 4, 4, 1, 1, 4)
+    weights = ContextualRelationNetwork(crn).state_dict()
+    save_bassl_model(
+        tmp_path / "b theirs" / "model.safetensors", BasslWeights(BasslSettings("resnet50", crn), {}, weights, {})
+    )
+    save_scorer(tmp_path / "c mine" / "model.safetensors", load_scorer())
+    (tmp_path / ".hidden").mkdir()
+    shutil.copy(BOX, tmp_path / ".hidden" / "model.safetensors")
+    found = list_models(tmp_path)[1:]
+    assert [(model.path.name, model.stage, model.method) for model in found] == [
+        ("a begun", "unfinished", ""),
+        ("b theirs", "imported", "transformer"),
+        ("c mine", "fine-tuned", "relational"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("cut short", "not a safetensors file, or truncated"),
+        ("no model", "not a safetensors file, or truncated"),
+        ("another kind", "kind 'something', which this bassl does not know"),
+        ("strange header", "says nothing that can be read of how it was made"),
+        ("strange result", "says nothing that can be read of how it was made"),
+    ],
+)
+def test_a_damaged_one_is_named_in_a_line_and_the_others_are_listed(tmp_path: Path, what: str, words: str) -> None:
+    put_pretrained(tmp_path / "b good")
+    file = put_finetuned(tmp_path / "a bad") / "model.safetensors"
+    if what == "cut short":
+        file.write_bytes(file.read_bytes()[:-10])
+    elif what == "no model":
+        file.write_text("no model")
+    elif what == "strange result":
+        (tmp_path / "a bad" / "result.json").write_text("[]")
+    else:
+        save_model(file, {}, "something" if what == "another kind" else "boundary", {})
+    _, bad, good = list_models(tmp_path)
+    assert (bad.stage, good.stage) == ("damaged", "pre-trained")
+    assert str(tmp_path / "a bad") in bad.error
+    assert words in bad.error
+    assert "\n" not in bad.error
+
+
+def test_a_file_is_no_folder_of_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refusal(lambda: list_models(tmp_path / "file"), "is a file; name the folder", error=BasslError)
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(sys, "argv", ["bassl", "models", *map(str, arguments)])
+    capfd.readouterr()
+    try:
+        app.main()
+        code = 0
+    except SystemExit as end:
+        code = int(end.code or 0)
+    return code, *capfd.readouterr()
+
+
+def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    put_finetuned(Path("runs/fine [x]"))
+    code, out, err = run(monkeypatch, capfd)
+    assert (code, err) == (0, "")
+    lines = [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in out.splitlines()]
+    assert lines[1] == ["(the default)", "in the box: relational on any encoder", "AP 41.6, F1 44.9, mIoU 53.3"]
+    assert lines[4] == [
+        "runs/fine [x]",
+        "fine-tuned: mlp on resnet50-0123456789ab",
+        "AP 37.5 ± 1.2, F1 30.0, mIoU 40.0",
+    ]
+    assert lines[5] == ["190 videos, 290,123 shots of data/index.h5; begun with runs/pretrain", "test"]
+
+
+def test_json_and_the_exit_code_for_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    put_pretrained(tmp_path / "good")
+    (put_pretrained(tmp_path / "bad") / "model.safetensors").write_text("no model")
+    code, out, err = run(monkeypatch, capfd, tmp_path, "--json")
+    assert code == 1
+    assert [model["stage"] for model in json.loads(out)] == ["in the box", "damaged", "pre-trained"]
+    assert err.startswith(f"bassl: {tmp_path / 'bad' / 'model.safetensors'}: not a safetensors file")
+    assert err.count("\n") == 1
+
+
+def test_listing_does_not_wait_for_torch(tmp_path: Path) -> None:
+    put_pretrained(tmp_path / "x")
+    code = (
+        "import sys; from pathlib import Path; from pipelines.list_models import list_models\n"
+        "print(len(list_models(Path(sys.argv[1]))), 'torch' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=HOME, capture_output=True, text=True, check=True)
+    assert ended.stdout == "2 False\n"

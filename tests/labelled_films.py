@@ -1,0 +1,71 @@
+"""Made-up films whose scenes can be told apart by their features, with labels and splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.stores.features import write_features
+from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_index
+
+WIDTH = 16
+SPLITS = {"a": "train", "b": "train", "c": "train", "d": "val", "e": "test"}
+
+
+def write_labelled_films(
+    folder: Path, shots: int = 60, seed: int = 0, encoder: str = "made up", splits: dict[str, str] | None = None
+) -> Path:
+    """An index and a feature store, ``index.h5`` and ``features.h5``; the last shot of a film has no label.
+
+    Scenes have four to seven shots; the shots of a scene share a direction, and the last of them has one more that all
+    last shots share, so that even a network that looks at one shot can learn.
+    """
+    rng = np.random.default_rng(seed)
+    mark = rng.normal(size=WIDTH)
+    features, videos = {}, []
+    for name, split in (splits or SPLITS).items():
+        lengths = rng.integers(4, 8, shots)
+        end = np.zeros(shots, np.int8)
+        end[np.cumsum(lengths)[np.cumsum(lengths) < shots] - 1] = 1
+        scene = np.cumsum(np.append(0, end[:-1]))
+        made = rng.normal(size=(shots, WIDTH))[scene] + 0.3 * rng.normal(size=(shots, WIDTH)) + 2 * end[:, None] * mark
+        features[name] = made.astype(np.float32)
+        label = end.copy()
+        label[-1] = NO_LABEL
+        frames = np.stack([np.arange(shots) * 10, np.arange(shots) * 10 + 10], axis=1)
+        videos.append(IndexedVideo(name, name, frames, frames / 10, label, split))
+    write_features(folder / "features.h5", encoder, features)
+    write_index(folder / "index.h5", videos, {}, features={encoder: folder / "features.h5"})
+    return folder / "index.h5"
+
+
+def write_relabelled(
+    source: Path, output: Path, label: NDArray[np.int8], splits: Sequence[str] | None = None, **more: Any
+) -> Path:
+    """The same index with other labels (T,), and other splits where they are given."""
+    index = read_index(source)
+    videos = []
+    for i, (start, end) in enumerate(pairwise(index.first_row)):
+        pictures = index.pictures[i]
+        videos.append(
+            IndexedVideo(
+                index.video_ids[i],
+                index.sources[i],
+                index.frames[start:end].astype(np.int64),
+                index.seconds[start:end],
+                label[start:end],
+                (splits or index.splits)[i],
+                float(index.frame_rates[i]),
+                pictures,
+                index.keyframes if pictures else 0,
+                index.jpeg[start:end] if pictures else None,
+                index.jpeg_crc32[start:end] if pictures else None,
+            )
+        )
+    write_index(output, videos, {}, features=index.features, **more)
+    return output

@@ -1,0 +1,282 @@
+"""Scoring films with each network, and the files that models come from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from pipelines.errors import BasslError, StoreError
+from pipelines.models import boundary
+from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
+from pipelines.models.boundary import (
+    KIND,
+    BoundaryModel,
+    Shape,
+    build_network,
+    load_boundary_model,
+    save_boundary_model,
+)
+from pipelines.models.checkpoints import load_model, save_model
+from pipelines.models.crn import CRNSettings
+from pipelines.models.mlp import MLPSettings
+from pipelines.models.ms_lstm import MSLSTMSettings
+from pipelines.models.relational import Calibration, RelationalScorer, RelationalSettings, load_scorer
+from tests.released_layout import crn_tensors
+from tests.small_stores import damaged, refusal
+
+WIDTH = 12
+SHAPES: dict[str, Shape] = {
+    "transformer": CRNSettings(2, WIDTH, 8, 1, 2, 16),
+    "mlp": MLPSettings(2, WIDTH, 8),
+    "ms-lstm": MSLSTMSettings(2, WIDTH, 4, 5),
+    "relational": RelationalSettings(2, 8, 1, 2, 16),
+}
+KINDS = list(SHAPES)
+
+
+def model_of(crn: Any, **more: Any) -> BoundaryModel:
+    torch.manual_seed(0)
+    return BoundaryModel(crn, (build_network(crn, SHAPES[crn]),), SHAPES[crn], **more)
+
+
+def film(shots: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(shots, WIDTH)).astype(np.float32), rng.uniform(1, 9, shots)
+
+
+# Scoring
+
+
+@pytest.mark.parametrize("crn", ["transformer", "mlp"])
+@pytest.mark.parametrize("shots", [1, 3, 23])
+def test_each_shot_is_scored_by_its_window(crn: str, shots: int) -> None:
+    model, (features, durations) = model_of(crn), film(shots)
+    expected = []
+    for i in range(shots):
+        window = np.stack([features[min(max(i + k, 0), shots - 1)] for k in range(-2, 3)])
+        logits = model.networks[0](torch.from_numpy(window)[None])[0].softmax(dim=0)
+        expected.append(float(logits[1].detach()))
+    np.testing.assert_allclose(model.score(features, durations), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shots", [1, 4, 5, 6, 23])
+def test_the_ms_lstm_reads_a_film_in_sequences(shots: int) -> None:
+    model, (features, durations) = model_of("ms-lstm"), film(shots)
+    length = min(5, shots)
+    expected = np.full(shots, np.nan)
+    begins = list(range(0, shots - length + 1, length))
+    begins += [shots - length] if begins[-1] != shots - length else []
+    for begin in begins:
+        cuts = [
+            [features[min(max(begin + i + k, 0), shots - 1)] for k in (-1, 0, 1, 2)] for i in range(length)
+        ]  # two shots up to the cut and two after it
+        logits = model.networks[0](torch.from_numpy(np.array(cuts))[None])[0].detach()
+        expected[begin : begin + length] = (logits[:, 1] - logits[:, 0]).numpy()
+    np.testing.assert_allclose(model.logits(features, durations), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_relational_network_scores_as_its_scorer_does() -> None:
+    features, durations = film(23)
+    scorer = load_scorer()
+    model = load_boundary_model()
+    assert (model.crn, model.encoder, model.width, model.neighbours) == ("relational", None, None, 8)
+    np.testing.assert_array_equal(model.score(features, durations), scorer.score(features, durations))
+    small = model_of("relational", calibration=Calibration(2.0, 0.5))
+    expected = RelationalScorer(small.networks, small.calibration).score(features, durations)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(small.score(features, durations), expected)
+
+
+@pytest.mark.parametrize("crn", KINDS)
+def test_memory_is_bounded_and_changes_nothing(crn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, (features, durations) = model_of(crn), film(40)
+    whole = model.logits(features, durations)
+    monkeypatch.setattr(boundary, "WINDOWS_AT_A_TIME", 7)
+    np.testing.assert_allclose(model.logits(features, durations), whole, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("crn", KINDS)
+def test_scores_do_not_depend_on_dropout_or_on_who_asked_before(crn: str) -> None:
+    model, (features, durations) = model_of(crn, calibration=Calibration(3.0, -0.2)), film(9)
+    scores = model.score(features, durations)
+    assert scores.dtype == np.float64
+    assert ((scores > 0) & (scores < 1)).all()
+    np.testing.assert_array_equal(model.score(features, durations), scores)
+    np.testing.assert_allclose(scores, 1 / (1 + np.exp(-3.0 * (model.logits(features, durations) + 0.2))))
+
+
+@pytest.mark.parametrize("crn", KINDS)
+def test_a_network_in_double_precision_scores_alike(crn: str) -> None:
+    model, (features, durations) = model_of(crn), film(9)
+    single = model.logits(features, durations)
+    model.networks[0].double()
+    np.testing.assert_allclose(model.logits(features, durations), single, rtol=1e-4, atol=1e-6)
+
+
+def test_half_precision_features_are_read_as_they_are() -> None:
+    model, (features, durations) = model_of("mlp"), film(9)
+    half = features.astype(np.float16)
+    np.testing.assert_array_equal(model.score(half, durations), model.score(half.astype(np.float32), durations))
+
+
+@pytest.mark.parametrize("crn", KINDS)
+def test_shapes_that_do_not_fit_are_refused(crn: str) -> None:
+    model, (features, durations) = model_of(crn), film(9)
+    for wrong in (features[0], features[:0], features[:, :5] if crn != "relational" else features[None]):
+        with pytest.raises(ValueError, match="features must be"):
+            model.logits(wrong, durations)
+    with pytest.raises(ValueError, match="durations must be"):
+        model.logits(features, durations[:-1])
+
+
+def test_features_of_another_encoder_are_refused() -> None:
+    model = model_of("mlp", encoder="resnet50-0123456789ab")
+    model.check("resnet50-0123456789ab", WIDTH)
+    refusal(lambda: model.check("other", WIDTH), "features of resnet50-0123456789ab", "other", error=BasslError)
+    refusal(lambda: model.check("resnet50-0123456789ab", 7), "width 12", "7", error=BasslError)
+    load_boundary_model().check("anything", 3)
+
+
+def test_the_head_and_the_crn_begin_as_in_bert_and_the_mask_embedding_does_not_learn() -> None:
+    torch.manual_seed(0)
+    network = build_network("transformer", CRNSettings(2, 8, 256, 1, 8, 16))
+    state = network.state_dict()
+    assert abs(float(state["head_sbd.weight"].std()) - 0.02) < 0.003
+    assert not state["head_sbd.bias"].any()
+    fixed = [name for name, parameter in network.named_parameters() if not parameter.requires_grad]
+    assert fixed == ["crn.shot_embedding.mask_embedding.weight"]
+
+
+def test_several_networks_vote_only_where_they_can() -> None:
+    model = model_of("relational")
+    assert len(replace(model, networks=model.networks * 2).networks) == 2
+    for crn, networks in (("mlp", 2), ("mlp", 0)):
+        with pytest.raises(ValueError):
+            replace(model_of(crn), networks=model_of(crn).networks * networks)
+    with pytest.raises(TypeError):
+        build_network("mlp", SHAPES["transformer"])
+
+
+# Files
+
+
+def full(crn: str) -> BoundaryModel:
+    return model_of(
+        crn,
+        calibration=Calibration(1.5, 0.25),
+        encoder="resnet18-0123456789ab",
+        encoder_name="resnet18",
+        encoder_weights={"bn.num_batches_tracked": torch.tensor(3), "conv1.weight": torch.ones(2, 3)},
+        keyframes=3,
+        input_size=32,
+        pictures={"detector": "adaptive"},
+        training={"stage": "finetune", "test": {"ap": 0.5}},
+    )
+
+
+@pytest.mark.parametrize("crn", KINDS)
+def test_what_is_saved_comes_back(crn: str, tmp_path: Path) -> None:
+    model, (features, durations) = full(crn), film(9)
+    save_boundary_model(tmp_path / "run" / "model.safetensors", model)
+    for path in (tmp_path / "run", tmp_path / "run" / "model.safetensors"):
+        back = load_boundary_model(path)
+        np.testing.assert_array_equal(back.score(features, durations), model.score(features, durations))
+        for name in ("crn", "shape", "calibration", "encoder", "encoder_name", "keyframes", "input_size", "pictures"):
+            assert getattr(back, name) == getattr(model, name)
+        assert back.training == model.training
+        assert back.encoder_weights.keys() == model.encoder_weights.keys()
+        assert back.encoder_weights["bn.num_batches_tracked"].dtype == torch.int64
+
+
+def test_an_imported_checkpoint_scores_as_the_release_does(tmp_path: Path) -> None:
+    shape = CRNSettings(neighbors=2, input_width=24, width=16, layers=2, heads=8, hidden=40)
+    heads = {"head_sbd.weight": torch.randn(2, 16), "head_sbd.bias": torch.randn(2), "head_pp.bias": torch.zeros(2)}
+    weights = BasslWeights(BasslSettings("features of mine", shape), {}, dict(crn_tensors(2)), heads)
+    save_bassl_model(tmp_path / "model.safetensors", weights)
+    model = load_boundary_model(tmp_path)
+    assert (model.crn, model.encoder, model.width, model.keyframes) == ("transformer", "features of mine", 24, None)
+    features = np.random.default_rng(0).normal(size=(6, 24)).astype(np.float32)
+    contextualised, _ = weights.build_crn().eval()(torch.from_numpy(features[[1, 2, 3, 4, 5]])[None])
+    logits = contextualised[0, 2] @ heads["head_sbd.weight"].T + heads["head_sbd.bias"]
+    found = model.score(features, np.ones(6))[3]
+    assert found == pytest.approx(float(logits.softmax(0)[1].detach()), rel=1e-4)
+
+
+def test_a_model_that_was_only_pretrained_scores_nothing(tmp_path: Path) -> None:
+    weights = BasslWeights(
+        BasslSettings("x", CRNSettings(2, 24, 16, 2, 8, 40)), {}, dict(crn_tensors(2)), {"head_pp.bias": torch.ones(2)}
+    )
+    save_bassl_model(tmp_path / "model.safetensors", weights)
+    refusal(lambda: load_boundary_model(tmp_path), "pre-trained only", "bassl finetune --init")
+
+
+def test_a_missing_run_and_other_files_are_refused(tmp_path: Path) -> None:
+    refusal(lambda: load_boundary_model(tmp_path), "no such model file")
+    refusal(lambda: load_boundary_model(tmp_path / "none"), "no such model file")
+    (tmp_path / "text").write_text("nothing")
+    refusal(lambda: load_boundary_model(tmp_path / "text"), "not a safetensors file")
+    save_model(tmp_path / "strange", {}, "strange", {})
+    refusal(lambda: load_boundary_model(tmp_path / "strange"), "'strange', not 'boundary'")
+
+
+@pytest.mark.parametrize("crn", KINDS)
+def test_a_damaged_file_is_one_line(crn: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    save_boundary_model(path, full(crn))
+    content = path.read_bytes()
+    for what, changed in damaged(content, flips=30, cuts=10):
+        path.write_bytes(changed)
+        told = ""
+        try:
+            model = load_boundary_model(path)
+        except BasslError as error:
+            told = str(error)
+        if told:
+            assert "\n" not in told, what
+            assert str(path) in told, what
+        else:  # another weight, or another letter in what is said of the training
+            assert model.shape == SHAPES[crn], what
+
+
+def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path) -> None:
+    save_boundary_model(tmp_path / "good", full("transformer"))
+    tensors, good = load_model(tmp_path / "good", KIND)
+    wrong: list[dict[str, Any]] = [
+        {"crn": "mlp"},
+        {"crn": "other"},
+        {"networks": 2},
+        {"networks": True},
+        {"shape": {**good["shape"], "width": 10**18}},
+        {"shape": {**good["shape"], "layers": 10**9}},
+        {"shape": {**good["shape"], "neighbors": 3}},
+        {"shape": {**good["shape"], "more": 1}},
+        {"shape": {}},
+        {"calibration": {"slope": "1", "offset": 0}},
+        {"encoder": 5},
+        {"keyframes": "3"},
+        {"pictures": None},
+        {"training": 5},
+        {"more": 1},
+    ]
+    for i, change in enumerate(wrong):
+        save_model(tmp_path / str(i), tensors, KIND, {**good, **change})
+        refusal(lambda i=i: load_boundary_model(tmp_path / str(i)), "do not fit each other")
+    some = "networks.0.head_sbd.weight"
+    for j, content in enumerate(
+        (
+            {**tensors, some: torch.full_like(tensors[some], torch.nan)},
+            {**tensors, "other.weight": torch.ones(1)},
+            {**tensors, "networks.1.weight": torch.ones(1)},
+            {name: tensor for name, tensor in tensors.items() if name != some},
+            {},
+        )
+    ):
+        save_model(tmp_path / f"t{j}", content, KIND, good)
+        with pytest.raises(StoreError, match="do not fit each other"):
+            load_boundary_model(tmp_path / f"t{j}")
+    assert asdict(SHAPES["transformer"]) == good["shape"]

@@ -1,0 +1,114 @@
+"""MS-LSTM against what its filters, cosines and maxima are, written out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from pipelines.models import ms_lstm
+from pipelines.models.ms_lstm import MSLSTM, MSLSTMSettings
+
+SMALL = MSLSTMSettings(neighbors=3, input_width=7, width=5, sequence=4)
+
+
+@pytest.fixture
+def network() -> MSLSTM:
+    torch.manual_seed(0)
+    return MSLSTM(SMALL).double().eval()
+
+
+def windows(*shape: int) -> Tensor:
+    return torch.randn(*shape, 6, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def test_similarity_is_the_cosine_of_the_filtered_halves(network: MSLSTM) -> None:
+    cuts = windows(4)
+    network.requires_grad_(False)
+    found = network.similarity(cuts)
+    assert found.shape == (4, 5)
+    for b in range(4):
+        for c in range(5):
+            halves = []
+            for first in (0, 3):
+                bias = float(network.side.bias[c])
+                filtered = [
+                    bias + sum(float(network.side.weight[c, k] * cuts[b, first + k, d]) for k in range(3))
+                    for d in range(7)
+                ]
+                halves.append(filtered)
+            product = sum(x * y for x, y in zip(*halves, strict=True))
+            lengths = [math.sqrt(sum(x * x for x in half)) for half in halves]
+            assert float(found[b, c]) == pytest.approx(product / (lengths[0] * lengths[1]))
+
+
+def test_similarity_is_what_the_releases_convolution_gives(network: MSLSTM) -> None:
+    cuts = windows(4)
+    convolution = torch.nn.Conv2d(1, 5, kernel_size=(3, 1)).double()
+    with torch.no_grad():
+        convolution.weight.copy_(network.side.weight[:, None, :, None])
+        convolution.bias.copy_(network.side.bias)  # type: ignore[union-attr]
+        before, after = (convolution(half[:, None]).squeeze(2) for half in (cuts[:, :3], cuts[:, 3:]))
+        expected = torch.nn.functional.cosine_similarity(before, after, dim=2)
+    torch.testing.assert_close(network.similarity(cuts), expected)
+
+
+def test_context_is_the_greatest_filter_at_each_place_whatever_the_parts(
+    network: MSLSTM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network.requires_grad_(False)
+    cuts = windows(9)
+    expected = torch.tensor(
+        [
+            [
+                max(
+                    float(network.context.bias[c] + sum(network.context.weight[c, k] * cuts[b, k, d] for k in range(6)))
+                    for c in range(5)
+                )
+                for d in range(7)
+            ]
+            for b in range(9)
+        ],
+        dtype=torch.float64,
+    )
+    torch.testing.assert_close(network.greatest_context(cuts), expected)
+    monkeypatch.setattr(ms_lstm, "_CHUNK", 2)
+    torch.testing.assert_close(network.greatest_context(cuts), expected)
+
+
+def test_the_lstm_reads_both_ways_along_the_sequence(network: MSLSTM) -> None:
+    sequences = windows(2, 4)
+    before = network(sequences)
+    assert before.shape == (2, 4, 2)
+    changed = sequences.clone()
+    changed[0, 3] += 1
+    after = network(changed)
+    assert not torch.isclose(before[0], after[0]).any()
+    torch.testing.assert_close(before[1], after[1])
+
+
+def test_gradients_are_those_of_the_function(network: MSLSTM) -> None:
+    cuts = windows(1, 2).requires_grad_()
+    assert torch.autograd.gradcheck(network, (cuts,))
+
+
+def test_identical_sides_and_empty_shots_have_a_gradient() -> None:
+    torch.manual_seed(0)
+    network = MSLSTM(SMALL)
+    with torch.no_grad():
+        network.side.bias.zero_()
+    cuts = torch.zeros(1, 4, 6, 7)
+    cuts[0, :2] = 1e4
+    network(cuts).sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
+    similar = network.similarity(cuts[0])
+    torch.testing.assert_close(similar[0], torch.ones(5))
+    assert similar.abs().max() <= 1 + 1e-5
+
+
+@pytest.mark.parametrize("wrong", [{"neighbors": 0}, {"width": 0}, {"sequence": 2.0}, {"input_width": True}])
+def test_settings_that_are_no_network_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError):
+        MSLSTMSettings(**wrong)  # type: ignore[arg-type]
