@@ -368,22 +368,15 @@ def _work(message: dict[str, Any], send: Send) -> None:
 
 
 def _compressed(shots: Iterable[FilmedShot], quality: int) -> Iterator[StoredShot]:
-    import cv2
-
+    from pipelines.stores.jpeg import to_jpeg
     from pipelines.stores.keyframes import StoredShot
 
     for shot in shots:
-        jpegs = []
-        for picture in shot.keyframes:
-            worked, jpeg = cv2.imencode(
-                ".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality]
-            )
-            if not worked:
-                raise VideoError(f"a key-frame of {picture.shape[1]} x {picture.shape[0]} pixels cannot be a JPEG")
-            jpegs.append(jpeg.tobytes())
-        yield StoredShot(
-            (shot.start_frame, shot.end_frame), (shot.start, shot.end), shot.keyframe_indices, tuple(jpegs)
-        )
+        try:
+            jpegs = tuple(to_jpeg(picture, quality) for picture in shot.keyframes)
+        except ValueError as error:
+            raise VideoError(f"a key-frame of {error}") from error
+        yield StoredShot((shot.start_frame, shot.end_frame), (shot.start, shot.end), shot.keyframe_indices, jpegs)
 
 
 def _describe_file(film: Path) -> dict[str, Any]:

@@ -295,15 +295,16 @@ def finetune(
     index = read_index(settings.index)
     split = share_out(settings, index, tell)
     start = find_start(settings, tell)
-    # Before the group of this run is formed: computing features forms one of its own.
-    encoding = None if settings.end_to_end else find_encoding(settings, index, start, tell)
-    with process_group(settings.device) as place, asked_to_stop() as asked:
-        task: Task = (
-            frame_task(settings, index, start, place)
-            if encoding is None
-            else feature_task(settings, index, start, encoding, place)
-        )
-        return _run(settings, index, split, start, task, place, report, asked, notes)
+    with process_group(settings.device) as place:
+        # Encoding takes no orders to stop, and needs none: what it has done is kept when it is killed.
+        encoding = None if settings.end_to_end else find_encoding(settings, index, start, place, tell)
+        with asked_to_stop() as asked:
+            task: Task = (
+                frame_task(settings, index, start, place)
+                if encoding is None
+                else feature_task(settings, index, start, encoding, place)
+            )
+            return _run(settings, index, split, start, task, place, report, asked, notes)
 
 
 def _run(

@@ -708,7 +708,6 @@ def test_features_are_computed_once_and_the_model_knows_their_encoder(pictures: 
 
 @pytest.mark.slow
 def test_processes_share_the_encoding_too(pictures: FinetuneSettings, tmp_path: Path) -> None:
-    """They form a group to encode and another one to train."""
     one = replace(pictures, feature_folder=tmp_path / "one", output=tmp_path / "run", dropout=0.0)
     finetune(one)
     given = {

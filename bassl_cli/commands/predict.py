@@ -13,6 +13,7 @@ from bassl_cli import console
 from pipelines.errors import BasslError
 from pipelines.predict import FilmScenes, PredictSettings, predict_films
 from pipelines.predict import predict as find_scenes
+from pipelines.reports.exports import check_ending, save
 from pipelines.scenes import SceneList, check_writable
 
 _defaults = PredictSettings()
@@ -29,7 +30,8 @@ def predict(
         typer.Option(
             "--output",
             "-o",
-            help="File to write (without --json: scenes.json); for several videos a folder (scenes).",
+            help="File to write (without --json: scenes.json), also .csv .edl .otio .fcpxml .vtt .jsonl ... as for "
+            "bassl export; for several videos a folder (scenes).",
             show_default=False,
         ),
     ] = None,
@@ -105,6 +107,8 @@ def _one(
             if path.resolve() == video.resolve():
                 raise BasslError(f"{path}: is the video itself; name another file to write")
             check_writable(path)
+    if output is not None:
+        check_ending(output)
     thumbnails: list[bytes] = []
     if storyboard is not None:
         from pipelines.reports.storyboard import save_storyboard, thumbnail
@@ -121,7 +125,7 @@ def _one(
     for warning in result.warnings:
         console.warn(warning)
     if output is not None:
-        result.save(output)
+        save(result, output)
     if storyboard is not None:
         save_storyboard(storyboard, result, thumbnails)
     if as_json:

@@ -26,6 +26,7 @@ from pipelines.models.encoders import (
 )
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index
+from pipelines.training.distributed import Place
 
 if TYPE_CHECKING:
     from pipelines.finetune import FinetuneSettings
@@ -130,7 +131,7 @@ def last_pretrained(folder: Path) -> Path:
     return max(found)[1]
 
 
-def find_encoding(settings: FinetuneSettings, index: Index, start: Start, tell: Report) -> Encoding:
+def find_encoding(settings: FinetuneSettings, index: Index, start: Start, place: Place, tell: Report) -> Encoding:
     """The features to learn from: of the stores that are named, of the index, or computed now and kept.
 
     Raises:
@@ -186,7 +187,7 @@ def find_encoding(settings: FinetuneSettings, index: Index, start: Start, tell: 
                 f"{index.path}: has no features of {encoder}, and they cannot be computed here; "
                 "name their store with --features"
             )
-        store = _encode(settings, source, tell)
+        store = _encode(settings, source, place, tell)
     return Encoding(
         features_of(index, [store])[1],
         encoder,
@@ -199,13 +200,14 @@ def find_encoding(settings: FinetuneSettings, index: Index, start: Start, tell: 
     )
 
 
-def _encode(settings: FinetuneSettings, source: str | Path, tell: Report) -> Path:
+def _encode(settings: FinetuneSettings, source: str | Path, place: Place, tell: Report) -> Path:
     from pipelines.encode_shots import EncodeSettings, encode_shots
 
     tell(f"computes the features of all shots once, into {settings.feature_folder}")
     workers = settings.workers or None
     return encode_shots(
-        EncodeSettings(settings.index, source, settings.feature_folder, workers=workers, device=settings.device)
+        EncodeSettings(settings.index, source, settings.feature_folder, workers=workers, device=settings.device),
+        place=place,
     )
 
 

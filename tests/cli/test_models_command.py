@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from bassl_cli import app
+from bassl_cli import app, console
 from pipelines.errors import BasslError
 from pipelines.list_models import BOX, ListedModel, list_models, read_facts
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
@@ -208,7 +209,7 @@ def test_a_file_is_no_folder_of_runs(tmp_path: Path) -> None:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(console, "out", Console(highlight=False, width=160))
     monkeypatch.setattr(sys, "argv", ["bassl", "models", *map(str, arguments)])
     capfd.readouterr()
     try:
