@@ -36,12 +36,14 @@ from pipelines.training.distributed import Place
 from pipelines.training.finetune_data import (
     EPOCHS,
     LabelledFilms,
+    Split,
     batches,
     labelled_films,
     loss_weights,
     weighted_cross_entropy,
     window_epoch,
 )
+from pipelines.training.finetune_result import summary_of
 from tests.labelled_films import WIDTH, write_labelled_films, write_relabelled
 from tests.small_stores import put_store, refusal
 
@@ -759,3 +761,12 @@ def test_end_to_end_the_encoder_learns_too(pictures: FinetuneSettings, tmp_path:
     finetune(replace(again, resume=True))
     assert_equal(weights(settings), weights(again))
     refusal(lambda: finetune(replace(again, overwrite=True, batch=80)), "batch of 80", error=BasslError)
+
+
+def test_a_metric_that_a_seed_does_not_have_is_in_no_mean() -> None:
+    """A network that learnt nothing has logits that do not rise with the labels, and no calibration."""
+    split = Split(train=[0], val=[1], test=[], selected_on="val")
+    records = [{"validation": {"ap": 0.2, "f1_calibrated": 0.3}}, {"validation": {"ap": 0.4}}]
+    mean, std, which = summary_of(records, split)
+    assert (mean, which) == ({"ap": pytest.approx(0.3)}, "validation")
+    assert std == {"ap": pytest.approx(0.2 / 2**0.5)}

@@ -55,12 +55,15 @@ def seed_file(seed: int) -> str:
 def summary_of(
     records: Sequence[Mapping[str, Any]], split: Split
 ) -> tuple[dict[str, float], dict[str, float], str | None]:
-    """Mean and standard deviation over seeds of the test metrics, else of the validation metrics, and which."""
+    """Mean and standard deviation over seeds of the test metrics, else of the validation metrics, and which.
+
+    A metric that a seed does not have (one without a calibration) is left out.
+    """
     which = "test" if split.test else "validation" if split.val else None
     if which is None or not records:
         return {}, {}, None
-    table = {name: [record[which][name] for record in records] for name in records[0][which]}
-    table = {name: values for name, values in table.items() if len(values) == len(records)}
+    names = [name for name in records[0][which] if all(name in record[which] for record in records)]
+    table = {name: [record[which][name] for record in records] for name in names}
     mean = {name: float(np.mean(values)) for name, values in table.items()}
     std = {name: float(np.std(values, ddof=1)) for name, values in table.items()} if len(records) > 1 else {}
     return mean, std, which
