@@ -22,8 +22,9 @@ demo: setup
 	@echo "What was found:  demo/scenes.json"
 	@echo "To look at:      demo/storyboard.png"
 
+# A process for each core: threads of their own would only wait for each other.
 test: setup
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 check: setup
 	$(BIN)/ruff format --check .

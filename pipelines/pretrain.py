@@ -16,24 +16,21 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import signal
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError
 from pipelines.pretext.settings import PretextSettings
 from pipelines.training.augmentation_settings import AugmentationSettings
+from pipelines.training.running import PRECISIONS, Precision, asked_to_stop, check_identity
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
@@ -43,8 +40,6 @@ if TYPE_CHECKING:
     from pipelines.training.distributed import Place
     from pipelines.training.pretrain_data import Batch, FeatureSource, KeyframeSource, Plan, WindowChooser
     from pipelines.training.pretrain_model import PretrainModel, TrainableEncoder
-
-Precision = Literal["auto", "float32", "float64", "bf16", "fp16"]
 
 
 @dataclass(frozen=True)
@@ -99,6 +94,8 @@ class PretrainSettings:
     """In the CRN."""
     precision: Precision = "auto"
     """auto is bf16 on a GPU (fp16 where it has none) and float32 on a CPU; or float32, float64, bf16, fp16."""
+    compile: bool = False
+    """Let torch.compile make the encoder and the CRN: minutes at the start, for faster steps."""
     workers: int = 4
     """Processes that read key-frames, for each process that trains."""
     decoded_size: int = 256
@@ -132,7 +129,7 @@ class PretrainSettings:
             raise ValueError("base_rate and trust must be above 0, warm_up at most 1, and dropout in 0 to 1")
         if self.width % self.heads:
             raise ValueError(f"a width of {self.width} cannot be shared among {self.heads} attention heads")
-        if self.precision not in ("auto", "float32", "float64", "bf16", "fp16"):
+        if self.precision not in PRECISIONS:
             raise ValueError(f"precision must be auto, float32, float64, bf16 or fp16, not {self.precision!r}")
         if self.resume and self.overwrite:
             raise ValueError("a run can be resumed or overwritten, not both")
@@ -209,8 +206,9 @@ def pretrain(
         BasslError: one line, for settings or data that cannot be used, or a folder that holds another run.
     """
     from pipelines.training.distributed import process_group
+    from pipelines.training.pretrain_step import limits_in_one_line
 
-    with process_group(settings.device) as place, _asked_to_stop() as asked:
+    with process_group(settings.device) as place, asked_to_stop() as asked, limits_in_one_line():
         return _run(settings, place, progress or (lambda state: None), asked)
 
 
@@ -218,15 +216,15 @@ def _run(
     settings: PretrainSettings, place: Place, progress: Callable[[PretrainProgress], None], asked: list[int]
 ) -> PretrainResult:
     import torch
-    from torch import nn
 
     from pipelines.models.bassl import save_bassl_model
     from pipelines.pretext.gather import mean_over_processes
     from pipelines.stores.index import read_index
-    from pipelines.training import optimization
-    from pipelines.training.distributed import any_process, average_gradients, first_decides
+    from pipelines.training.distributed import any_process, first_decides
+    from pipelines.training.optimization import learning_rate
     from pipelines.training.pretrain_data import Plan, WindowChooser, noise_of, torch_seed
-    from pipelines.training.pretrain_model import backward_in_parts
+    from pipelines.training.pretrain_step import make_learner, take_step
+    from pipelines.training.pretrain_validation import labelled_videos, validate
     from pipelines.training.run_folder import MODEL, RunLog, load_state, open_run_folder, save_state
 
     if settings.batch % place.processes:
@@ -241,51 +239,26 @@ def _run(
     if settings.pretext.pseudo_boundary == "synthesized" and len(index.video_ids) < 2:
         raise BasslError(f"{settings.index}: synthesized pseudo-boundaries need at least two videos")
     source = _source(settings, index, chooser, place)
-    encoder, model, describe = _model(settings, source, place)
+    encoder, model, describe = make_model(settings, source, place)
     first_decides(place, lambda: open_run_folder(settings.output, settings.resume, settings.overwrite))
 
-    precision, scaler = _precision(settings, place)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = optimization.make_lars(model, settings.momentum, settings.weight_decay, settings.trust)
+    learner = make_learner(settings, model, place)
     identity = _identity(settings, index)
     start, sums, names, validation = 0, torch.zeros(0, dtype=torch.float64), list[str](), dict[str, float]()
     if settings.resume and (saved := load_state(settings.output)) is not None:
-        _check_identity(settings.output, json.loads(saved["settings"]), identity)
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-        scaler.load_state_dict(saved["scaler"])
+        check_identity(settings.output, json.loads(saved["settings"]), identity)
+        learner.go_on_from(saved)
         start, sums, names, validation = saved["step"], saved["sums"], saved["names"], saved["validation"]
     sums = sums.to(place.device)
-
-    alone = place.processes == 1 or bool(settings.micro_batch)
-    module: nn.Module = (
-        model
-        if alone
-        else nn.parallel.DistributedDataParallel(
-            model,
-            device_ids=[place.device.index] if place.device.type == "cuda" else None,
-            gradient_as_bucket_view=True,
-        )
-    )
+    videos = labelled_videos(index, settings.validate_split)
     log = RunLog(settings.output, start) if place.is_first else None
     step, stopped = start, False
 
     def save() -> None:
         if place.is_first:
             save_bassl_model(settings.output / MODEL, describe(step))
-            save_state(
-                settings.output,
-                {
-                    "settings": json.dumps(identity),
-                    "step": step,
-                    "sums": sums.cpu(),
-                    "names": names,
-                    "validation": validation,
-                    "model": model.state_dict(),
-                    "optimizer": optimizer.state_dict(),
-                    "scaler": scaler.state_dict(),
-                },
-            )
+            state = {"settings": json.dumps(identity), "step": step, **learner.state()}
+            save_state(settings.output, state | {"sums": sums.cpu(), "names": names, "validation": validation})
 
     model.train()
     batches = source.batches(plan, start)
@@ -295,25 +268,11 @@ def _run(
         asking = time.perf_counter()
         batch = next(batches)
         waited += time.perf_counter() - asking
-        seed = torch_seed(settings.seed, 100, batch.step, place.rank)
-        torch.manual_seed(seed)  # of dropout
-        rate = optimization.learning_rate(batch.step, plan.steps, settings.peak_rate, settings.warm_up)
-        optimization.set_learning_rate(optimizer, rate)
+        rate = learning_rate(batch.step, plan.steps, settings.peak_rate, settings.warm_up)
         noise = noise_of(plan, batch.step, len(chooser.dense), place) if settings.pretext.needs_noise else None
-        views = _views(settings, chooser, plan, batch, encoder, place)
-        if 0 < settings.micro_batch < local:
-            loss = backward_in_parts(
-                model, views, local, settings.micro_batch, noise, batch.joins, precision, scaler.scale, seed
-            )
-        else:
-            with precision():
-                loss = module(*views(slice(0, local)), noise, batch.joins)
-            scaler.scale(loss.total).backward()
-        if alone:
-            average_gradients(place, trained)
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad(set_to_none=True)
+        views = make_views(settings, chooser, plan, batch, encoder, place)
+        seed = torch_seed(settings.seed, 100, batch.step, place.rank)
+        loss = take_step(learner, views, local, noise, batch.joins, rate, seed)
 
         step = batch.step + 1
         names = ["loss", *loss.parts]
@@ -323,7 +282,7 @@ def _run(
         steps_since += 1
         stopped = any_process(place, bool(asked)) and step < plan.steps
         if step % settings.log_steps == 0 or ends or stopped:
-            losses = dict(zip(names, values.tolist(), strict=True))  # waits for the device, as nothing before does
+            losses = dict(zip(names, values.tolist(), strict=True))  # waits for this step, as nothing else does
             if not math.isfinite(losses["loss"]):
                 raise BasslError(
                     f"the loss of step {step} is not finite; try a smaller --base-rate, or --precision float32"
@@ -344,13 +303,13 @@ def _run(
                 log.write("log", {"step": step, "epoch": state.epoch, "learning_rate": rate, **losses, **speed})
                 progress(state)
             since, waited, steps_since = time.perf_counter(), 0.0, 0
-        if ends and settings.validate_epochs and (batch.epoch + 1) % settings.validate_epochs == 0:
-            if log is not None:
-                validation = _validate(settings, index, chooser, source, model, encoder, place, precision)
-                if validation:
-                    log.write("validation", {"step": step, "epoch": batch.epoch + 1, **validation})
-                    progress(replace(state, validation=validation))
-            model.train()
+        due = settings.validate_epochs and (batch.epoch + 1) % settings.validate_epochs == 0
+        if ends and due and len(videos.rows):
+            size = settings.augmentation.size
+            validation = validate(learner, source, encoder, videos, settings.neighbours, size)
+            if log is not None and validation:
+                log.write("validation", {"step": step, "epoch": batch.epoch + 1, **validation})
+                progress(replace(state, validation=validation))
             since = time.perf_counter()
         if ends or stopped:
             save()
@@ -361,30 +320,6 @@ def _run(
     taken = (step - 1) % plan.epoch_steps + 1
     means = dict(zip(names, (sums / taken).tolist(), strict=True)) if names else {}
     return PretrainResult(settings.output / MODEL, step, plan.steps, means, validation, stopped)
-
-
-@contextmanager
-def _asked_to_stop() -> Iterator[list[int]]:
-    """A list that is empty until SIGTERM or SIGINT comes; a second one of these ends the process as ever."""
-    asked: list[int] = []
-    before: dict[signal.Signals, Any] = {}
-
-    def note(number: int, frame: object) -> None:
-        asked.append(number)
-        if "LOCAL_RANK" not in os.environ:  # torchrun passes on what a terminal has sent to all already
-            signal.signal(number, before[signal.Signals(number)])
-
-    try:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, note)
-    except ValueError:  # not in the main thread, where nobody may listen
-        yield asked
-        return
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _rows(index: Index, settings: PretrainSettings) -> NDArray[np.int64]:
@@ -405,12 +340,11 @@ def _source(
     return KeyframeSource(index, chooser, place, settings.workers, settings.decoded_size)
 
 
-def _model(
+def make_model(
     settings: PretrainSettings, source: FeatureSource | KeyframeSource, place: Place
 ) -> tuple[TrainableEncoder | None, PretrainModel, Callable[[int], BasslWeights]]:
     """Encoder (None for features), the module to train on its device, and what describes it as a model file."""
     import torch
-    from torch import nn
 
     from pipelines.models.bassl import BasslSettings, BasslWeights, load_bassl_model
     from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
@@ -444,7 +378,7 @@ def _model(
     if settings.init not in (None, "imagenet"):
         _begin_with(model, Path(str(settings.init)), load_bassl_model(Path(str(settings.init))))
     if place.device.type == "cuda" and place.processes > 1 and encoder is not None:
-        model.encoder = nn.SyncBatchNorm.convert_sync_batchnorm(encoder.network)  # type: ignore[no-untyped-call]
+        model.synchronise_norms()
     model.to(place.device, torch.float64 if settings.precision == "float64" else torch.float32)
     if encoder is not None:
         model.to(memory_format=torch.channels_last)
@@ -485,24 +419,7 @@ def _begin_with(model: PretrainModel, path: Path, weights: BasslWeights) -> None
         raise BasslError(f"{path}: has neither an encoder nor a CRN that this run trains; name another model")
 
 
-def _precision(
-    settings: PretrainSettings, place: Place
-) -> tuple[Callable[[], AbstractContextManager[object]], torch.amp.GradScaler]:
-    """The context to compute losses in, and the scaling that fp16 needs."""
-    import torch
-
-    cuda = place.device.type == "cuda"
-    chosen = settings.precision
-    if chosen == "auto":
-        chosen = ("bf16" if torch.cuda.is_bf16_supported() else "fp16") if cuda else "float32"
-    if chosen == "fp16" and not cuda:
-        raise BasslError("fp16 needs a GPU; use --precision auto")
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(chosen)
-    scaler = torch.amp.GradScaler(place.device.type, enabled=chosen == "fp16")
-    return lambda: torch.autocast(place.device.type, dtype, enabled=dtype is not None), scaler
-
-
-def _views(
+def make_views(
     settings: PretrainSettings,
     chooser: WindowChooser,
     plan: Plan,
@@ -514,9 +431,15 @@ def _views(
     import torch
 
     dtype = torch.float64 if settings.precision == "float64" else torch.float32
-    dense, slow = list(chooser.dense), list(chooser.slow)
+    dense, slow = chooser.dense, chooser.slow
+
+    def chosen(shots: Tensor, places: tuple[int, ...]) -> Tensor:
+        # A list as an index would become a tensor, which a GPU must be waited for to get.
+        return shots if places == tuple(range(shots.shape[1])) else torch.stack([shots[:, k] for k in places], dim=1)
+
     if encoder is None:
-        return lambda part: (batch.shots[part][:, dense].to(dtype), batch.shots[part][:, slow].to(dtype))
+        shots = batch.shots.to(dtype)
+        return lambda part: (chosen(shots[part], dense), chosen(shots[part], slow))
     from pipelines.training.augmentation import augment, plan_augmentations, random_numbers
     from pipelines.training.pretrain_data import augmentation_generator
 
@@ -530,94 +453,16 @@ def _views(
 
     def views(part: slice) -> tuple[Tensor, Tensor]:
         pictures = batch.shots[part]
-        # Indexing would copy the whole window where the dense sequence is all of it.
-        whole = pictures if len(dense) == pictures.shape[1] else pictures[:, dense]
         return (
-            augment(whole, first.part(part), augmentation).to(dtype),
-            augment(pictures[:, slow], second.part(part), augmentation).to(dtype),
+            augment(chosen(pictures, dense), first.part(part), augmentation).to(dtype),
+            augment(chosen(pictures, slow), second.part(part), augmentation).to(dtype),
         )
 
     return views
 
 
-def _validate(
-    settings: PretrainSettings,
-    index: Index,
-    chooser: WindowChooser,
-    source: FeatureSource | KeyframeSource,
-    model: PretrainModel,
-    encoder: TrainableEncoder | None,
-    place: Place,
-    precision: Callable[[], AbstractContextManager[object]],
-) -> dict[str, float]:
-    """kNN precision and NMI on labelled videos, and AP of the PP head.
-
-    Of the encodings e where an encoder learns; with features, which do not change, of the contextualised centre shots,
-    or of the contrastive head's outputs where there is no CRN. AP is that of h_PP at the centre shot, where it and the
-    CRN are trained: scene ends found without ever having seen a label.
-    """
-    import numpy as np
-    import torch
-
-    from pipelines.evaluation.metrics import average_precision
-    from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
-    from pipelines.stores.index import NO_LABEL, window_rows
-    from pipelines.training.pretrain_data import FeatureSource
-
-    labelled = [
-        bool((index.label[a:b] != NO_LABEL).any())
-        for a, b in zip(index.first_row[:-1], index.first_row[1:], strict=True)
-    ]
-    chosen = [has and split == settings.validate_split for has, split in zip(labelled, index.splits, strict=True)]
-    if not any(chosen):
-        chosen = labelled
-    rows = np.flatnonzero(np.repeat(chosen, np.diff(index.first_row))).astype(np.int64)
-    if not len(rows):
-        return {}
-    dtype = torch.float64 if settings.precision == "float64" else torch.float32
-    model.eval()
-    with torch.inference_mode(), precision():
-        if isinstance(source, FeatureSource):
-            encodings = source.on_device.to(dtype)
-        else:
-            assert encoder is not None
-            encodings = torch.zeros(len(index.label), encoder.width, device=place.device, dtype=dtype)
-            mean, std = (torch.tensor(v, device=place.device).view(1, 3, 1, 1) for v in (encoder.mean, encoder.std))
-            for some in np.array_split(rows, -(-len(rows) // 64)):
-                pictures = torch.from_numpy(source.middle_keyframes(some)).to(place.device).float() / 255
-                size = (settings.augmentation.size, settings.augmentation.size)
-                pictures = torch.nn.functional.interpolate(pictures, size, mode="bilinear", antialias=True)
-                network = model.encoder
-                assert network is not None
-                encodings[torch.from_numpy(some)] = network(((pictures - mean) / std).to(dtype)).to(dtype)
-        scores, contexts = [], []
-        if model.crn is not None:
-            for some in np.array_split(rows, -(-len(rows) // 256)):
-                window = window_rows(index.first_row, some, settings.neighbours, "clip")
-                context = model.crn(encodings[torch.from_numpy(window)])[0][:, settings.neighbours]
-                contexts.append(context)
-                if model.objective.head_pp is not None:
-                    logits = model.objective.head_pp(context).float()
-                    scores.append(logits.softmax(dim=1)[:, 1].cpu())
-        seen = encodings[torch.from_numpy(rows)]
-        if encoder is None:
-            seen = torch.cat(contexts) if contexts else model.objective.head_nce(seen)
-    representation = seen.float().cpu().numpy()
-    ends, videos = index.targets(rows), index.video_of(rows)
-    scenes = scene_ids(ends, videos)
-    measures = {f"knn@{k}": v for k, v in knn_precision(representation, scenes, videos).pooled.items()}
-    for length in SCENE_LENGTHS:
-        # One start of K-Means each: it is watched, not reported.
-        measures[f"nmi@{length}"] = scene_nmi(representation, scenes, videos, length, restarts=1).nmi
-    if scores:
-        known = np.isin(rows, index.rows_of(labelled=True))
-        if ends[known].any():
-            measures["ap_pp"] = average_precision(ends[known], torch.cat(scores).numpy()[known])
-    return {name: value for name, value in measures.items() if not math.isnan(value)}
-
-
 _FREE = {
-    *("index", "features", "output", "device", "workers", "micro_batch", "resume", "overwrite"),
+    *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
     *("log_steps", "validate_split", "validate_epochs"),
 }
 
@@ -629,20 +474,6 @@ def _identity(settings: PretrainSettings, index: Index | None) -> dict[str, Any]
         chosen["shots of the index"] = zlib.crc32(index.first_row.tobytes())
     plain: dict[str, Any] = json.loads(json.dumps(chosen, default=str))
     return plain
-
-
-def _check_identity(folder: Path, stored: dict[str, Any], wanted: dict[str, Any]) -> None:
-    def flat(tree: dict[str, Any]) -> dict[str, Any]:
-        leaves: dict[str, Any] = {}
-        for name, value in tree.items():
-            leaves |= flat(value) if isinstance(value, dict) else {name: value}
-        return leaves
-
-    before, now = flat(stored), flat(wanted)
-    for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name):
-            what = f"{name} {before.get(name)} and not {now.get(name)}" if "index" not in name else "another index"
-            raise BasslError(f"{folder}: its run was begun with {what}; resume it as it was, or use --overwrite")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,8 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +23,26 @@ from PIL import Image
 
 from pipelines.build_index import IndexSettings, build_index
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
+from pipelines.datasets.windows import KeyframeReader, decode_whole
 from pipelines.errors import BasslError
+from pipelines.evaluation.representation import knn_precision
 from pipelines.models.bassl import load_bassl_model
+from pipelines.models.encoders import resize_to_square
+from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.pretrain import PretrainProgress, PretrainSettings, pretrain
 from pipelines.stores.features import write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
+from pipelines.training import distributed, pretrain_step, pretrain_validation, run_folder
 from pipelines.training.augmentation_settings import AugmentationSettings
 from pipelines.training.distributed import Place
+from pipelines.training.options import options_of
 from pipelines.training.pretrain_data import KeyframeSource, Plan, WindowChooser, noise_of
+from pipelines.training.pretrain_model import PretrainModel, trainable_encoder
+from pipelines.training.pretrain_step import make_learner, take_step
+from tests import another_device
+from tests.labelled_films import write_relabelled
 from tests.small_stores import put_store, refusal
 
 HERE = Place(0, 1, torch.device("cpu"))
@@ -73,8 +86,9 @@ def settings(data: Path, tmp_path: Path) -> PretrainSettings:
 
 @pytest.fixture(scope="module")
 def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of the key-frames of two generated films."""
+    """An index of the key-frames of two generated films, with their labels, the second to validate on."""
     folder = tmp_path_factory.mktemp("films")
+    ends: list[bool] = []
     for seed in (1, 2):
         film = plan_film(
             SyntheticFilmSettings(seed=seed, scenes=4, shots_per_scene=(4, 6), width=96, height=54, dissolves=0)
@@ -87,8 +101,9 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 Image.fromarray(picture).save(buffer, "JPEG")
                 jpegs[-1].append(buffer.getvalue())
         put_store(folder / "stores" / f"film{seed}.h5", len(jpegs), 3, jpegs=jpegs)
-    build_index([folder / "stores"], IndexSettings(output=folder / "index.h5"))
-    return folder / "index.h5"
+        ends += [a != b for a, b in pairwise(film.scene_of_shot)] + [False]
+    build_index([folder / "stores"], IndexSettings(output=folder / "plain.h5"))
+    return write_relabelled(folder / "plain.h5", folder / "index.h5", np.array(ends, np.int8), ["train", "val"])
 
 
 @pytest.fixture
@@ -127,10 +142,12 @@ def shown(value: Any) -> str:
 
 
 def arguments_of(settings: PretrainSettings) -> list[str]:
-    names = ("index", "features", "output", "neighbours", "epochs", "batch", "width", "heads", "device")
-    names += ("log_steps", "validate_epochs", "dropout", "precision")
-    given = [part for name in names for part in ("--" + name.replace("_", "-"), shown(getattr(settings, name)))]
-    return ["-m", "pipelines.pretrain", *given, *(["--resume"] if settings.resume else [])]
+    given = []
+    for option in options_of(PretrainSettings, skip=("mean", "std")):
+        value = getattr(getattr(settings, option.group) if option.group else settings, option.name)
+        if value != option.default:
+            given += [option.flag] if option.kind is bool else [option.flag, shown(value)]
+    return ["-m", "pipelines.pretrain", *given]
 
 
 # Learning
@@ -199,7 +216,7 @@ def test_a_killed_run_goes_on_bit_for_bit_in_the_middle_of_an_epoch(settings: Pr
     whole = replace(settings, output=settings.output.with_name("whole"))
     process = subprocess.Popen([sys.executable, *arguments_of(settings)], stderr=subprocess.PIPE)
     log = settings.output / "log.csv"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 6):
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
@@ -389,6 +406,141 @@ def test_a_run_on_key_frames_goes_on_bit_for_bit(pixels: PretrainSettings) -> No
     whole = replace(settings, output=settings.output.with_name("whole"))
     pretrain(whole)
     assert_equal(weights(settings), weights(whole))
+
+
+# Validation on key-frames
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_validation_on_key_frames(pixels: PretrainSettings, films: Path, workers: int) -> None:
+    settings = replace(pixels, freeze_encoder=True, validate_epochs=1, workers=workers)
+    result = pretrain(settings)
+    assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1]
+    assert 0 <= result.validation["ap_pp"] <= 1
+    # The same from the model file: middle key-frames of the second film, without augmentation.
+    index = read_index(films)
+    rows = np.arange(index.first_row[1], index.first_row[2])
+    network = trainable_encoder("resnet18", False).network.eval()
+    network.load_state_dict(load_bassl_model(result.model).encoder)
+    encodings = []
+    for row in rows:
+        (jpeg,) = KeyframeReader(index).read(np.array([row]), np.array([[1]]))[0]
+        picture = torch.from_numpy(resize_to_square(decode_whole(jpeg), 40)).permute(2, 0, 1)[None].float() / 255
+        picture = torch.nn.functional.interpolate(picture, (32, 32), mode="bilinear", antialias=True)
+        mean, std = (torch.tensor(v).view(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+        with torch.inference_mode():
+            encodings.append(network((picture - mean) / std)[0].numpy())
+    scenes = np.cumsum(np.append(0, index.targets(rows)[:-1]))
+    expected = knn_precision(np.stack(encodings), scenes, np.zeros(len(rows), np.int64)).pooled
+    assert {k: result.validation[f"knn@{k}"] for k in expected if f"knn@{k}" in result.validation} == pytest.approx(
+        {k: value for k, value in expected.items() if f"knn@{k}" in result.validation}
+    )
+    assert "knn@1" in result.validation
+
+
+def test_processes_share_the_key_frames_that_are_validated_on(
+    pixels: PretrainSettings, films: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = read_index(films)
+    rows = np.arange(index.first_row[1], index.first_row[2])
+    encoder = trainable_encoder("resnet18", False)
+    encoder.network.eval()
+    model = PretrainModel(encoder.network, None, PretextObjective(PretextSettings(tasks=("ssm",)), 512, 16))
+    chooser = WindowChooser(index.first_row, pixels.pretext, 2, 0)
+
+    def encoded(place: Place) -> torch.Tensor:
+        source = KeyframeSource(index, chooser, place, 0, 40)
+        with torch.inference_mode():
+            return pretrain_validation._encoded(make_learner(pixels, model, place), source, encoder, rows, 32)
+
+    whole = encoded(HERE)
+    assert whole.any(dim=1).all()
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor: None)
+    monkeypatch.setattr(torch.nn.parallel, "DistributedDataParallel", lambda module, **_: module)
+    parts = [encoded(Place(rank, 3, HERE.device)) for rank in range(3)]
+    assert not any(part.any(dim=1).all() for part in parts)
+    torch.testing.assert_close(sum(parts), whole, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_ctrl_c_reaches_those_that_read_and_the_step_still_ends(pixels: PretrainSettings) -> None:
+    settings = replace(pixels, encoder="timm:test_resnet", workers=2, epochs=1000)
+    command = [sys.executable, *arguments_of(settings)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    log = settings.output / "log.csv"
+    deadline = time.monotonic() + 150
+    while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 4):
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 143, said
+    assert "Traceback" not in said
+    assert torch.load(settings.output / "state.pt", weights_only=True)["step"] >= 3
+
+
+def test_a_compiled_run_leaves_the_same_files_and_goes_on(
+    pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_ = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda function: compile_(function, backend="eager"))
+    plain = replace(pixels, encoder="timm:test_resnet", dropout=0.0, epochs=2, validate_epochs=1)
+    made = replace(plain, compile=True, output=plain.output.with_name("made"))
+
+    class StopError(Exception):
+        pass
+
+    def stop(state: PretrainProgress) -> None:
+        if state.step > state.steps // 2:
+            raise StopError
+
+    with pytest.raises(StopError):
+        pretrain(made, stop)
+    result = pretrain(replace(made, resume=True))
+    pretrain(plain)
+    assert weights(made).keys() == weights(plain).keys()
+    for name, tensor in weights(plain).items():
+        torch.testing.assert_close(weights(made)[name], tensor, rtol=1e-3, atol=1e-4)
+    assert not any("_orig_mod" in name for name in load_bassl_model(result.model).crn)
+    # Either goes on with the other's run.
+    assert pretrain(replace(made, compile=False, resume=True)).step == result.step
+
+
+# On another device
+
+
+@pytest.mark.parametrize(
+    ("source", "method"),
+    [("features", "bassl"), ("features", "simclr-temporal"), ("key-frames", "bassl+simclr-nn")],
+)
+def test_a_run_on_another_device_mixes_none_and_waits_for_nothing_between_logs(
+    settings: PretrainSettings, pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch, source: str, method: Any
+) -> None:
+    settings = settings if source == "features" else replace(pixels, encoder="timm:test_resnet")
+    settings = replace(settings, pretext=PretextSettings(method=method), log_steps=1000, epochs=1, dropout=0.0)
+    here: list[PretrainProgress] = []
+    pretrain(settings, here.append)
+
+    @contextmanager
+    def elsewhere(device: str) -> Iterator[Place]:
+        yield Place(0, 1, another_device.DEVICE)
+
+    marks: list[int] = []
+
+    def marked(*args: Any) -> Any:
+        marks.append(len(device.waits))
+        return take_step(*args)
+
+    device = another_device.AnotherDevice(monkeypatch)
+    monkeypatch.setattr(distributed, "process_group", elsewhere)
+    monkeypatch.setattr(pretrain_step, "take_step", marked)
+    monkeypatch.setattr(run_folder, "save_state", lambda *_: None)  # such tensors cannot be pickled
+    there: list[PretrainProgress] = []
+    with device:
+        pretrain(replace(settings, output=settings.output.with_name("there")), there.append)
+    assert len(marks) > 1
+    assert device.waits[marks[0] : marks[-1]] == []
+    assert len(device.waits) > marks[-1]  # the log reads the losses
+    assert there[-1].losses == pytest.approx(here[-1].losses, rel=1e-4)
 
 
 # What is refused

@@ -26,6 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pipelines.training.augmentation_settings import AugmentationSettings
+from pipelines.training.distributed import send
 
 _TRIES = 10  # of torchvision's RandomResizedCrop, before it takes the centre
 _PER_WINDOW = 2 * _TRIES + 4
@@ -190,7 +191,7 @@ def augment(
     device = pictures.device
     size = settings.size
     views = torch.empty(B * S, 3, size, size, device=device, memory_format=torch.channels_last)
-    mean, std = (_send(torch.tensor(v).view(1, 3, 1, 1), device) for v in (settings.mean, settings.std))
+    mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), device) for v in (settings.mean, settings.std))
     views = views.view(B, S, 3, size, size)
     for windows, shots in _portions(B, S, _CPU_PICTURES if device.type == "cpu" else _GPU_PICTURES):
         drawn = augmentations.part(windows, shots)
@@ -237,11 +238,6 @@ def _crop_boxes(numbers: Tensor, frame: Tensor, settings: AugmentationSettings) 
     return torch.stack([top, left, height, width], dim=1).to(torch.int64)
 
 
-def _send(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the CPU on the device, without waiting for what the device is doing."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
-
-
 def _crop(pictures: Tensor, drawn: Augmentations, size: int) -> Tensor:
     """Crop, resize and flip: (n, S, 3, Q, Q) uint8 to (n S, 3, size, size) between 0 and 1.
 
@@ -257,7 +253,7 @@ def _crop(pictures: Tensor, drawn: Augmentations, size: int) -> Tensor:
     margin = (extent / 2).clamp(max=0.5)
     at = torch.minimum(torch.maximum(at, start + margin), start + extent - margin)
     at[:, 1] = torch.where(drawn.flip[:, None], at[:, 1].flip(1), at[:, 1])
-    rows, columns = _send((at * 2 / Q - 1).float(), pictures.device).unbind(1)
+    rows, columns = send((at * 2 / Q - 1).float(), pictures.device).unbind(1)
     grid = torch.stack(
         [columns[:, None, :].expand(n, size, size), rows[:, :, None].expand(n, size, size)], dim=3
     )  # the same for all shots of a window, which are therefore its channels
@@ -279,7 +275,7 @@ def _jitter(x: Tensor, drawn: Augmentations) -> None:
     factor = torch.where(jittered[:, None], factors.gather(1, blends), 1.0)
     # (3, N, 1, 1, 1): the factor, and how much of the reference is mean grey (contrast) and grey (saturation).
     columns = [factor, (1 - factor) * (blends == 1), (1 - factor) * (blends == 2)]
-    own, of_mean, of_grey = _send(torch.stack(columns).transpose(1, 2)[..., None, None, None], x.device)
+    own, of_mean, of_grey = send(torch.stack(columns).transpose(1, 2)[..., None, None, None], x.device)
     for place in range(4):
         hued = jittered & (hue_place == place) & (factors[:, _HUE] != 0)
         _change(x, hued, _shift_hue, factors[:, _HUE])
@@ -291,7 +287,7 @@ def _jitter(x: Tensor, drawn: Augmentations) -> None:
 
 def _greyscale(x: Tensor, which: Tensor) -> None:
     if which.any():
-        mask = _send(which.view(-1, 1, 1, 1), x.device)
+        mask = send(which.view(-1, 1, 1, 1), x.device)
         x.copy_(torch.where(mask, _grey(x), x))
 
 
@@ -299,8 +295,8 @@ def _change(x: Tensor, which: Tensor, operation: Callable[[Tensor, Tensor], Tens
     """Replace some of the pictures, given on the CPU so that their number is known there, by the operation's result."""
     chosen = which.nonzero()[:, 0]
     if len(chosen):
-        index = _send(chosen, x.device)
-        x.index_copy_(0, index, operation(x.index_select(0, index), _send(values[chosen], x.device)))
+        index = send(chosen, x.device)
+        x.index_copy_(0, index, operation(x.index_select(0, index), send(values[chosen], x.device)))
 
 
 def _shift_hue(x: Tensor, shift: Tensor) -> Tensor:

@@ -103,6 +103,14 @@ def first_decides(place: Place, decide: Callable[[], T]) -> T | None:
     return result
 
 
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the CPU on the device, without waiting for what the device is doing.
+
+    From memory that is not pinned, a copy to a GPU waits until the GPU has done all that it was given before.
+    """
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
+
+
 def any_process(place: Place, flag: bool) -> bool:
     """Whether any process raises its flag: then all know it, at the same step."""
     if place.processes == 1:

@@ -6,10 +6,11 @@ on what ran before it, on the number of processes, or on which worker reads them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -22,12 +23,15 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.models.encoders import resize_to_square
 from pipelines.pretext.sampling import draw_noise, joined_rows, neighbour_row
 from pipelines.pretext.settings import PretextSettings
-from pipelines.stores.features import read_features
+from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
-from pipelines.training.distributed import Place
+from pipelines.training.distributed import Place, send
 
 _ORDER, _ROWS, _KEYFRAMES, _NOISE, _AUGMENT = range(5)  # what a seed is for: no two draws share one
 _CHUNK = 8  # windows that a worker reads at a time: small enough that all workers share a batch
+_SHOTS = 64  # that a worker reads at a time for validation
+
+Item = TypeVar("Item")
 
 
 def torch_seed(*numbers: int) -> int:
@@ -161,7 +165,7 @@ class Source(Protocol):
 def noise_of(plan: Plan, step: int, shots: int, place: Place) -> Tensor:
     """The chance of the pretext tasks in a step: this process's part of what is drawn for the global batch."""
     generator = torch.Generator().manual_seed(torch_seed(plan.seed, _NOISE, step))
-    return draw_noise(plan.batch, shots, generator)[place.share(plan.batch)].to(place.device)
+    return send(draw_noise(plan.batch, shots, generator)[place.share(plan.batch)], place.device)
 
 
 def augmentation_generator(plan: Plan, step: int) -> torch.Generator:
@@ -191,38 +195,10 @@ class FeatureSource:
         device = self.place.device
         for step, epoch, centres in plan.centres(start):
             rows, joins = self.chooser.rows(epoch, centres[self.place.share(plan.batch)])
-            shots = self.on_device[torch.from_numpy(rows).to(device)]
+            shots = self.on_device[send(torch.from_numpy(rows), device)]
             yield Batch(
-                step, epoch, shots, torch.empty(0), None if joins is None else torch.from_numpy(joins).to(device)
+                step, epoch, shots, torch.empty(0), None if joins is None else send(torch.from_numpy(joins), device)
             )
-
-
-def features_of(index: Index, stores: Sequence[Path]) -> tuple[str, NDArray[np.float32]]:
-    """What encoder made them, and the features (T, D_e) of feature stores in the rows of an index.
-
-    Raises:
-        StoreError: one line, where a video of the index is in no store, or with another number of shots, or where the
-            stores' features have different widths.
-    """
-    encoders: list[str] = []
-    videos: dict[str, NDArray[np.floating]] = {}
-    for store in stores:
-        encoder, held = read_features(store)
-        encoders += [] if encoder in encoders else [encoder]
-        videos |= held
-    named = ", ".join(map(str, stores))
-    for video_id, length in zip(index.video_ids, np.diff(index.first_row).tolist(), strict=True):
-        if video_id not in videos:
-            raise StoreError(f"{named}: has no features of {video_id}, which is in {index.path}; name its store too")
-        if len(videos[video_id]) != length:
-            raise StoreError(
-                f"{named}: has {len(videos[video_id])} shots of {video_id} where {index.path} has {length}; "
-                "build both together"
-            )
-    parts = [videos[name] for name in index.video_ids]
-    if len({part.shape[1] for part in parts}) > 1:
-        raise StoreError(f"{named}: features of different widths cannot be mixed; name stores of one encoder")
-    return " + ".join(encoders), np.concatenate(parts).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,8 +207,13 @@ class _Chunk:
     frame: Tensor  # (b, 2)
     joins: Tensor | None
 
+    def pin_memory(self) -> _Chunk:
+        """For the loader, which has a thread for this."""
+        joins = None if self.joins is None else self.joins.pin_memory()
+        return _Chunk(self.pictures.pin_memory(), self.frame, joins)
 
-class _Chunks(Dataset["_Chunk | BasslError"]):
+
+class _Windows(Dataset["_Chunk | BasslError"]):
     """Some windows of a step, by (epoch, centres)."""
 
     def __init__(self, index: Path, chooser: WindowChooser, size: int) -> None:
@@ -263,15 +244,36 @@ class _Chunks(Dataset["_Chunk | BasslError"]):
             # The reader takes rows of one video in their order.
             places = np.flatnonzero(video == one)
             places = places[np.argsort(rows[places], kind="stable")]
-            for place, (jpeg,) in zip(places, self.reader.read(rows[places], images[places]), strict=True):
-                try:
-                    picture = decode_whole(jpeg)
-                except ValueError as error:
-                    raise StoreError(f"{self.reader.shot(int(rows[place]))} has a key-frame that is {error}") from error
+            jpegs = self.reader.read(rows[places], images[places])
+            for place, (jpeg,) in zip(places, jpegs, strict=True):
+                picture = _decoded(self.reader, int(rows[place]), jpeg)
                 pictures[place] = resize_to_square(picture, self.size)
                 if place == 0:
                     frame = (picture.shape[0], picture.shape[1])
         return pictures, frame
+
+
+class _MiddleKeyframes(Dataset["Tensor | BasslError"]):
+    """The middle key-frame of each of some rows, (n, 3, Q, Q)."""
+
+    def __init__(self, reader: KeyframeReader, size: int) -> None:
+        self.reader, self.size = reader, size
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> Tensor | BasslError:
+        middle = np.array([[self.reader.index.keyframes // 2]])
+        try:
+            read = [(int(row), self.reader.read(np.array([row]), middle)[0][0]) for row in rows]
+            pictures = [resize_to_square(_decoded(self.reader, row, jpeg), self.size) for row, jpeg in read]
+        except BasslError as error:
+            return error
+        return torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
+
+
+def _decoded(reader: KeyframeReader, row: int, jpeg: bytes) -> NDArray[np.uint8]:
+    try:
+        return decode_whole(jpeg)
+    except ValueError as error:
+        raise StoreError(f"{reader.shot(row)} has a key-frame that is {error}") from error
 
 
 class KeyframeSource:
@@ -295,68 +297,84 @@ class KeyframeSource:
                     f"{index.path}: has no key-frames of {video_id}; run `bassl extract-keyframes`, "
                     "or name a feature store with --features"
                 )
-        self.chunks = _Chunks(index.path, chooser, size)
+        self.windows = _Windows(index.path, chooser, size)
         self.place, self.workers = place, workers
 
     def batches(self, plan: Plan, start: int) -> Iterator[Batch]:
         own = self.place.share(plan.batch)
         local = own.stop - own.start
+        device = self.place.device
 
         def items() -> Iterator[tuple[int, NDArray[np.int64]]]:
             for _, epoch, centres in plan.centres(start):
                 for at in range(own.start, own.stop, _CHUNK):
                     yield epoch, centres[at : min(at + _CHUNK, own.stop)]
 
-        class Items:
-            def __iter__(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
-                return items()
-
-        device = self.place.device
-        cuda = device.type == "cuda"
-        loader = DataLoader(
-            self.chunks,
-            batch_size=None,
-            sampler=Items(),  # of things to read, and not of positions
-            num_workers=self.workers,
-            # About two steps ahead.
-            prefetch_factor=max(2, -(-2 * local // (_CHUNK * self.workers))) if self.workers else None,
-            # Forked workers would inherit the threads of CUDA's driver.
-            multiprocessing_context=("forkserver" if cuda else None) if self.workers else None,
-            worker_init_fn=_one_thread,
-        )
-        chunks = iter(loader)
+        per_batch = -(-local // _CHUNK)
+        chunks = read_ahead(self.windows, items, self.workers, device, 2 * per_batch)
         for step, epoch, _ in plan.centres(start):
-            parts: list[_Chunk] = []
-            for _ in range(-(-local // _CHUNK)):
-                chunk = next(chunks)
-                if isinstance(chunk, BasslError):
-                    raise chunk
-                pictures = chunk.pictures.pin_memory() if cuda else chunk.pictures
-                parts.append(_Chunk(pictures.to(device, non_blocking=True), chunk.frame, chunk.joins))
+            parts: list[_Chunk] = [next(chunks) for _ in range(per_batch)]
             joins = [part.joins for part in parts if part.joins is not None]
             yield Batch(
                 step,
                 epoch,
-                torch.cat([part.pictures for part in parts]),
+                torch.cat([part.pictures.to(device, non_blocking=True) for part in parts]),
                 torch.cat([part.frame for part in parts]),
-                torch.cat(joins).to(device) if joins else None,
+                torch.cat([part.to(device, non_blocking=True) for part in joins]) if joins else None,
             )
 
-    def middle_keyframes(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The middle key-frame of each row, (N, 3, Q, Q), for validation."""
-        index, reader = self.chunks.reader.index, self.chunks.reader
-        pictures = []
-        for row in rows:
-            jpeg = reader.read(np.array([row]), np.array([[index.keyframes // 2]]))[0][0]
-            try:
-                pictures.append(resize_to_square(decode_whole(jpeg), self.chunks.size))
-            except ValueError as error:
-                raise StoreError(f"{reader.shot(int(row))} has a key-frame that is {error}") from error
-        return np.stack(pictures).transpose(0, 3, 1, 2)
+    def middle_keyframes(self, rows: NDArray[np.int64]) -> Iterator[Tensor]:
+        """The middle key-frames of rows in their order, for validation: some at a time, (n, 3, Q, Q), on the device."""
+        device = self.place.device
+        parts = np.array_split(rows, -(-len(rows) // _SHOTS)) if len(rows) else []
+        pictures = _MiddleKeyframes(self.windows.reader, self.windows.size)
+        for part in read_ahead(pictures, lambda: iter(parts), min(self.workers, len(parts)), device, len(parts)):
+            yield part.to(device, non_blocking=True)
 
 
-def _one_thread(worker: int) -> None:
+def read_ahead(
+    data: Dataset[Any], items: Callable[[], Iterable[Item]], workers: int, device: torch.device, ahead: int
+) -> Iterator[Any]:
+    """What a dataset gives for items, in their order, read by worker processes before it is asked for.
+
+    Args:
+        data: gives something, or the BasslError that it met, for an item.
+        items: called for the items once.
+        workers: processes; 0 reads in this one.
+        device: where the data go next; for a GPU they come in pinned memory.
+        ahead: how many items are to be read ahead, by all workers together.
+
+    Raises:
+        BasslError: what the dataset gave.
+        RuntimeError: a worker died; see :func:`pipelines.training.pretrain_step.limits_in_one_line`.
+    """
+
+    class Items:
+        def __iter__(self) -> Iterator[Item]:
+            return iter(items())
+
+    cuda = device.type == "cuda"
+    loader: DataLoader[Any] = DataLoader(
+        data,
+        batch_size=None,
+        sampler=Items(),  # of things to read, and not of positions
+        num_workers=workers,
+        prefetch_factor=max(2, -(-ahead // workers)) if workers else None,
+        # A forked worker has the locks of threads that it has not: CUDA's driver's, and those of PyTorch on a CPU too.
+        multiprocessing_context="forkserver" if workers else None,
+        worker_init_fn=_begin_worker,
+        pin_memory=cuda,
+    )
+    for read in loader:
+        if isinstance(read, BasslError):
+            raise read
+        yield read
+
+
+def _begin_worker(worker: int) -> None:
     import cv2
 
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
+    # Ctrl-C reaches all processes of a terminal: the one that trains takes its step to the end, and needs its data.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

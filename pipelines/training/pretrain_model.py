@@ -103,6 +103,30 @@ class PretrainModel(nn.Module):
             self.encoder.eval()
         return self
 
+    def synchronise_norms(self) -> None:
+        """Let batch normalisation of the encoder take the statistics of all processes' pictures (SyncBN, release).
+
+        Parameters keep their names. The networks of timm have norms with an activation inside, which PyTorch's own
+        conversion would drop.
+        """
+        from timm.layers import convert_sync_batchnorm
+
+        if self.encoder is not None and not self.frozen:
+            self.encoder = convert_sync_batchnorm(self.encoder)
+
+    def compile_networks(self) -> None:
+        """Let ``torch.compile`` make the encoder and the CRN, in place: names of weights stay as they are.
+
+        Heads, losses and pseudo-boundaries stay as they are: they are cheap and talk to other processes. So does SyncBN
+        talk, and is left out; between two such norms the encoder is then compiled piece by piece.
+        """
+        for module in self.modules():
+            if isinstance(module, nn.SyncBatchNorm):
+                module.forward = torch.compiler.disable(module.forward)  # type: ignore[method-assign, no-untyped-call]
+        for network in (self.encoder, self.crn):
+            if network is not None:
+                network.compile()
+
     def encode(self, dense: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
         """Pictures (B, S, 3, H, W) and (B, n, 3, H, W) to encodings (B, S, D_e) and (B, n, D_e).
 

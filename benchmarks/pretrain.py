@@ -1,0 +1,205 @@
+"""The step of ``bassl pretrain`` on windows of real key-frames, against the same step when nothing has to be read.
+
+    bassl extract-keyframes film.mp4 && bassl build-index
+    python benchmarks/pretrain.py data/index.h5
+    python benchmarks/pretrain.py data/index.h5 --encoder resnet18 --size 64 --batch 16 --steps 5   # on a CPU
+
+Three sources feed one and the same step: *bassl*, key-frames read and squeezed by workers, augmented as a batch on the
+device; *random*, tensors that lie on the device, already augmented; *pictures*, a loader whose workers decode with PIL
+and augment with torchvision, picture by picture, as the paper's release does. Each with ``torch.compile`` off and on,
+in each precision. The first steps, in which workers start and kernels are chosen or compiled, are not counted.
+
+Memory is what PyTorch held on a GPU at most, and on a CPU the most that this process has held so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from augmentation import picture_by_picture
+from measure import save
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from pipelines.datasets.windows import KeyframeReader
+from pipelines.pretrain import PretrainSettings, make_model, make_views
+from pipelines.stores.index import Index, read_index
+from pipelines.training.augmentation_settings import AugmentationSettings
+from pipelines.training.distributed import Place, process_group
+from pipelines.training.pretrain_data import KeyframeSource, Plan, WindowChooser, noise_of
+from pipelines.training.pretrain_model import Views
+from pipelines.training.pretrain_step import make_learner, take_step
+
+WARM_UP = 3  # steps that are not counted
+
+Work = Iterator[tuple[Views, Tensor | None]]
+"""The views of a step's windows and its noise; asking for the next is what waiting for data is."""
+
+
+class Pictures(Dataset[tuple[Tensor, Tensor]]):
+    """Windows as the release's workers make them: (S, 3, size, size) and (2, 3, size, size), augmented."""
+
+    def __init__(self, index: Path, chooser: WindowChooser, centres: NDArray[np.int64], settings: AugmentationSettings):
+        self.reader = KeyframeReader(index)
+        self.chooser, self.centres, self.settings = chooser, centres, settings
+
+    def __len__(self) -> int:
+        return len(self.centres)
+
+    def __getitem__(self, position: int) -> tuple[Tensor, Tensor]:
+        rng = np.random.default_rng(position)
+        rows = self.chooser.rows(0, self.centres[position : position + 1])[0][0]
+        images = rng.integers(0, self.reader.index.keyframes, (len(rows), 1))
+        jpegs = [jpeg for (jpeg,) in self.reader.read(rows, images)]
+        window = [Image.open(BytesIO(jpeg)).convert("RGB") for jpeg in jpegs]
+        augmented = picture_by_picture(self.settings)
+
+        def view(pictures: list[Image.Image]) -> Tensor:
+            flip, jitter, blur = rng.random(3) < (self.settings.flip, self.settings.jitter, self.settings.blur)
+            return augmented(pictures, bool(flip), bool(jitter), bool(blur))
+
+        return view(window), view([window[0], window[-1]])
+
+
+def bassl(settings: PretrainSettings, index: Index, place: Place, encoder: Any, plan: Plan) -> Work:
+    chooser = WindowChooser(index.first_row, settings.pretext, settings.neighbours, settings.seed)
+    source = KeyframeSource(index, chooser, place, settings.workers, settings.decoded_size)
+    for batch in source.batches(plan, 0):
+        yield (
+            make_views(settings, chooser, plan, batch, encoder, place),
+            noise_of(plan, batch.step, len(chooser.dense), place),
+        )
+
+
+def random(settings: PretrainSettings, place: Place, plan: Plan) -> Work:
+    S, size = 2 * settings.neighbours + 1, settings.augmentation.size
+    dense, slow = (torch.randn(settings.batch, n, 3, size, size, device=place.device) for n in (S, 2))
+    noise = noise_of(plan, 0, S, place)
+    while True:
+        yield lambda part: (dense[part], slow[part]), noise
+
+
+def pictures(settings: PretrainSettings, index: Index, place: Place, plan: Plan, workers: int) -> Work:
+    chooser = WindowChooser(index.first_row, settings.pretext, settings.neighbours, settings.seed)
+    centres = np.concatenate([centres for _, _, centres in plan.centres(0)])
+    cuda = place.device.type == "cuda"
+    loader = DataLoader(
+        Pictures(index.path, chooser, centres, settings.augmentation),
+        settings.batch,
+        num_workers=workers,
+        pin_memory=cuda,
+        multiprocessing_context="forkserver" if cuda and workers else None,
+        worker_init_fn=one_thread,
+    )
+    for step, (dense, slow) in enumerate(loader):
+        on_device = tuple(part.to(place.device, non_blocking=True) for part in (dense, slow))
+        yield lambda part, held=on_device: (held[0][part], held[1][part]), noise_of(plan, step, dense.shape[1], place)
+
+
+def one_thread(worker: int) -> None:
+    torch.set_num_threads(1)
+
+
+def measure(
+    settings: PretrainSettings, place: Place, encoder: Any, model: Any, work: Work, steps: int
+) -> dict[str, float]:
+    """Windows a second, share of the time spent waiting for data, and memory, over so many steps."""
+    learner = make_learner(settings, model, place)
+    cuda = place.device.type == "cuda"
+    wait = torch.cuda.synchronize if cuda else (lambda: None)
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+    start, waited = 0.0, 0.0
+    for step in range(WARM_UP + steps):
+        if step == WARM_UP:
+            wait()
+            start, waited = time.perf_counter(), 0.0
+        asking = time.perf_counter()
+        views, noise = next(work)
+        waited += time.perf_counter() - asking
+        take_step(learner, views, settings.batch, noise, None, rate=0.01, seed=step)
+    wait()
+    seconds = time.perf_counter() - start
+    peak = torch.cuda.max_memory_allocated() if cuda else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"windows a second": steps * settings.batch / seconds, "waiting": waited / seconds, "MiB": peak / 2**20}
+
+
+def main() -> None:
+    defaults = PretrainSettings()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("index", type=Path)
+    parser.add_argument("--encoder", default=defaults.encoder)
+    parser.add_argument("--size", type=int, default=defaults.augmentation.size)
+    parser.add_argument("--batch", type=int, default=defaults.batch)
+    parser.add_argument("--neighbours", type=int, default=defaults.neighbours)
+    parser.add_argument("--width", type=int, default=defaults.width)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=16, help="of bassl's loader")
+    parser.add_argument("--picture-workers", type=int, default=16, help="of the loader with PIL")
+    parser.add_argument("--precision", default="float32,bf16")
+    parser.add_argument("--compile", default="off,on")
+    parser.add_argument("--device", default="auto")
+    arguments = parser.parse_args()
+
+    taps = max(3, arguments.size // 10 // 2 * 2 + 1)
+    settings = replace(
+        defaults,
+        index=arguments.index,
+        encoder=arguments.encoder,
+        augmentation=AugmentationSettings(size=arguments.size, kernel_size=taps),
+        decoded_size=arguments.size * 8 // 7,
+        batch=arguments.batch,
+        neighbours=arguments.neighbours,
+        width=arguments.width,
+        workers=arguments.workers,
+    )
+    index = read_index(arguments.index)
+    needed = (WARM_UP + arguments.steps) * settings.batch
+    # As many epochs as the steps need: a short film has fewer windows than a long measurement takes.
+    rows = np.tile(index.rows_of(), -(-needed // len(index.label)))
+    plan = Plan(rows, settings.batch, 1, settings.seed)
+    table: list[dict[str, Any]] = []
+    with process_group(arguments.device) as place:
+        chooser = WindowChooser(index.first_row, settings.pretext, settings.neighbours, settings.seed)
+        for precision in arguments.precision.split(","):
+            for compiled in arguments.compile.split(","):
+                now = replace(settings, precision=precision, compile=compiled == "on")
+                sources: dict[str, Callable[[Any], Work]] = {
+                    "bassl": lambda encoder, now=now: bassl(now, index, place, encoder, plan),
+                    "random": lambda _, now=now: random(now, place, plan),
+                    "pictures": lambda _, now=now: pictures(now, index, place, plan, arguments.picture_workers),
+                }
+                for name, make in sources.items():
+                    source = KeyframeSource(index, chooser, place, 0, now.decoded_size)
+                    encoder, model, _ = make_model(now, source, place)
+                    model.train()
+                    figures = measure(now, place, encoder, model, make(encoder), arguments.steps)
+                    table.append({"precision": precision, "compile": compiled, "data": name, **figures})
+                    print(_line(table), flush=True)
+    chosen = {name: str(value) for name, value in vars(arguments).items()}
+    save("pretrain", {"settings": chosen, "device": str(place.device), "rows": table})
+
+
+def _line(table: list[dict[str, Any]]) -> str:
+    row = table[-1]
+    same = [r for r in table if (r["precision"], r["compile"]) == (row["precision"], row["compile"])]
+    ratio = row["windows a second"] / same[0]["windows a second"]
+    return (
+        f"{row['precision']:8} compile {row['compile']:3}  {row['data']:8} {row['windows a second']:8.2f} windows/s "
+        f"({ratio:.2f} of bassl)  waiting {row['waiting']:4.0%}  {row['MiB']:6.0f} MiB"
+    )
+
+
+if __name__ == "__main__":
+    main()

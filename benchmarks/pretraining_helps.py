@@ -1,0 +1,243 @@
+"""What pre-training is good for: the same fine-tuning with it and without it.
+
+    python benchmarks/pretraining_helps.py features data/features    # per-shot features of BBC and OVSD
+    python benchmarks/pretraining_helps.py films                     # generated films, from pixels
+
+*features*: a CRN learns on all videos of both sets, without their labels. Then it is tested as it is, by its
+pseudo-boundary head, and after fine-tuning on one set, with every fourth video of that set to choose the epoch on, and
+testing on the other. *films*: encoder and CRN learn on generated films from their key-frames; fine-tuning keeps the
+encoder, and tests on films that only pre-training has seen, without labels. In both, "from scratch" differs in nothing
+but the weights that fine-tuning begins with.
+
+Every stage is the public function of its command. The settings of pre-training were chosen by its own losses. Figures
+are AP, pooled over the shots of the tested films, as mean and standard deviation over seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from measure import RESULTS, save
+from numpy.typing import NDArray
+
+from pipelines.build_index import IndexSettings, build_index
+from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
+from pipelines.evaluation.metrics import average_precision
+from pipelines.extract_keyframes import ExtractSettings, extract_keyframes
+from pipelines.finetune import FinetuneSettings, finetune
+from pipelines.models.bassl import load_bassl_model
+from pipelines.pretrain import PretrainProgress, PretrainSettings, pretrain
+from pipelines.stores.features import features_of
+from pipelines.stores.index import Index, IndexedVideo, read_index, window_rows, write_index
+from pipelines.training.augmentation_settings import AugmentationSettings
+
+Rows = list[dict[str, Any]]
+
+ON_FEATURES = PretrainSettings(
+    epochs=10, batch=128, base_rate=3.0, width=64, heads=4, device="cpu", validate_epochs=0, log_steps=1000
+)
+"""Base rates of 0.3 and 3 were compared by the losses of CGM and PP."""
+AFTER_FEATURES = FinetuneSettings(epochs=10, batch=128, rate=5e-4, width=64, heads=4, seeds=1, device="cpu")
+
+FILM = SyntheticFilmSettings(scenes=14, shots_per_scene=(4, 9), shot_seconds=(0.4, 0.8), width=160, height=90)
+ON_FILMS = PretrainSettings(
+    epochs=20,
+    batch=32,
+    base_rate=6.0,
+    neighbours=4,
+    width=64,
+    heads=4,
+    encoder="timm:test_resnet",
+    augmentation=AugmentationSettings(size=32, kernel_size=3),
+    decoded_size=36,
+    device="cpu",
+    workers=1,
+    validate_epochs=0,
+    log_steps=1,
+)
+AFTER_FILMS = FinetuneSettings(
+    epochs=20, batch=32, rate=3e-3, width=64, heads=4, neighbours=4, size=32, seeds=1, device="cpu", workers=1
+)
+
+
+def with_splits(index: Index, path: Path, splits: Mapping[str, str]) -> Path:
+    """The same index with other splits."""
+    videos = []
+    for i, (start, end) in enumerate(pairwise(index.first_row)):
+        own = slice(start, end)
+        held = index.pictures[i] is not None
+        videos.append(
+            IndexedVideo(
+                index.video_ids[i],
+                index.sources[i],
+                index.frames[own].astype(np.int64),
+                index.seconds[own],
+                index.label[own],
+                splits[index.video_ids[i]],
+                float(index.frame_rates[i]),
+                index.pictures[i],
+                index.keyframes if held else 0,
+                index.jpeg[own] if held else None,
+                index.jpeg_crc32[own] if held else None,
+            )
+        )
+    write_index(path, videos, {}, features=index.features)
+    return path
+
+
+def boundary_head_ap(model: Path, index: Index, features: NDArray[np.float32], prefix: str) -> float:
+    """AP of the PP head at the centre shots of the videos whose id begins so: no label was ever seen."""
+    weights = load_bassl_model(model)
+    crn = weights.build_crn().eval()
+    rows = _rows_of(index, prefix)
+    windows = window_rows(index.first_row, rows, crn.settings.neighbors, "clip")
+    scores = []
+    with torch.inference_mode():
+        for some in np.array_split(windows, -(-len(windows) // 256)):
+            centre = crn(torch.from_numpy(features[some]))[0][:, crn.settings.center]
+            scores.append(centre @ (weights.heads["head_pp.weight"][1] - weights.heads["head_pp.weight"][0]))
+    return average_precision(index.targets(rows), torch.cat(scores).numpy())
+
+
+def finetuned_ap(settings: FinetuneSettings) -> float:
+    return finetune(settings).mean["ap"]
+
+
+def on_features(folder: Path, seeds: int, work: Path, tell: Callable[[str], None]) -> tuple[Rows, dict[str, Any]]:
+    build_index([folder / "bbc", folder / "ovsd"], IndexSettings(output=work / "index.h5", features=work / "features"))
+    index = read_index(work / "index.h5")
+    stores = tuple(index.features.values())
+    _, features = features_of(index, stores)
+    ways = {}
+    for source, target in (("bbc", "ovsd"), ("ovsd", "bbc")):
+        own = [name for name in index.video_ids if name.startswith(source)]
+        splits = {name: "val" if i % 4 == 3 else "train" for i, name in enumerate(own)}
+        splits |= {name: "test" for name in index.video_ids if name.startswith(target)}
+        ways[source, target] = with_splits(index, work / f"{source}.h5", splits)
+    rows: Rows = []
+    for seed in range(seeds):
+        start = time.perf_counter()
+        run = work / f"pretrained-{seed}"
+        before = pretrain(replace(ON_FEATURES, index=index.path, features=stores, output=run, seed=seed))
+        seconds = time.perf_counter() - start
+        for (source, target), path in ways.items():
+            head = boundary_head_ap(before.model, index, features, target)
+            row: dict[str, Any] = {"seed": seed, "from": source, "to": target, "PP head, not fine-tuned": head}
+            for name, init in (("from scratch", "none"), ("pre-trained", str(run))):
+                settings = replace(AFTER_FEATURES, index=path, features=stores, init=init, seed=seed)
+                row[name] = finetuned_ap(replace(settings, output=work / f"{name}-{source}-{seed}"))
+            rows.append(row | {"losses": before.losses, "seconds of pre-training": seconds})
+            tell(f"seed {seed}, {source} to {target}: {row}")
+    chance = {name: float(index.targets(_rows_of(index, name)).mean()) for name in ("bbc", "ovsd")}
+    return rows, {"pretrain": ON_FEATURES, "finetune": AFTER_FEATURES, "chance": chance}
+
+
+def _rows_of(index: Index, prefix: str) -> NDArray[np.int64]:
+    lengths = np.diff(index.first_row)
+    return np.flatnonzero(np.repeat([name.startswith(prefix) for name in index.video_ids], lengths))
+
+
+def make_films(folder: Path, films: int, film: SyntheticFilmSettings) -> Path:
+    """Generated films, their key-frames, and an index with their true labels; of six films three are to train on, one
+    to choose on and two to test on."""
+    paths = []
+    for seed in range(films):
+        paths.append(folder / "movies" / f"film{seed:02}.mp4")
+        paths[-1].parent.mkdir(parents=True, exist_ok=True)
+        write_film(paths[-1], replace(film, seed=seed))
+    extract_keyframes(paths, ExtractSettings(output=folder / "keyframes"))
+    build_index([folder / "keyframes"], IndexSettings(output=folder / "all.h5", labels=(folder / "movies",)))
+    index = read_index(folder / "all.h5")
+    names = ["train", "train", "train", "val", "test", "test"]
+    splits = {name: names[i % len(names)] for i, name in enumerate(index.video_ids)}
+    return with_splits(index, folder / "index.h5", splits)
+
+
+def films_once(index: Path, work: Path, seed: int, before: PretrainSettings, after: FinetuneSettings) -> dict[str, Any]:
+    """Pre-train on the key-frames of all films, fine-tune; the same for an encoder and a CRN that learned nothing."""
+    states: list[PretrainProgress] = []
+    before = replace(before, index=index, output=work / f"pretrained-{seed}", seed=seed)
+    result = pretrain(before, states.append)
+    # What pre-training starts from: a rate too small for a weight to move.
+    nothing = replace(before, output=work / f"nothing-{seed}", epochs=1, base_rate=1e-12, warm_up=0.0)
+    pretrain(nothing)
+    row: dict[str, Any] = {"seed": seed}
+    for name, run, transfer in (
+        ("no pre-training", nothing.output, "encoder"),
+        ("encoder pre-trained", before.output, "encoder"),
+        ("encoder and CRN pre-trained", before.output, "encoder+crn"),
+    ):
+        settings = replace(after, index=index, init=str(run), transfer=transfer, seed=seed)  # type: ignore[arg-type]
+        settings = replace(settings, output=work / f"{name}-{seed}", feature_folder=work / "features")
+        row[name] = finetuned_ap(settings)
+    first = states[: len(states) // before.epochs]
+    row["losses at first"] = {name: statistics.fmean(s.losses[name] for s in first) for name in result.losses}
+    return row | {"losses": result.losses}
+
+
+def on_films(films: int, seeds: int, work: Path, tell: Callable[[str], None]) -> tuple[Rows, dict[str, Any]]:
+    index = make_films(work, films, FILM)
+    rows = []
+    for seed in range(seeds):
+        start = time.perf_counter()
+        rows.append(films_once(index, work, seed, ON_FILMS, AFTER_FILMS))
+        tell(f"{rows[-1]} {time.perf_counter() - start:.0f} s")
+    return rows, {"films": films, "film": FILM, "pretrain": ON_FILMS, "finetune": AFTER_FILMS}
+
+
+def table(rows: Rows, groups: Sequence[str]) -> str:
+    """Markdown: a line for each group, AP in percent as mean and standard deviation over seeds."""
+    systems = [name for name, value in rows[0].items() if isinstance(value, float) and "seconds" not in name]
+    lines = ["| " + " | ".join([*groups, *systems]) + " |", "|" + " --- |" * (len(groups) + len(systems))]
+    for key in dict.fromkeys(tuple(row[g] for g in groups) for row in rows):
+        own = [row for row in rows if tuple(row[g] for g in groups) == key]
+        cells = []
+        for name in systems:
+            values = [100 * row[name] for row in own]
+            spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+            cells.append(f"{statistics.fmean(values):.1f}{spread}")
+        lines.append("| " + " | ".join([*map(str, key), *cells]) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--work", type=Path, help="folder for all that is made; unless given, a temporary one")
+    parts = parser.add_subparsers(dest="part", required=True)
+    parts.add_parser("features").add_argument("folder", type=Path)
+    parts.add_parser("films").add_argument("--films", type=int, default=12)
+    arguments = parser.parse_args()
+
+    def tell(line: str) -> None:
+        print(line, flush=True)
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.work or Path(temporary)
+        if arguments.part == "features":
+            rows, settings = on_features(arguments.folder, arguments.seeds, folder, tell)
+            markdown = table(rows, ["from", "to"])
+        else:
+            rows, settings = on_films(arguments.films, arguments.seeds, folder, tell)
+            markdown = table(rows, [])
+    print(f"\nAP in percent, mean and standard deviation over {arguments.seeds} seeds\n\n{markdown}")
+    plain = {
+        name: asdict(value) if hasattr(value, "__dataclass_fields__") else value for name, value in settings.items()
+    }
+    name = f"pretraining_helps_{arguments.part}"
+    save(name, {"rows": rows, "settings": {key: str(value) for key, value in plain.items()}})
+    (RESULTS / f"{name}.md").write_text(markdown + "\n")
+
+
+if __name__ == "__main__":
+    main()
