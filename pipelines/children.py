@@ -25,6 +25,14 @@ from pipelines.errors import BasslError
 
 _HEAD_LENGTH = struct.Struct("<I")
 
+# For children that decode: threads of NumPy's BLAS spin while they wait for work, and memory that is given back after
+# each picture is only asked for again.
+_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(64 * 2**20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 * 2**20),
+}
+
 
 def cores() -> int:
     """Processor cores that this process may use: what work is shared out over."""
@@ -55,7 +63,7 @@ class Child:
             [sys.executable, "-P", "-c", program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": path},
+            env=os.environ | _ENVIRONMENT | {"PYTHONPATH": path},
             process_group=0,  # an interrupt from the keyboard is for the parent alone, which ends its children
         )
         assert self.process.stdin is not None

@@ -21,7 +21,7 @@ from pipelines.video.shots import DETECTOR_NAMES, ReaderSettings
 
 if TYPE_CHECKING:
     from pipelines.scenes import VideoFacts
-    from pipelines.stores.keyframes import KeyframeStore, StoredShot
+    from pipelines.stores.keyframes import StoredShot
     from pipelines.video.shots import FilmedShot
 
 
@@ -183,7 +183,7 @@ def _kept(task: _Task) -> FilmResult | None:
         return _failed(task, f"{task.store}: was made with other settings ({other}); --overwrite makes it again")
     if store.source["bytes"] != task.film.stat().st_size:
         return _failed(task, f"{task.store}: was made from another file than {task.film}; --overwrite makes it again")
-    return _result(task, store, "kept")
+    return _result(task, "kept", len(store.frames), store.video.frames, store.video.duration)
 
 
 def _recorded(settings: ExtractSettings) -> dict[str, Any]:
@@ -192,12 +192,14 @@ def _recorded(settings: ExtractSettings) -> dict[str, Any]:
 
 
 def _result(
-    task: _Task, store: KeyframeStore, status: Literal["done", "kept"], warnings: Sequence[str] = ()
+    task: _Task,
+    status: Literal["done", "kept"],
+    shots: int,
+    frames: int,
+    duration: float,
+    warnings: Sequence[str] = (),
 ) -> FilmResult:
-    video = store.video
-    return FilmResult(
-        task.video_id, task.film, task.store, status, len(store.frames), video.frames, video.duration, tuple(warnings)
-    )
+    return FilmResult(task.video_id, task.film, task.store, status, shots, frames, duration, tuple(warnings))
 
 
 def _failed(task: _Task, error: str) -> FilmResult:
@@ -303,8 +305,6 @@ def _extract_in_child(task: _Task, tell: Callable[[FilmProgress], None], childre
         return _failed(task, f"{task.film}: no process can be started for it ({(error.strerror or '').lower()})")
     if child is None:
         return _failed(task, f"{task.film}: interrupted")
-    from pipelines.stores.keyframes import read_keyframes  # while the child reads: it takes as long as a short film
-
     try:
         while (message := child.receive()) is not None:
             kind, head, _ = message
@@ -313,7 +313,7 @@ def _extract_in_child(task: _Task, tell: Callable[[FilmProgress], None], childre
             elif kind == "inexact":
                 return _extract_in_child(replace(task, threads=1), tell, children)
             elif kind == "end":
-                return _result(task, read_keyframes(task.store), "done", head["warnings"])
+                return _result(task, "done", head["shots"], head["frames"], head["duration"], head["warnings"])
         return _failed(task, f"{task.film}: the process that read it died ({child.how_it_ended()})")
     except BasslError as error:
         return _failed(task, str(error))
@@ -364,7 +364,9 @@ def _work(message: dict[str, Any], send: Send) -> None:
     except _InexactError:
         send("inexact", {})
     else:
-        send("end", {"warnings": reader.warnings})
+        facts = reader.facts
+        found = {"shots": reader.shots, "frames": facts.frames, "duration": facts.duration}
+        send("end", found | {"warnings": reader.warnings})
 
 
 def _compressed(shots: Iterable[FilmedShot], quality: int) -> Iterator[StoredShot]:

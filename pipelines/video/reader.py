@@ -50,6 +50,7 @@ class FilmReader:
 
     Attributes:
         frames_read: frames decoded so far.
+        shots: shots found so far.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class FilmReader:
             raise
         self._progress = progress or (lambda done, total: None)
         self._times = array("d")
-        self._shots = 0
+        self.shots = 0
         self.frames_read = 0
 
     @property
@@ -140,9 +141,9 @@ class FilmReader:
                     width, height, aspect = height, width, 1.0 / aspect
                 size = shown_size(width, height, aspect, self.settings.lines)
                 pictures[index] = upright(colours, size, film.rotation)
-        self._shots += 1
+        self.shots += 1
         return FilmedShot(
-            index=self._shots - 1,
+            index=self.shots - 1,
             start_frame=start,
             end_frame=end,
             start=self._times[start],
