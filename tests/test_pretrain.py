@@ -417,7 +417,7 @@ def test_validation_on_key_frames(pixels: PretrainSettings, films: Path, workers
     result = pretrain(settings)
     assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1]
     assert 0 <= result.validation["ap_pp"] <= 1
-    # The same from the model file: middle key-frames of the second film, without augmentation.
+    # The same from the model file: middle key-frames of the second film, prepared as for a frozen encoder.
     index = read_index(films)
     rows = np.arange(index.first_row[1], index.first_row[2])
     network = trainable_encoder("resnet18", False).network.eval()
@@ -425,8 +425,7 @@ def test_validation_on_key_frames(pixels: PretrainSettings, films: Path, workers
     encodings = []
     for row in rows:
         (jpeg,) = KeyframeReader(index).read(np.array([row]), np.array([[1]]))[0]
-        picture = torch.from_numpy(resize_to_square(decode_whole(jpeg), 40)).permute(2, 0, 1)[None].float() / 255
-        picture = torch.nn.functional.interpolate(picture, (32, 32), mode="bilinear", antialias=True)
+        picture = torch.from_numpy(resize_to_square(decode_whole(jpeg), 32)).permute(2, 0, 1)[None].float() / 255
         mean, std = (torch.tensor(v).view(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
         with torch.inference_mode():
             encodings.append(network((picture - mean) / std)[0].numpy())

@@ -254,7 +254,7 @@ class _Windows(Dataset["_Chunk | BasslError"]):
 
 
 class _MiddleKeyframes(Dataset["Tensor | BasslError"]):
-    """The middle key-frame of each of some rows, (n, 3, Q, Q)."""
+    """The middle key-frame of each of some rows, (n, 3, size, size)."""
 
     def __init__(self, reader: KeyframeReader, size: int) -> None:
         self.reader, self.size = reader, size
@@ -323,11 +323,14 @@ class KeyframeSource:
                 torch.cat([part.to(device, non_blocking=True) for part in joins]) if joins else None,
             )
 
-    def middle_keyframes(self, rows: NDArray[np.int64]) -> Iterator[Tensor]:
-        """The middle key-frames of rows in their order, for validation: some at a time, (n, 3, Q, Q), on the device."""
+    def middle_keyframes(self, rows: NDArray[np.int64], size: int) -> Iterator[Tensor]:
+        """The middle key-frames of rows in their order, some at a time, (n, 3, size, size), on the device.
+
+        Squeezed at once to what a frozen encoder sees, and not as for training, where a crop follows.
+        """
         device = self.place.device
         parts = np.array_split(rows, -(-len(rows) // _SHOTS)) if len(rows) else []
-        pictures = _MiddleKeyframes(self.windows.reader, self.windows.size)
+        pictures = _MiddleKeyframes(self.windows.reader, size)
         for part in read_ahead(pictures, lambda: iter(parts), min(self.workers, len(parts)), device, len(parts)):
             yield part.to(device, non_blocking=True)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -116,9 +115,8 @@ def _encoded(
     mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), place.device) for v in (encoder.mean, encoder.std))
     own = np.array_split(np.arange(len(rows)), place.processes)[place.rank]
     at = int(own[0]) if len(own) else 0
-    for part in source.middle_keyframes(rows[own]):
-        pictures = F.interpolate(part.float() / 255, (size, size), mode="bilinear", antialias=True)
-        pictures = ((pictures - mean) / std).to(dtype).contiguous(memory_format=torch.channels_last)
+    for part in source.middle_keyframes(rows[own], size):
+        pictures = ((part.float() / 255 - mean) / std).to(dtype).contiguous(memory_format=torch.channels_last)
         encodings[at : at + len(part)] = network.forward(pictures).to(dtype)
         at += len(part)
     if place.processes > 1:
