@@ -33,8 +33,6 @@ class _Gather(torch.autograd.Function):
         return total.chunk(processes)[rank]
 
 
-# Collectives stay out of compiled graphs.
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _gather(local: Tensor) -> Tensor:
     gathered: Tensor = _Gather.apply(local.contiguous())
     return gathered
@@ -56,7 +54,6 @@ def gather(local: Tensor) -> tuple[Tensor, int]:
     return (_gather(local) if processes > 1 else local), rank * len(local)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _mean(local: Tensor, processes: int) -> Tensor:
     total = local.detach().clone()
     dist.all_reduce(total)

@@ -84,7 +84,6 @@ def tslearn_boundary(similarity: Tensor) -> Tensor:
     return boundary.to(similarity.device)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _tslearn(cost: Tensor) -> Tensor:
     from tslearn.metrics import dtw_path_from_metric  # seconds to import, and only this needs it
 
