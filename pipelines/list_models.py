@@ -192,7 +192,10 @@ def _of_the_paper(place: Path, file: Path, settings: Mapping[str, Any]) -> Liste
     rows = _rows(file.parent / "validation.csv")
     last = {name: value for name, value in (rows[-1] if rows else {}).items() if name not in ("step", "epoch")}
     taken = "" if not rows else f", epoch {int(rows[-1]['epoch'])} of {training['epochs']}"
-    data = f"splits {', '.join(training['splits'])}" if training.get("splits") else "all videos of its index"
+    shots = training["data"]
+    data = f"{shots['videos']} videos, {shots['shots']:,} shots of {shots['path']}"
+    if training.get("splits"):
+        data += f", splits {', '.join(training['splits'])}"
     return ListedModel(
         place,
         "pre-trained",

@@ -244,6 +244,8 @@ def _run(
 
     learner = make_learner(settings, model, place)
     identity = _identity(settings, index)
+    seen = len(set(index.video_of(plan.rows).tolist()))
+    learned_from = {"path": str(settings.index), "videos": seen, "shots": len(plan.rows)}
     start, sums, names, validation = 0, torch.zeros(0, dtype=torch.float64), list[str](), dict[str, float]()
     if settings.resume and (saved := load_state(settings.output)) is not None:
         check_identity(settings.output, json.loads(saved["settings"]), identity)
@@ -256,7 +258,9 @@ def _run(
 
     def save() -> None:
         if place.is_first:
-            save_bassl_model(settings.output / MODEL, describe(step))
+            weights = describe(step)
+            weights.training["data"] = learned_from
+            save_bassl_model(settings.output / MODEL, weights)
             state = {"settings": json.dumps(identity), "step": step, **learner.state()}
             save_state(settings.output, state | {"sums": sums.cpu(), "names": names, "validation": validation})
 

@@ -36,6 +36,7 @@ def put_pretrained(folder: Path, pretext: PretextSettings = PretextSettings(), e
         "step": 1200,
         "epochs": epochs,
         "splits": ["train", "val"],
+        "data": {"path": "data/index.h5", "videos": 1100, "shots": 1600000},
         "pretext": asdict(pretext),
     }
     weights = BasslWeights(BasslSettings("resnet50", None), {}, {}, {}, json.loads(json.dumps(training)) | changes)
@@ -112,7 +113,7 @@ def test_a_pre_trained_run_with_its_last_whole_validation(tmp_path: Path) -> Non
         "pre-trained",
         method="bassl (ssm, pp)",
         encoder="resnet50",
-        data="splits train, val",
+        data="1100 videos, 1,600,000 shots of data/index.h5, splits train, val",
         trained="step 1,200, epoch 2 of 4",
         scores={"knn@1": 0.5, "ap_pp": 0.125},
         scored_on="validation",
@@ -121,7 +122,7 @@ def test_a_pre_trained_run_with_its_last_whole_validation(tmp_path: Path) -> Non
     put_pretrained(run, PretextSettings("simclr-nn", ()), splits=[])
     (run / "validation.csv").unlink()
     found = only(tmp_path)
-    assert (found.method, found.data, found.trained) == ("simclr-nn", "all videos of its index", "step 1,200")
+    assert (found.method, found.data, found.trained) == ("simclr-nn", "1100 videos, 1,600,000 shots of data/index.h5", "step 1,200")
     assert (found.scores, found.scored_on) == ({}, "")
 
 
