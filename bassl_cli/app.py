@@ -6,22 +6,33 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import pipelines
 from bassl_cli import console
 from pipelines.errors import BasslError
 
+
+class _InOrder(TyperGroup):
+    """Lists commands that have subcommands among the others, not behind them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name in COMMANDS if name in self.commands]
+
+
 app = typer.Typer(
     name="bassl",
+    cls=_InOrder,
     help="Turn a video into its scenes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# In the order in which they are used. Each is the function of its name in the module of its name.
+# In the order in which they are used. Each is the function of its name in the module of its name, or a Typer of
+# subcommands.
 COMMANDS = (
     "extract-keyframes",
     "build-index",
@@ -29,6 +40,7 @@ COMMANDS = (
     "finetune",
     "predict",
     "score",
+    "report",
     "export",
     "split",
     "models",
@@ -38,9 +50,14 @@ COMMANDS = (
 
 def _add_commands(names: Sequence[str]) -> None:
     app.registered_commands.clear()
+    app.registered_groups.clear()
     for name in names:
         word = name.replace("-", "_")
-        app.command(name)(getattr(import_module(f"bassl_cli.commands.{word}"), word))
+        command = getattr(import_module(f"bassl_cli.commands.{word}"), word)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -12,6 +12,7 @@ from pipelines.errors import BasslError
 from pipelines.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.predict import FilmScenes, PredictSettings, predict, predict_films
 from pipelines.pretrain import PretrainResult, PretrainSettings, pretrain
+from pipelines.report import ReportResult, ReportSettings, report
 from pipelines.scenes import Scene, SceneList, Shot
 from pipelines.score import Comparison, ScoreResult, ScoreSettings, compare, score
 
@@ -25,6 +26,8 @@ __all__ = [
     "PredictSettings",
     "PretrainResult",
     "PretrainSettings",
+    "ReportResult",
+    "ReportSettings",
     "Scene",
     "SceneList",
     "ScoreResult",
@@ -36,5 +39,6 @@ __all__ = [
     "predict",
     "predict_films",
     "pretrain",
+    "report",
     "score",
 ]

@@ -137,6 +137,7 @@ def predict_films(
     settings: PredictSettings = PredictSettings(),
     overwrite: bool = False,
     storyboards: Path | None = None,
+    pages: bool = False,
     progress: Callable[[PredictProgress], None] | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> list[FilmScenes]:
@@ -150,6 +151,7 @@ def predict_films(
         settings: how.
         overwrite: do again what is done.
         storyboards: folder of pictures, ``<video id>.png``.
+        pages: also write ``<video id>.html`` there, a page to look at the scenes and to correct them.
         progress: told of each film.
         on_start: told the number of films.
 
@@ -169,7 +171,7 @@ def predict_films(
     if settings.shots is not None and len(films) > 1:
         raise BasslError(f"{settings.shots}: is a list of shots of one film, and {len(films)} films are given")
     names = video_ids(films)
-    for folder, ending in ((output, "json"), (storyboards, "png")):
+    for folder, ending in ((output, "json"), (output, "html"), (storyboards, "png")):
         if folder is not None:
             check_writable(folder / f"{names[0]}.{ending}")
     tell = progress or (lambda state: None)
@@ -180,12 +182,13 @@ def predict_films(
     for film, name in zip(films, names, strict=True):
         result = FilmScenes(name, film, output / f"{name}.json", "failed")
         board = None if storyboards is None else storyboards / f"{name}.png"
+        page = output / f"{name}.html" if pages else None
         try:
-            whole = result.output.exists() and (board is None or board.exists())
+            whole = all(path is None or path.exists() for path in (result.output, board, page))
             if whole and not overwrite:
                 result = _kept(result, _record(settings, scoring))
             else:
-                result = _predict_one(result, board, settings, scoring, tell)
+                result = _predict_one(result, board, page, settings, scoring, tell)
         except BasslError as error:
             result = replace(result, error=str(error))
         results.append(result)
@@ -340,29 +343,24 @@ def _prepared(scoring: _Scoring, shots: Sequence[FilmedShot]) -> list[list[NDArr
 def _predict_one(
     film: FilmScenes,
     board: Path | None,
+    page: Path | None,
     settings: PredictSettings,
     scoring: _Scoring,
     tell: Callable[[PredictProgress], None],
 ) -> FilmScenes:
     """One film of several, written."""
-    thumbnails: list[bytes] = []
-    on_shot = None
-    if board is not None:
-        from pipelines.reports.storyboard import save_storyboard, thumbnail
+    from pipelines.reports.pictures import PicturedScenes
 
-        def on_shot(shot: FilmedShot) -> None:
-            thumbnails.append(thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
-
+    pictured = PicturedScenes(board, page)
     found = _scenes_of(
         film.film,
         settings,
         scoring.reading,
         lambda: scoring,
         lambda stage, done, total: tell(PredictProgress(film.video_id, done, total)) if stage == "reading" else None,
-        on_shot,
+        pictured.add,
     )
-    if board is not None:
-        save_storyboard(board, found, thumbnails)
+    pictured.save(found, film.film, film.output)
     found.save(film.output)
     return replace(
         film,

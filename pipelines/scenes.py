@@ -53,7 +53,8 @@ class Scene:
     """One scene: half-open ranges in shots, frames and seconds.
 
     ``confidence`` (0 to 1) is the lower score of its two borders, the shot before it and its own last shot; the film's
-    beginning and end are certain.
+    beginning and end are certain. ``name`` is what people call it, on the page of ``bassl report`` for one; None for a
+    scene that nobody has named.
     """
 
     index: int
@@ -66,6 +67,7 @@ class Scene:
     start_timecode: str
     end_timecode: str
     confidence: float
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,8 @@ class SceneList:
             "version": SCHEMA_VERSION,
             "video": asdict(self.video),
             "settings": dict(self.settings),
-            "shots": [asdict(shot) for shot in self.shots],
-            "scenes": [asdict(scene) for scene in self.scenes],
+            "shots": [entry(shot) for shot in self.shots],
+            "scenes": [entry(scene) for scene in self.scenes],
         }
 
     def save(self, path: Path | str) -> None:
@@ -104,6 +106,11 @@ class SceneList:
             BasslError: where the path cannot be written.
         """
         write_atomically(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False).encode() + b"\n")
+
+
+def entry(item: Shot | Scene) -> dict[str, Any]:
+    """A shot or scene as it stands in ``scenes.json``: without a name where it has none."""
+    return {key: value for key, value in asdict(item).items() if value is not None}
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import pipelines
 from pipelines.errors import BasslError
+from pipelines.reports.exports.reading import read_scene_list
 from pipelines.scenes import SceneList, Shot, VideoFacts, check_writable, group_shots, timecode, write_atomically
 
 SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
@@ -50,6 +51,28 @@ def test_confidence_is_that_of_the_weakest_decision() -> None:
 def test_the_scene_of_a_film_of_one_shot_is_certain() -> None:
     (scene,) = group_shots(shots_of((0.2,)), (0,))
     assert scene.confidence == 1.0
+
+
+def test_a_scene_has_a_name_in_the_file_only_where_somebody_gave_it_one(tmp_path: Path) -> None:
+    first, *others = scene_list().scenes
+    named = replace(scene_list(), scenes=(replace(first, name="The chase"), *others))
+    named.save(tmp_path / "scenes.json")
+    content = json.loads((tmp_path / "scenes.json").read_text())
+    jsonschema.validate(content, SCHEMA)
+    assert [scene.get("name") for scene in content["scenes"]] == ["The chase", None, None]
+    assert "name" not in content["scenes"][1]
+    assert read_scene_list(tmp_path / "scenes.json") == named
+
+
+@pytest.mark.parametrize(("name", "words"), [("", "is empty"), (7, "7 is not the name of scene 1")])
+def test_a_name_that_is_none_is_refused(tmp_path: Path, name: object, words: str) -> None:
+    content = scene_list().to_dict()
+    content["scenes"][1]["name"] = name
+    (tmp_path / "scenes.json").write_text(json.dumps(content))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(content, SCHEMA)
+    with pytest.raises(BasslError, match=words):
+        read_scene_list(tmp_path / "scenes.json")
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,11 @@ from pipelines.errors import BasslError
 from pipelines.predict import FilmScenes, PredictSettings, predict_films
 from pipelines.predict import predict as find_scenes
 from pipelines.reports.exports import check_ending, save
+from pipelines.reports.pictures import PicturedScenes
 from pipelines.scenes import SceneList, check_writable
 
 _defaults = PredictSettings()
+_FILE = Path("scenes.json")
 _FOLDER = Path("scenes")
 
 
@@ -77,6 +79,10 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    report: Annotated[
+        bool,
+        typer.Option("--report", help="Also make a page of the scenes, as bassl report does, beside what is written."),
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Of several videos, do those again that are done.")
     ] = False,
@@ -88,51 +94,47 @@ def predict(
 
     Shows a table of them and writes scenes.json; for several videos, a file for each, and a table of the videos.
 
-    Examples: bassl predict movie.mp4 -o scenes.json, bassl predict films/ -o out/
+    Examples: bassl predict movie.mp4 --report, bassl predict films/ -o out/
     """
     settings = PredictSettings(detector, shots, encoder, model, threshold, min_scene, scenes, device)
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
-        _one(videos[0], output, settings, storyboard, as_json, quiet)
+        _one(videos[0], output, settings, storyboard, report, as_json, quiet)
     else:
-        _several(videos, output or _FOLDER, settings, storyboard, overwrite, as_json, quiet)
+        _several(videos, output or _FOLDER, settings, storyboard, report, overwrite, as_json, quiet)
 
 
 def _one(
-    video: Path, output: Path | None, settings: PredictSettings, storyboard: Path | None, as_json: bool, quiet: bool
+    video: Path,
+    output: Path | None,
+    settings: PredictSettings,
+    storyboard: Path | None,
+    report: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     if output is None and not as_json:
-        output = Path("scenes.json")
-    for path in (output, storyboard):
+        output = _FILE
+    page = (output or _FILE).with_suffix(".html") if report else None
+    for path in (output, storyboard, page):
         if path is not None:
             if path.resolve() == video.resolve():
                 raise BasslError(f"{path}: is the video itself; name another file to write")
             check_writable(path)
     if output is not None:
         check_ending(output)
-    thumbnails: list[bytes] = []
-    if storyboard is not None:
-        from pipelines.reports.storyboard import save_storyboard, thumbnail
-
+    pictured = PicturedScenes(storyboard, page)
     with console.film_progress(video.name, quiet) as progress:
-        result = find_scenes(
-            video,
-            settings,
-            progress,
-            None
-            if storyboard is None
-            else lambda shot: thumbnails.append(thumbnail(shot.keyframes[len(shot.keyframes) // 2])),
-        )
+        result = find_scenes(video, settings, progress, pictured.add)
     for warning in result.warnings:
         console.warn(warning)
     if output is not None:
         save(result, output)
-    if storyboard is not None:
-        save_storyboard(storyboard, result, thumbnails)
+    pictured.save(result, video, output or _FILE)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
     elif not quiet:
         console.out.print(_table(result))
-        written = ", ".join(str(path) for path in (output, storyboard) if path is not None)
+        written = ", ".join(str(path) for path in (output, storyboard, page) if path is not None)
         console.say(
             f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}; wrote {written}"
         )
@@ -143,6 +145,7 @@ def _several(
     output: Path,
     settings: PredictSettings,
     storyboard: Path | None,
+    report: bool,
     overwrite: bool,
     as_json: bool,
     quiet: bool,
@@ -151,7 +154,7 @@ def _several(
         if path is not None and path.suffix.lower() in (".json", ".png"):
             raise BasslError(f"{path}: is the name of a file; for several videos name a folder, such as {path.stem}/")
     with console.films_progress(quiet) as (start, progress):
-        results = predict_films(videos, output, settings, overwrite, storyboard, progress, start)
+        results = predict_films(videos, output, settings, overwrite, storyboard, report, progress, start)
     for result in results:
         for warning in result.warnings:
             console.warn(warning)

@@ -165,6 +165,26 @@ def read_keyframes(path: Path) -> KeyframeStore:
     return store
 
 
+def read_keyframe_jpegs(store: KeyframeStore, place: int) -> list[bytes]:
+    """One key-frame of each shot as it is stored: that at ``place`` (0 to N_k - 1).
+
+    Raises:
+        StoreError: one line, where the file has changed since it was opened, or a picture is damaged.
+    """
+    count = store.keyframes.shape[1]
+    jpegs = []
+    try:
+        with store.path.open("rb") as file:
+            for image in range(place, store.keyframes.size, count):
+                file.seek(int(store.jpeg_offsets[image]))
+                jpegs.append(file.read(int(store.jpeg_offsets[image + 1] - store.jpeg_offsets[image])))
+                if zlib.crc32(jpegs[-1]) != store.jpeg_crc32[image]:
+                    raise StoreError(f"{store.path}: is damaged: a key-frame of shot {image // count}; {_REMEDY}")
+    except OSError as error:
+        raise StoreError(f"{store.path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+    return jpegs
+
+
 def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
     shots = len(store.frames)
     if shots == 0 or store.frames.shape != (shots, 2) or store.seconds.shape != (shots, 2):

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from pipelines.scenes import Scene, SceneList, Shot, VideoFacts, group_shots
+from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
 
 FILM_23 = Fraction(24000, 1001)
 NTSC = Fraction(30000, 1001)
 RATES = (FILM_23, Fraction(24), Fraction(25), NTSC, Fraction(30), Fraction(50), Fraction(60000, 1001), Fraction(60))
-
-
-@dataclass(frozen=True)
-class NamedScene(Scene):
-    """A scene that somebody has given a name."""
-
-    name: str = ""
 
 
 def scene_list(
@@ -41,8 +34,8 @@ def scene_list(
 
 
 def named(scenes: SceneList, *names: str) -> SceneList:
-    given = tuple(NamedScene(**vars(s), name=n) for s, n in zip(scenes.scenes, names, strict=True))
-    return SceneList(scenes.video, scenes.settings, scenes.shots, given)
+    given = tuple(replace(scene, name=name) for scene, name in zip(scenes.scenes, names, strict=True))
+    return replace(scenes, scenes=given)
 
 
 @st.composite

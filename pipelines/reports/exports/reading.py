@@ -34,6 +34,12 @@ def read_scene_list(path: Path) -> SceneList:
             raise fault(path, f"the {key} of {of} is {value}, which is not between 0 and 1")
         return value
 
+    def name(entry: dict[str, Any], of: str) -> str | None:
+        given = as_text(entry["name"], f"the name of {of}", path) if "name" in entry else None
+        if given == "":
+            raise fault(path, f"the name of {of} is empty; leave it out")
+        return given
+
     video = content["video"]
     facts = VideoFacts(
         path=as_text(member(video, "path", "the video", path), "the path of the video", path),
@@ -66,6 +72,7 @@ def read_scene_list(path: Path) -> SceneList:
             start_timecode=timecode(entry["start"]),
             end_timecode=timecode(entry["end"]),
             confidence=share(entry, "confidence", f"scene {m}"),
+            name=name(entry, f"scene {m}"),
         )
         for m, entry in enumerate(content["scenes"])
     )

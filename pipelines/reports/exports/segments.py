@@ -32,7 +32,9 @@ def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
     return tuple(
         Segment(
             number=number,
-            name=one_line(getattr(item, "name", None) or f"{'Shot' if shots else 'Scene'} {number}"),
+            name=one_line(
+                (item.name if isinstance(item, Scene) else None) or f"{'Shot' if shots else 'Scene'} {number}"
+            ),
             start_frame=item.start_frame,
             end_frame=item.end_frame,
             start=item.start,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict
 from urllib.parse import quote
 
 from pipelines.reports.exports.segments import segments_of
 from pipelines.reports.exports.timecode import edit_rate
 from pipelines.reports.exports.timeline import timeline_frames
-from pipelines.scenes import SceneList, timecode
+from pipelines.scenes import SceneList, entry, timecode
 
 # PySceneDetect's, in its order; scripts that read its lists read ours.
 _COLUMNS = (
@@ -65,7 +64,7 @@ def _no_formula(text: str) -> str:
 def json_lines(scenes: SceneList, shots: bool = False) -> str:
     """One JSON object a line: the entries of ``scenes.json``, each with the path of its video."""
     listed = scenes.shots if shots else scenes.scenes
-    lines = [json.dumps({"video": scenes.video.path, **asdict(item)}, allow_nan=False) for item in listed]
+    lines = [json.dumps({"video": scenes.video.path, **entry(item)}, allow_nan=False) for item in listed]
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,535 @@
+"""The page in a real browser: what it shows, what its controls do, what it saves, and that it keeps to itself.
+
+Needs Debian's `chromium` (or another Chromium on the path); skipped without it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import unquote
+
+import jsonschema
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+import pipelines
+from pipelines.datasets.scene_files import read_scenes_json
+from pipelines.grouping import choose_scene_ends
+from pipelines.reports.exports import export
+from pipelines.reports.exports.reading import read_scene_list
+from pipelines.reports.page import TrueEnds, save_page
+from pipelines.scenes import SceneList, group_shots, timecode
+from pipelines.score import ScoreSettings, score
+from tests import films, pages
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
+HOSTILE = "</script><img src=x onerror=\"window.harmed = 1\"> & 'name'"
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    # Without a sandbox, because tests run as root; the rest keeps it from calling home.
+    quiet = ("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--no-first-run", "--disable-gpu", *quiet]
+        )
+        yield chromium
+        chromium.close()
+
+
+@dataclass
+class Made:
+    """A page's file with what it was made of."""
+
+    path: Path
+    scenes: SceneList
+    film: Path | None = None
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A film of eight shots with its page, some true ends marked: of shots 1 and 2, and one inside shot 5."""
+    folder = tmp_path_factory.mktemp("page")
+    film = folder / "film #1 (50%).mp4"
+    scenes, pictures = pages.filmed(film)
+    truth = TrueEnds(shots=(1, 2), elsewhere=(3.5,), tolerance=1.0, source="truth.csv")
+    save_page(folder / "page.html", scenes, pictures, film, truth)
+    return Made(folder / "page.html", scenes, film)
+
+
+@dataclass
+class Opened:
+    """An open page, with all that it complained of and all that it asked for."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    failed: list[tuple[str, str | None]] = field(default_factory=list)
+
+
+@contextmanager
+def opened(browser: Browser, path: Path, **options: object) -> Iterator[Opened]:
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})  # type: ignore[arg-type]
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    seen = Opened(page)
+    page.on("console", lambda message: seen.complaints.append(message.text))
+    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    page.on("request", lambda request: seen.requests.append(request.url))
+    page.on("requestfailed", lambda request: seen.failed.append((request.url, request.failure)))
+    page.goto(path.as_uri())
+    page.wait_for_selector(".scene")
+    yield seen
+    context.close()
+
+
+@pytest.fixture
+def view(browser: Browser, made: Made) -> Iterator[Page]:
+    """The page; afterwards it must not have complained, nor asked for anything but itself and its film."""
+    with opened(browser, made.path) as seen:
+        yield seen.page
+        assert seen.complaints == []
+        assert made.film is not None
+        own = {made.path.as_uri(), made.film.as_uri()}
+        assert {unquote(url) for url in seen.requests if not url.startswith(("data:", "blob:"))} == set(
+            map(unquote, own)
+        )
+
+
+def ends_shown(page: Page) -> list[int]:
+    """The last shots of the scenes that the list shows, from 0."""
+    numbers = "all => all.map(one => one.textContent)"
+    return [int(number) - 1 for number in page.eval_on_selector_all(".shot:last-child .caption b", numbers)]
+
+
+def slide(page: Page, threshold: float) -> None:
+    """Move the slider as a hand does; the browser then tells the page."""
+    page.locator("#threshold").evaluate(
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input'));"
+        " slider.dispatchEvent(new Event('change')); }",
+        threshold,
+    )
+
+
+def tile(page: Page, shot: int) -> Locator:
+    return page.locator(".shot .frame").nth(shot)
+
+
+def saved(page: Page, folder: Path) -> Path:
+    with page.expect_download() as download:
+        page.click("#save")
+    assert download.value.suggested_filename == "scenes.json"
+    download.value.save_as(folder / "scenes.json")
+    return folder / "scenes.json"
+
+
+# --- what it shows --------------------------------------------------------------------------------------------------
+
+
+def test_scenes_stand_with_their_shots_times_and_pictures(view: Page, made: Made) -> None:
+    assert ends_shown(view) == [scene.end_shot - 1 for scene in made.scenes.scenes]
+    for scene, shown in zip(made.scenes.scenes, view.locator(".scene").all(), strict=True):
+        text = shown.inner_text()
+        assert f"{scene.start_timecode} – {scene.end_timecode}" in text
+        (length,) = re.findall(r"(\d\.\d) s", text)
+        assert float(length) == pytest.approx(scene.end - scene.start, abs=0.0501)
+        assert f"confidence {scene.confidence:.2f}" in text
+    view.wait_for_function("() => document.querySelectorAll('.shot img[src]').length === 8")
+    assert view.evaluate("[...document.images].filter(one => one.src).every(one => one.naturalWidth === 320)")
+    assert view.inner_text("h1") == "film #1 (50%).mp4"
+    assert view.inner_text("#count") == "5 scenes · 8 shots · 0:05"
+    assert "320 × 180" in view.inner_text(".bar")
+    assert view.locator(".track .scene-band").count() == 5
+
+
+def test_what_was_found_and_missed_is_marked_with_signs_and_words(view: Page) -> None:
+    # Predicted are the ends of shots 1, 3, 4 and 6; true are 1, 2 and one inside a shot.
+    assert [view.inner_text(f"#{name}") for name in ("hits", "misses", "extras")] == ["1", "2", "3"]
+    assert view.inner_text("#measures") == "Precision 25.0 % · recall 33.3 % · F1 28.6 %"
+    assert "1 true end of 3 found no end of a shot within 1 s" in view.inner_text("#truth-source")
+    badges = [badge.inner_text() if badge.is_visible() else "" for badge in view.locator(".badge").all()]
+    assert badges == ["", "● found", "✕ missed", "▲ not true", "▲ not true", "", "▲ not true", ""]
+    assert [view.locator(f".track svg .{kind}").count() for kind in ("hit", "miss", "extra")] == [1, 2, 3]
+    slide(view, 0.3)
+    assert [view.inner_text(f"#{name}") for name in ("hits", "misses", "extras")] == ["2", "1", "3"]
+
+
+def test_names_are_text_whatever_they_hold(browser: Browser, tmp_path: Path) -> None:
+    plain = pages.invented(5)
+    first, *others = plain.scenes
+    scenes = replace(
+        plain,
+        video=replace(plain.video, path=HOSTILE.replace("/", "\\")),
+        settings={**plain.settings, HOSTILE: HOSTILE},
+        scenes=(replace(first, name=HOSTILE), *others),
+    )
+    save_page(tmp_path / "page.html", scenes, pages.noise(5), truth=TrueEnds((0,), (), 1.0, HOSTILE), save_as=HOSTILE)
+    with opened(browser, tmp_path / "page.html") as seen:
+        page = seen.page
+        assert page.inner_text(".scene .name >> nth=0") == HOSTILE
+        assert HOSTILE in page.inner_text("aside")
+        page.click("text=Rename >> nth=0")
+        assert page.input_value(".name input") == HOSTILE
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(100)
+        assert page.evaluate("window.harmed") is None
+        assert page.locator("img[onerror]").count() == 0
+        assert seen.complaints == []
+
+
+def test_it_opens_with_three_thousand_shots(browser: Browser, tmp_path: Path) -> None:
+    scenes = pages.invented(3000)
+    save_page(tmp_path / "page.html", scenes, pages.noise(60, 32, 18) * 50)
+    with opened(browser, tmp_path / "page.html") as seen:
+        page = seen.page
+        assert page.locator(".shot").count() == 3000
+        page.wait_for_selector(".shot img[src]")
+        assert page.locator(".shot img[src]").count() < 600, "pictures far away wait until they are looked for"
+        page.evaluate("document.querySelector('.scene:last-child').scrollIntoView()")
+        page.wait_for_selector(".scene:last-child .shot:last-child img[src]")
+        slide(page, 0.8)
+        expected = choose_scene_ends(
+            np.array([shot.score for shot in scenes.shots]), np.array([shot.end for shot in scenes.shots]), 0.8
+        )
+        assert ends_shown(page) == expected
+        assert seen.complaints == []
+
+
+def test_without_pictures_and_film_it_says_so(browser: Browser, tmp_path: Path) -> None:
+    save_page(tmp_path / "page.html", pages.invented(6))
+    with opened(browser, tmp_path / "page.html") as seen:
+        assert "was not at hand" in seen.page.inner_text("#film-note")
+        assert not seen.page.is_visible("#film")
+        assert not seen.page.is_visible(".shot img >> nth=0")
+        assert seen.page.locator(".shot").count() == 6
+        assert seen.complaints == []
+
+
+def test_a_film_that_no_browser_plays_is_told_in_one_line(browser: Browser, tmp_path: Path) -> None:
+    scenes, pictures = pages.filmed(tmp_path / "film.mp4")
+    (tmp_path / "film.mp4").write_bytes(b"no film" * 100)
+    save_page(tmp_path / "page.html", scenes, pictures, tmp_path / "film.mp4")
+    with opened(browser, tmp_path / "page.html") as seen:
+        page = seen.page
+        page.wait_for_selector("#film-note")
+        assert page.inner_text("#film-note") == (
+            "film.mp4 is not where it was, or is of a kind that this browser cannot play."
+        )
+        tile(page, 3).click()
+        assert tile(page, 3).get_attribute("aria-current") == "true"
+        good = films.write_film(tmp_path / "other.mp4", films.pictures(120, pages.CUTS, 320, 180))
+        page.set_input_files("#film-file", good)
+        page.wait_for_function("() => document.getElementById('film').readyState > 0")
+        assert page.is_visible("#film")
+
+
+# --- the slider -----------------------------------------------------------------------------------------------------
+
+
+def test_the_rule_is_that_of_predict(view: Page) -> None:
+    """Hundreds of films at once, many with scores that are the same or lie on the threshold."""
+    rng = np.random.default_rng(3)
+    cases = []
+    for _ in range(400):
+        shots = int(rng.integers(1, 60))
+        digits = int(rng.integers(1, 9))
+        ends = np.round(rng.uniform(0.04, 6, shots).cumsum(), int(rng.integers(1, 7)))
+        ends = np.maximum.accumulate(ends + np.arange(shots) * 1e-3)
+        scores = np.round(rng.uniform(0, 1, shots), digits)
+        threshold = round(float(rng.uniform(0.01, 0.99)), int(rng.integers(1, 4))) or 0.5
+        threshold = min(max(threshold, 0.01), 0.99)
+        cases.append((scores, ends, threshold, float(rng.choice([0.0, 0.5, 2.0, 7.5, 400.0]))))
+    found = view.evaluate(
+        "cases => cases.map(one => chooseSceneEnds(...one))",
+        [[scores.tolist(), ends.tolist(), threshold, least] for scores, ends, threshold, least in cases],
+    )
+    assert found == [choose_scene_ends(*case) for case in cases]
+
+
+def test_times_are_written_as_python_writes_them(view: Page) -> None:
+    rng = np.random.default_rng(4)
+    times = [0.0, 0.0005, 0.0015, 0.0625, 59.9995, 3599.9996, 359999.9, *(rng.integers(0, 10**8, 300) / 16000).tolist()]
+    assert view.evaluate("times => times.map(timecode)", times) == [timecode(time) for time in times]
+
+
+@pytest.mark.parametrize("threshold", [0.05, 0.35, 0.5, 0.65, 0.99])
+def test_the_slider_regroups_at_once(view: Page, made: Made, threshold: float) -> None:
+    slide(view, threshold)
+    scenes = pages.grouped(made.scenes.shots, made.scenes.video, threshold)
+    assert ends_shown(view) == [scene.end_shot - 1 for scene in scenes.scenes]
+    number = f"{len(scenes.scenes)} scene{'s' * (len(scenes.scenes) > 1)}"
+    assert view.inner_text("#number") == number
+    assert view.inner_text("#count").startswith(number)
+    view.wait_for_function(
+        "count => document.querySelectorAll('.track .scene-band').length === count", arg=len(scenes.scenes)
+    )
+
+
+def test_the_least_length_of_a_scene_counts_too(view: Page, made: Made, tmp_path: Path) -> None:
+    view.fill("#min-scene", "1.2")
+    view.fill("#threshold-number", "0.15")
+    expected = pages.grouped(made.scenes.shots, made.scenes.video, 0.15, 1.2)
+    assert ends_shown(view) == [scene.end_shot - 1 for scene in expected.scenes]
+    assert min(scene.end - scene.start for scene in expected.scenes) >= 1.2
+    assert json.loads(saved(view, tmp_path).read_text()) == expected.to_dict()
+
+
+def test_scenes_as_many_as_asked_for_stay_until_the_slider_moves(browser: Browser, tmp_path: Path) -> None:
+    plain = pages.invented(12)
+    asked = replace(plain, settings={**plain.settings, "scenes": 2}, scenes=group_shots(plain.shots, [4, 11]))
+    save_page(tmp_path / "page.html", asked)
+    with opened(browser, tmp_path / "page.html") as seen:
+        assert ends_shown(seen.page) == [4, 11]
+        assert "Exactly 2 scenes" in seen.page.inner_text("#origin")
+        assert json.loads(saved(seen.page, tmp_path).read_text()) == asked.to_dict()
+        slide(seen.page, 0.5)
+        assert json.loads(saved(seen.page, tmp_path).read_text()) == plain.to_dict()
+
+
+# --- the film -------------------------------------------------------------------------------------------------------
+
+VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
+
+
+@pytest.mark.parametrize(
+    ("rate", "times"), [(24, None), (24000 / 1001, None), (24, VARIABLE)], ids=["24", "23.976", "variable"]
+)
+def test_a_click_shows_the_first_frame_of_the_shot(
+    browser: Browser, tmp_path: Path, rate: float, times: list[float] | None
+) -> None:
+    scenes, pictures = pages.filmed(tmp_path / "film.mp4", rate, times)
+    save_page(tmp_path / "page.html", scenes, pictures, tmp_path / "film.mp4")
+    with opened(browser, tmp_path / "page.html") as seen:
+        page = seen.page
+        page.wait_for_function("() => document.getElementById('film').readyState >= 2")
+        page.evaluate("document.getElementById('film').controls = false")  # they would cover the numbers in the picture
+        for shot in (4, 7, 1):
+            tile(page, shot).click()
+            page.wait_for_function("() => !document.getElementById('film').seeking")
+            page.wait_for_timeout(60)
+            time = page.evaluate("document.getElementById('film').currentTime")
+            assert scenes.shots[shot].start <= time < scenes.shots[shot].end
+            picture = np.asarray(Image.open(io.BytesIO(page.locator("#film").screenshot())).convert("RGB"))
+            assert films.number_of(picture) == scenes.shots[shot].start_frame
+            assert page.locator(".shot.now .caption b").text_content() == str(shot + 1)
+        page.click(".number >> nth=2")
+        page.wait_for_function(
+            "start => document.getElementById('film').currentTime >= start", arg=scenes.scenes[2].start
+        )
+        assert seen.complaints == []
+
+
+def test_the_timeline_seeks_zooms_and_leads_to_the_list(view: Page, made: Made) -> None:
+    box = view.locator("#track").bounding_box()
+    assert box is not None
+    shot = made.scenes.shots[5]
+    x = box["x"] + box["width"] * (shot.start + shot.end) / 2 / made.scenes.video.duration
+    view.mouse.click(x, box["y"] + 40)
+    assert tile(view, 5).get_attribute("aria-current") == "true"
+    assert "shot 6" in view.inner_text("#readout")
+    assert shot.start <= view.evaluate("document.getElementById('film').currentTime") < shot.end
+    view.mouse.click(x, box["y"] + 18 + 62 + 12)  # the band of scenes
+    scene = next(scene for scene in made.scenes.scenes if scene.start_shot <= 5 < scene.end_shot)
+    assert tile(view, scene.start_shot).get_attribute("aria-current") == "true"
+    assert view.is_disabled("#zoom-out")
+    view.mouse.move(x, box["y"] + 40)
+    view.mouse.wheel(0, -400)
+    view.wait_for_function("() => !document.getElementById('zoom-out').disabled")
+    assert view.locator(".track .window").count() == 1
+    view.click("#zoom-fit")
+    view.wait_for_function("() => document.getElementById('zoom-out').disabled")
+    view.click("#zoom-in")
+    view.wait_for_function("() => !document.getElementById('zoom-out').disabled")
+
+
+# --- corrections by hand --------------------------------------------------------------------------------------------
+
+
+def test_what_is_corrected_is_saved_for_every_reader(view: Page, made: Made, tmp_path: Path) -> None:
+    assert ends_shown(view) == [1, 3, 4, 6, 7]
+    view.click("text=Merge with next >> nth=1")
+    view.locator(".shot").nth(6).hover()
+    view.locator(".split").nth(6).click()
+    view.click("text=Rename >> nth=0")
+    view.fill(".name input", "  A <b>bird</b>,\n \"two\" & 'three' \u00fc\U0001f426 ")
+    view.keyboard.press("Enter")
+    assert ends_shown(view) == [1, 4, 5, 6, 7]
+    file = saved(view, tmp_path)
+
+    name = "A <b>bird</b>,  \"two\" & 'three' \u00fc\U0001f426"
+    scenes = group_shots(made.scenes.shots, [1, 4, 5, 6, 7])
+    expected = replace(
+        made.scenes,
+        scenes=(replace(scenes[0], name=name), *scenes[1:]),
+        settings={**made.scenes.settings, "edited_by_hand": True},
+    )
+    content = json.loads(file.read_text())
+    jsonschema.validate(content, SCHEMA)
+    assert content == expected.to_dict()
+    assert read_scene_list(file) == expected
+    labels = read_scenes_json(file).scene_end
+    assert labels is not None
+    assert np.flatnonzero(labels).tolist() == [1, 4, 5, 6]
+    made.scenes.save(tmp_path / "found.json")
+    measured = score(tmp_path / "found.json", file, ScoreSettings(resamples=0))
+    assert measured.measures["precision"].pooled == pytest.approx(3 / 4)  # 1, 4 and 6 of 1, 3, 4 and 6
+    export(read_scene_list(file), tmp_path / "scenes.vtt")
+    assert "<b>" not in (tmp_path / "scenes.vtt").read_text()
+    # And the page of what was saved begins where this one ended.
+    save_page(tmp_path / "again.html", read_scene_list(file))
+    assert view.context.browser is not None
+    with opened(view.context.browser, tmp_path / "again.html") as again:
+        assert ends_shown(again.page) == [1, 4, 5, 6, 7]
+        assert again.page.inner_text(".scene .name >> nth=0") == " ".join(name.split())
+        assert "corrected by hand" in again.page.inner_text("#origin")
+
+
+def test_undo_goes_all_the_way_back_and_redo_forth(view: Page, made: Made, tmp_path: Path) -> None:
+    assert view.is_disabled("#undo")
+    view.click("text=Merge with next >> nth=0")
+    view.click("text=Merge with next >> nth=0")
+    slide(view, 0.3)
+    assert "by hand were replaced" in view.inner_text("#status")
+    view.click("text=Rename >> nth=1")
+    view.keyboard.type("Second")
+    view.keyboard.press("Enter")
+    after = ends_shown(view)
+    for _ in range(2):
+        view.click("#undo")
+    assert ends_shown(view) == [4, 6, 7]
+    for _ in range(2):
+        view.keyboard.press("Control+z")
+    assert view.is_disabled("#undo")
+    assert json.loads(saved(view, tmp_path).read_text()) == made.scenes.to_dict()
+    for _ in range(4):
+        view.keyboard.press("Control+Shift+z")
+    assert view.is_disabled("#redo")
+    assert (ends_shown(view), view.inner_text(".name >> nth=1")) == (after, "Second")
+
+
+def test_a_name_stays_with_its_scene_and_can_be_given_up(view: Page) -> None:
+    view.click("text=Rename >> nth=1")
+    view.keyboard.type("Kept")
+    view.keyboard.press("Enter")
+    view.click("text=Rename >> nth=2")
+    view.keyboard.type("Not kept")
+    view.keyboard.press("Escape")
+    slide(view, 0.8)  # the second scene begins with the same shot still
+    slide(view, 0.5)
+    names = [name.inner_text() for name in view.locator(".scene .name").all()]
+    assert names == ["", "Kept", "", "", ""]
+    view.click("text=Merge with next >> nth=0")
+    assert view.inner_text(".scene .name >> nth=0") == "Kept"
+    view.click("text=Rename >> nth=0")
+    view.fill(".name input", "")
+    view.keyboard.press("Enter")
+    assert view.locator(".scene .name").all_inner_texts() == [""] * 4
+
+
+# --- keys, people, privacy ------------------------------------------------------------------------------------------
+
+
+def test_everything_can_be_done_with_keys(view: Page) -> None:
+    view.focus("#track")
+    for _ in range(3):
+        view.keyboard.press("ArrowRight")
+    assert view.get_attribute("#track", "aria-valuenow") == "4"
+    assert "Shot 4" in (view.get_attribute("#track", "aria-valuetext") or "")
+    view.keyboard.press("+")
+    view.wait_for_function("() => !document.getElementById('zoom-out').disabled")
+    view.keyboard.press("0")
+    view.wait_for_function("() => document.getElementById('zoom-out').disabled")
+    tile(view, 3).focus()
+    view.keyboard.press("ArrowDown")
+    assert view.evaluate("document.activeElement.closest('.shot').shot") == 4
+    view.keyboard.press("m")
+    assert ends_shown(view) == [1, 3, 6, 7]
+    assert view.evaluate("document.activeElement.closest('.shot').shot") == 4, "the focus stays"
+    view.keyboard.press("ArrowRight")
+    view.keyboard.press("s")
+    assert ends_shown(view) == [1, 3, 4, 6, 7]
+    view.keyboard.press("n")
+    view.keyboard.type("m and s")
+    view.keyboard.press("Enter")
+    assert view.inner_text(".scene .name >> nth=3") == "m and s"
+    view.keyboard.press("End")
+    view.keyboard.press("Enter")
+    assert view.evaluate("document.getElementById('film').currentTime") > 4
+    view.keyboard.press("p")
+    view.wait_for_function("() => !document.getElementById('film').paused || document.getElementById('film').ended")
+    with view.expect_download():
+        view.keyboard.press("Control+s")
+
+
+def test_the_keys_are_told(view: Page) -> None:
+    view.click("#keys")
+    assert "split: a new scene begins with this shot" in view.inner_text("#help")
+    view.keyboard.press("Escape")
+    assert not view.is_visible("#help")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, made: Made, scheme: str) -> None:
+    with opened(browser, made.path, color_scheme=scheme) as seen:
+        seen.page.wait_for_function("() => document.querySelectorAll('.shot img[src]').length === 8")
+        seen.page.click("text=Rename >> nth=0")
+        seen.page.keyboard.type("A name")
+        seen.page.keyboard.press("Enter")
+        assert faults(seen.page) == []
+        seen.page.click("#keys")
+        assert faults(seen.page) == []
+        seen.page.keyboard.press("Escape")
+        ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        seen.page.click("#theme")
+        assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+        seen.page.set_viewport_size({"width": 360, "height": 740})
+        assert seen.page.evaluate("document.documentElement.scrollWidth") == 360, "nothing sticks out of a phone"
+
+
+def faults(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in found for node in one["nodes"]]
+
+
+def test_nothing_can_leave_the_page(browser: Browser, made: Made) -> None:
+    with opened(browser, made.path) as seen:
+        refused = seen.page.evaluate(
+            """async () => {
+                const refused = [];
+                addEventListener("securitypolicyviolation", (event) => refused.push(event.effectiveDirective));
+                await fetch("https://example.org/").catch(() => 0);
+                new Image().src = "https://example.org/one.png";
+                const script = document.createElement("script");
+                script.textContent = "window.harmed = 1";
+                document.body.append(script);
+                await new Promise((done) => setTimeout(done, 200));
+                return refused.sort();
+            }"""
+        )
+        assert refused == ["connect-src", "img-src", "script-src-elem"]
+        assert seen.page.evaluate("window.harmed") is None
+        assert {why for url, why in seen.failed if url.startswith("http")} == {"csp"}
+        assert [url for url in seen.requests if url.startswith("http")] == [url for url, _ in seen.failed]
+
+
+def test_paper_has_every_picture_and_no_controls(view: Page) -> None:
+    view.emulate_media(media="print", color_scheme="dark")
+    view.wait_for_function("() => [...document.querySelectorAll('.shot img')].every(one => one.naturalWidth)")
+    assert not view.is_visible("#save")
+    assert not view.is_visible("#threshold")
+    assert view.evaluate("getComputedStyle(document.querySelector('.scene')).contentVisibility") == "visible"
+    assert len(view.pdf()) > 10_000

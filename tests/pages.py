@@ -1,0 +1,60 @@
+"""Pages for tests: a film, its shots as the reader finds them with scores of our own, and pictures of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.grouping import choose_scene_ends
+from pipelines.reports.page.pictures import kept
+from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
+from pipelines.video.reader import FilmReader
+from pipelines.video.shots import ReaderSettings
+from tests import films
+
+CUTS = (12, 30, 41, 60, 78, 90, 103)
+SCORES = (0.2, 0.9, 0.35, 0.6, 0.7, 0.1, 0.55, 0.95)
+"""Of the eight shots between the cuts; the last ends the film, whatever its score."""
+
+
+def grouped(
+    shots: Sequence[Shot], facts: VideoFacts, threshold: float = 0.5, min_scene: float = 0.0, **settings: object
+) -> SceneList:
+    """The scenes that `bassl predict` makes of scored shots."""
+    scores, ends = np.array([shot.score for shot in shots]), np.array([shot.end for shot in shots])
+    chosen = choose_scene_ends(scores, ends, threshold, min_scene)
+    told = {"bassl": "0.1.0", "threshold": threshold, "min_scene": min_scene, "scenes": None, **settings}
+    return SceneList(facts, told, tuple(shots), group_shots(shots, chosen))
+
+
+def filmed(path: Path, rate: float = 24, times: Sequence[float] | None = None) -> tuple[SceneList, list[bytes]]:
+    """Write a film of five seconds in eight shots; its scenes, and a picture of each shot."""
+    films.write_film(path, films.pictures(120, CUTS, 320, 180), rate, times=times)
+    cuts = path.with_suffix(".cuts")
+    cuts.write_text("".join(f"{cut}\n" for cut in CUTS))
+    reader = FilmReader(path, ReaderSettings(shots=cuts, keyframes=1))
+    found = list(reader)
+    cuts.unlink()
+    shots = [
+        Shot(s.index, s.start_frame, s.end_frame, s.start, s.end, score) for s, score in zip(found, SCORES, strict=True)
+    ]
+    return grouped(shots, reader.facts), [kept(shot.keyframes[0]) for shot in found]
+
+
+def invented(shots: int, seed: int = 0, name: str = "long.mp4") -> SceneList:
+    """A film that does not exist, of shots of a few seconds."""
+    rng = np.random.default_rng(seed)
+    starts = np.concatenate([[0], rng.integers(20, 150, shots).cumsum()]).tolist()
+    listed = [
+        Shot(i, starts[i], starts[i + 1], starts[i] / 24, starts[i + 1] / 24, round(float(score), 4))
+        for i, score in enumerate(rng.beta(0.7, 3.0, shots))
+    ]
+    return grouped(listed, VideoFacts(name, 320, 180, starts[-1] / 24, starts[-1], 24.0))
+
+
+def noise(count: int, width: int = 64, height: int = 36) -> list[bytes]:
+    """Pictures that no codec makes small, of which no two are the same."""
+    rng = np.random.default_rng(0)
+    return [kept(rng.integers(0, 256, (height, width, 3), np.uint8)) for _ in range(count)]
