@@ -10,6 +10,8 @@ builds the image branch. For each cut, of the K shots up to it and the K after i
 The release trains on sequences of T = 10 that follow each other, with K = 2, C = H = 512. Decided here:
 
 * Encodings are those of the frozen shot encoder, as for every network of the paper; the release trains its ResNet-50.
+* Encodings are scaled to unit length first, so that the rates of training hold for any encoder: those of ImageNet
+  networks are 10 to 100 long, and B_r would drown the cosines of B_d.
 * Where a window reaches past the film, its first or last shot is repeated, as in the paper's windows; the release
   leaves such cuts out, and could not score them.
 * A film is scored in sequences of T from its beginning, the last one moved back to end with the film; one that is
@@ -76,7 +78,7 @@ class MSLSTM(nn.Module):
 
     def forward(self, windows: Tensor) -> Tensor:
         """(B, T, 2K, D_e) to (B, T, 2)."""
-        flat = windows.flatten(0, 1)
+        flat = F.normalize(windows.flatten(0, 1), dim=2)
         boundary = torch.cat([self.greatest_context(flat), self.similarity(flat)], dim=1)
         along, _ = self.lstm(boundary.view(*windows.shape[:2], -1))
         logits: Tensor = self.head(F.relu(self.hidden(along)))

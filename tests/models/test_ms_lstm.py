@@ -112,3 +112,9 @@ def test_identical_sides_and_empty_shots_have_a_gradient() -> None:
 def test_settings_that_are_no_network_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError):
         MSLSTMSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_length_of_encodings_does_not_matter(network: MSLSTM) -> None:
+    cuts = windows(2, 4)
+    lengths = torch.rand(2, 4, 6, 1, dtype=torch.float64) * 100 + 0.1
+    torch.testing.assert_close(network(cuts * lengths), network(cuts))
