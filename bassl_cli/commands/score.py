@@ -101,7 +101,7 @@ def score(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw the precision-recall curve and how true scores come, as .png or .svg.",
+            help="Draw the precision-recall curve and how true scores come, as .png, .svg or .pdf.",
             show_default=False,
         ),
     ] = None,
@@ -154,7 +154,9 @@ def score(
     if plot is not None:
         from pipelines.reports.curves import save_curves
 
-        save_curves(plot, {one.name: one.films for one in scored}, 0.5 if threshold is None else threshold)
+        films = {one.name: one.films for one in scored}
+        for warning in save_curves(plot, films, 0.5 if threshold is None else threshold):
+            console.warn(warning)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1, allow_nan=False))
     elif not quiet:
@@ -168,7 +170,7 @@ def score(
 
 def _check_files(table: Path | None, plot: Path | None) -> None:
     """See that what is to be written can be, before hours of work end there."""
-    from pipelines.reports.curves import check_plot
+    from pipelines.reports.plots import check_plot
     from pipelines.reports.tables import check_table
 
     for path, check in ((table, check_table), (plot, check_plot)):

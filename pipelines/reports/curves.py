@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -12,33 +11,25 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.curves import pooled_shots, precision_recall, reliability
 from pipelines.evaluation.metrics import FilmScores
-from pipelines.scenes import write_atomically
+from pipelines.reports.plots import check_plot, plot_style, save_plot, shown
 
-FORMATS = (".png", ".svg")
 _COLOURS = ("#1f5fa8", "#d1622b")  # told apart by the colour-blind, and in grey
 _LEVELS = (0.2, 0.4, 0.6, 0.8)  # lines of equal F1
 
 
-def check_plot(path: Path) -> None:
-    """See that a plot can be written under that name, before any work is done for it.
-
-    Raises:
-        BasslError: it ends in something else than .png or .svg.
-    """
-    if path.suffix.lower() not in FORMATS:
-        raise BasslError(f"{path}: a plot is a .png or .svg file; name one")
-
-
-def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshold: float) -> None:
+def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshold: float) -> tuple[str, ...]:
     """Draw one or two predictions for some films.
 
     Left: precision over recall, with the operating point, lines of equal F1 and what chance would reach. Right: how
     often a scene did end with a shot, by its score, and below it how many shots score so.
 
     Args:
-        path: .png or .svg; appears whole or not at all.
+        path: .png, .svg or .pdf; appears whole or not at all.
         scored: films by the name of the model that scored them.
         threshold: the operating point.
+
+    Returns:
+        lines on what could not be drawn, see :func:`pipelines.reports.plots.save_plot`.
 
     Raises:
         BasslError: another kind of file, one that cannot be written, or nothing to draw: no scores, or no scene end.
@@ -52,12 +43,9 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
         if (scores < 0).any() or (scores > 1).any():
             raise BasslError(f"{name}: has scores that are not between 0 and 1, so how true they come cannot be drawn")
 
-    # Its figures are drawn without pyplot: no display is asked for, and no state is left behind.
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    # A plot of the same numbers is the same file, byte for byte.
-    with rc_context({"svg.hashsalt": "bassl", "font.family": "DejaVu Sans", "font.size": 9}):
+    with plot_style():
         figure = Figure(figsize=(10, 4.6), layout="constrained")
         panels = figure.subplot_mosaic([["curve", "true"], ["curve", "shots"]], height_ratios=(4, 1))
         curve, true, shots = panels["curve"], panels["true"], panels["shots"]
@@ -87,7 +75,7 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
                 where="pre",
                 color=colour,
                 linewidth=1.4,
-                label=f"{name}  AP {100 * (ap or 0):.1f}",
+                label=f"{shown(name)}  AP {100 * (ap or 0):.1f}",
             )
             at, found = values["precision"].pooled or 0.0, values["recall"].pooled or 0.0
             curve.plot(found, at, "o", color=colour, markersize=6, markeredgecolor="white")
@@ -102,7 +90,7 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
                 color=colour,
                 linewidth=1.4,
                 markersize=4,
-                label=f"{name}  calibration error {100 * bins.error:.1f}",
+                label=f"{shown(name)}  calibration error {100 * bins.error:.1f}",
             )
             shots.stairs(bins.shots, bins.edges, color=colour, linewidth=1.2)
         chance = float(pooled_shots(next(iter(scored.values())))[0].mean())
@@ -111,21 +99,15 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
         for panel in (curve, true):
             panel.set_xlim(0, 1)
             panel.set_ylim(0, 1.02)
-            panel.legend(loc="upper right" if panel is curve else "upper left", frameon=False)
+            panel.legend(loc="upper right" if panel is curve else "upper left")
         shots.set_xlim(0, 1)
         shots.set_yscale("symlog", linthresh=1)
         shots.set_ylim(bottom=0)
-        for panel in (curve, true, shots):
-            panel.spines[["top", "right"]].set_visible(False)
+        shots.yaxis.set_major_formatter("{x:,.0f}")
         curve.set_xlabel("recall of scene ends")
         curve.set_ylabel("precision")
         true.set_ylabel("share that are scene ends")
         true.tick_params(labelbottom=False)
         shots.set_xlabel("score of the shot")
         shots.set_ylabel("shots")
-
-        buffer = BytesIO()
-        kind = path.suffix.lower().removeprefix(".")
-        # A date would make every plot another file.
-        figure.savefig(buffer, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-    write_atomically(path, buffer.getvalue())
+    return save_plot(path, figure)
