@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FEATURES ?= data/features
 
-.PHONY: setup demo test check format default-model clean
+.PHONY: setup demo test check format default-model reproduce-table1 clean
 
 setup: $(VENV)/.installed
 
@@ -38,6 +38,12 @@ format: setup
 # Trains the model that ships with the package again, from a folder of per-shot features (see data/README.md).
 default-model: setup
 	$(BIN)/python -m pipelines.training.default_model $(FEATURES)
+
+# Table 1 of the paper, measured: on MovieNet in data/movienet, or on DATA=FOLDER, or on films that are generated.
+# ROWS=, GPUS= and EPOCHS= are the options of `bassl reproduce`.
+reproduce-table1: setup
+	$(BIN)/bassl reproduce table1 $(if $(DATA),--data "$(DATA)") $(if $(ROWS),--rows "$(ROWS)") \
+		$(if $(GPUS),--gpus $(GPUS)) $(if $(EPOCHS),--epochs $(EPOCHS))
 
 clean:
 	rm -rf demo .mypy_cache .pytest_cache .ruff_cache

@@ -4,9 +4,9 @@
     python benchmarks/baselines.py --speed             # a made-up film, nothing to read
     python benchmarks/baselines.py FEATURES --systems graph-cut,dp
 
-No setting is chosen by the labels of the set it is judged on: of each system's few candidates below, the one with the
-greatest sum of AP, F1 and mIoU on the other set is taken. What is not varied keeps its default. The siamese network is
-trained on the other set too. The files hold frames and no frame rate: a frame is taken for 1/25 s.
+No setting is chosen by the labels of the set it is judged on: of each system's few candidates, the one with the
+greatest sum of AP, F1 and mIoU on the other set is taken. What is not varied keeps its default. Networks are trained
+on the other set too. The files hold frames and no frame rate: a frame is taken for 1/25 s.
 
 AP is pooled over all shots of a set and comes from the scores; F1 and mIoU come from the scenes; "AP of ends" is the AP
 of the scenes alone, every shot scored 1 or 0. Chance ends a scene with each shot with the probability that shots of the
@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,24 +27,15 @@ import torch
 from measure import save
 from numpy.typing import NDArray
 
+from pipelines.baseline import Film, choose
 from pipelines.baselines.segmentation import Segmentation
-from pipelines.baselines.siamese_network import LabelledShots, SiameseNetwork, train_siamese
-from pipelines.baselines.systems import SYSTEMS
+from pipelines.baselines.systems import SYSTEMS, Labelled
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision, f1_at, film_miou
 from pipelines.evaluation.paper_tables import TABLE_1
 
 FRAME_RATE = 25.0
-CANDIDATES: dict[str, dict[str, Sequence[Any]]] = {
-    "graph-cut": {"threshold": (0.1, 0.15, 0.2, 0.25, 0.3)},
-    "scsa": {"eigenvalue": (0.05, 0.1, 0.2), "window": (4, 6)},
-    "dp": {"fading": (0.8, 0.9), "reward": (0.4, 0.6, 0.8, 1.0)},
-    "story-graph": {"thread": (0.7, 0.8, 0.9), "gain": (0.2, 0.4, 0.8)},
-    "grouping": {"cost": ("additive", "normalised")},
-    "siamese": {"temporal": (0.3, 1.0, 3.0, 10.0)},
-}
-"""What has another unit, or no value in the paper."""
-
+NAMES = [name for name, system in SYSTEMS.items() if system.candidates]
 Figures = dict[str, float]
 
 
@@ -64,40 +54,23 @@ def judge(videos: Sequence[ShotFeatures], found: Sequence[Segmentation]) -> Figu
     }
 
 
-def total(figures: Figures) -> float:
-    return figures["ap"] + figures["f1"] + figures["miou"]
-
-
-def settings_of(name: str, network: SiameseNetwork | None) -> Iterator[Any]:
-    system = SYSTEMS[name]
-    first = replace(system.settings(), network=network) if system.learns else system.settings()
-    varied = CANDIDATES[name]
-    for values in product(*varied.values()):
-        yield replace(first, **dict(zip(varied, values, strict=True)))
-
-
 def run(name: str, settings: Any, videos: Sequence[ShotFeatures]) -> list[Segmentation]:
     return [SYSTEMS[name].segment(video.features, video.shots / FRAME_RATE, settings) for video in videos]
 
 
 def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
-    """The candidate that does best on some videos, with a network that learnt from them where the system has one.
-
-    Candidates with a network are judged on either half of the videos with one that learnt from the other half.
-    """
-    if not SYSTEMS[name].learns:
-        tried = list(settings_of(name, None))
-        return max(tried, key=lambda settings: total(judge(videos, run(name, settings, videos))))
-    halves = (videos[::2], videos[1::2])
-    sums = np.zeros(len(list(settings_of(name, None))))
-    for taught, judged in (halves, halves[::-1]):
-        for i, settings in enumerate(settings_of(name, learnt(taught))):
-            sums[i] += total(judge(judged, run(name, settings, judged)))
-    return list(settings_of(name, learnt(videos)))[int(sums.argmax())]
+    """The candidate that does best on some videos, with a network that learnt from them where the system has one."""
+    system = SYSTEMS[name]
+    films = [
+        Film(v.video_id, (v.features,), v.shots, v.shots / FRAME_RATE, v.scene_end, np.ones(len(v.shots), np.bool_))
+        for v in videos
+    ]
+    settings = choose(system, films)
+    return settings if system.learn is None else replace(settings, network=system.learn(taught_by(videos), 0))
 
 
-def learnt(videos: Sequence[ShotFeatures]) -> SiameseNetwork:
-    return train_siamese([LabelledShots(video.features, video.scene_end) for video in videos])
+def taught_by(videos: Sequence[ShotFeatures]) -> list[Labelled]:
+    return [((video.features,), video.scene_end) for video in videos]
 
 
 def chance(videos: Sequence[ShotFeatures], rate: float) -> Figures:
@@ -112,7 +85,7 @@ def chance(videos: Sequence[ShotFeatures], rate: float) -> Figures:
 
 
 def shown(settings: Any, name: str) -> dict[str, Any]:
-    return {key: getattr(settings, key) for key in CANDIDATES[name]}
+    return {key: getattr(settings, key) for key in SYSTEMS[name].candidates}
 
 
 def measure_sets(sets: dict[str, list[ShotFeatures]], names: Sequence[str]) -> dict[str, Any]:
@@ -168,10 +141,10 @@ def measure_speed(shots: int, names: Sequence[str]) -> dict[str, Any]:
         f"\n{shots} shots of 512 features, {torch.get_num_threads()} thread(s)\n{'':12}  {'seconds':>8} {'scenes':>7}"
     )
     for name in names:
-        settings = SYSTEMS[name].settings()
-        if SYSTEMS[name].learns:
+        settings, learn = SYSTEMS[name].settings(), SYSTEMS[name].learn
+        if learn is not None:
             end = (np.arange(400) % 12 == 11).astype(np.uint8)
-            settings = replace(settings, network=train_siamese([LabelledShots(short, end)]))
+            settings = replace(settings, network=learn([((short,), end)], 0))
         start = time.perf_counter()
         found = SYSTEMS[name].segment(features, times, settings)
         figures[name] = {"seconds": time.perf_counter() - start, "scenes": len(found.ends) + 1}
@@ -184,7 +157,7 @@ def main() -> None:
     parser.add_argument("features", type=Path, nargs="?", help="folder of two sets of labelled features")
     parser.add_argument("--speed", action="store_true", help="time each system on a made-up film")
     parser.add_argument("--shots", type=int, default=3000, help="of the made-up film")
-    parser.add_argument("--systems", default=",".join(CANDIDATES), help="comma-separated (default: %(default)s)")
+    parser.add_argument("--systems", default=",".join(NAMES), help="comma-separated (default: %(default)s)")
     arguments = parser.parse_args()
     names = arguments.systems.split(",")
     if arguments.features is None and not arguments.speed:
@@ -202,7 +175,15 @@ def main() -> None:
         for name in ("chance", "fixed-length"):
             print_row(name, rows[name], sets)
         counts = {name: len(videos) for name, videos in sets.items()}
-        save("baselines", {"date": time.strftime("%Y-%m-%d"), "videos": counts, "rows": rows, "candidates": CANDIDATES})
+        save(
+            "baselines",
+            {
+                "date": time.strftime("%Y-%m-%d"),
+                "videos": counts,
+                "rows": rows,
+                "candidates": {name: SYSTEMS[name].candidates for name in names},
+            },
+        )
     if arguments.speed:
         save("baselines_speed", {"shots": arguments.shots, "systems": measure_speed(arguments.shots, names)})
 

@@ -26,8 +26,9 @@ class IndexSettings:
     """The index."""
     labels: tuple[Path, ...] = ()
     """Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV."""
-    split: tuple[float, ...] | None = None
-    """Shares of the videos for train, val and test; None keeps the splits that the sources give."""
+    split: tuple[float, ...] | Path | None = None
+    """Shares of the videos for train, val and test, or a JSON file with the ids of the videos of each split; None keeps
+    the splits that the sources give."""
     seed: int = 0
     """Of the draw of splits."""
     doubtful: Literal["end", "ignore"] = "end"
@@ -104,10 +105,12 @@ def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSe
     if not videos:
         raise BasslError("nothing to index: name folders of key-frame stores, MovieNet, BBC, OVSD or .npz features")
     videos, matches, notes = _label(videos, settings)
-    if settings.split is not None:
+    if isinstance(settings.split, Path):
+        videos = _split_as_listed(videos, settings.split)
+    elif settings.split is not None:
         videos = _split(videos, settings.split, settings.seed)
     recorded = {
-        "split": settings.split,
+        "split": str(settings.split) if isinstance(settings.split, Path) else settings.split,
         "seed": settings.seed,
         "tolerance": settings.tolerance,
         "annotator": settings.annotator,
@@ -179,7 +182,7 @@ def _statistics(index: Index, split: str | None) -> SplitStatistics:
 def _check(settings: IndexSettings) -> None:
     from pipelines.scenes import check_writable
 
-    if settings.split is not None:
+    if isinstance(settings.split, tuple):
         shares = settings.split
         if not 2 <= len(shares) <= 3 or any(not 0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:
             raise BasslError("a split is two or three shares of 0 to 1 that add up to 1, such as 0.6,0.2,0.2")
@@ -393,6 +396,28 @@ def _label(
         names = ", ".join(sorted(records)[:3]) + (", ..." if len(records) > 3 else "")
         notes.append(f"{len(records)} labelled video(s) are not among the sources: {names}")
     return labelled, matches, notes
+
+
+def _split_as_listed(videos: list[IndexedVideo], path: Path) -> list[IndexedVideo]:
+    """Put videos into the splits that a file names them in; those that it does not name are in none."""
+    from dataclasses import replace
+
+    from pipelines.datasets.annotations import read_json
+
+    content = read_json(path)
+    if not isinstance(content, dict) or not all(
+        isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
+    ):
+        raise DatasetError(f'{path}: is no list of video ids for each split, such as {{"train": [...], "val": [...]}}')
+    split_of: dict[str, str] = {}
+    for split, names in content.items():
+        for name in names:
+            if split_of.setdefault(name, split) != split:
+                raise DatasetError(f"{path}: {name} is in two splits, {split_of[name]} and {split}")
+    missing = sorted(split_of.keys() - {video.video_id for video in videos})
+    if missing:
+        raise DatasetError(f"{path}: names {missing[0]}, which is not among the videos")
+    return [replace(video, split=split_of.get(video.video_id, "")) for video in videos]
 
 
 def _split(videos: list[IndexedVideo], shares: tuple[float, ...], seed: int) -> list[IndexedVideo]:

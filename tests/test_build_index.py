@@ -379,6 +379,24 @@ def test_shares_that_are_none(tmp_path: Path, settings: Settings, split: tuple[f
     refusal(lambda: build_index([tmp_path], settings(split=split)), "0.6,0.2,0.2", error=BasslError)
 
 
+def test_a_file_names_the_videos_of_each_split(tmp_path: Path, settings: Settings) -> None:
+    stores = [put_store(tmp_path / f"{name}.h5", 1) for name in "abcd"]
+    listed = tmp_path / "splits.json"
+    listed.write_text('{"train": ["d", "a"], "test": ["b"]}')
+    index = build_index(stores, settings(split=listed)).index
+    assert index.splits == ("train", "test", "", "train")
+    assert index.settings["split"] == str(listed)
+    for text, word in (
+        ('{"train": ["a"], "test": ["a"]}', "two splits"),
+        ('{"train": ["x"]}', "names x"),
+        ('["a"]', "for each split"),
+        ('{"train": "a"}', "for each split"),
+        ("{", str(listed)),
+    ):
+        listed.write_text(text)
+        refusal(lambda: build_index(stores, settings(split=listed, overwrite=True)), word, error=BasslError)
+
+
 # Statistics
 
 

@@ -43,7 +43,9 @@ def build_index(
     split: Annotated[
         str | None,
         typer.Option(
-            metavar="SHARES", help="Draw splits by video: 0.6,0.2,0.2 for train, val, test.", show_default=False
+            metavar="SHARES|FILE",
+            help="Draw splits by video: 0.6,0.2,0.2 for train, val, test; or a JSON file with the ids of each split.",
+            show_default=False,
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = _defaults.seed,
@@ -118,11 +120,13 @@ def build_index(
             console.say(f"wrote {output}")
 
 
-def _shares(text: str) -> tuple[float, ...]:
+def _shares(text: str) -> tuple[float, ...] | Path:
+    if text.lower().endswith(".json"):
+        return Path(text)
     try:
         return tuple(float(share) for share in text.split(","))
     except ValueError as error:
-        raise BasslError(f"a split is shares such as 0.6,0.2,0.2, not {text!r}") from error
+        raise BasslError(f"a split is shares such as 0.6,0.2,0.2 or a .json file, not {text!r}") from error
 
 
 def _table(index: Index) -> Table:

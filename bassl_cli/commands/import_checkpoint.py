@@ -39,7 +39,7 @@ def import_checkpoint(
     quiet: console.Quiet = False,
     debug: console.Debug = False,
 ) -> None:
-    """Read a checkpoint of the paper's authors, pre-trained or fine-tuned.
+    """Read a checkpoint of the paper's authors, pre-trained or fine-tuned; or a ResNet-50, such as that of Places365.
 
     Nothing in the checkpoint is run; one that holds more than weights is refused.
 
@@ -54,12 +54,13 @@ def import_checkpoint(
     # Here, because `bassl --help` must not wait for torch.
     from pipelines.models.bassl import load_bassl_model, save_bassl_model
     from pipelines.models.released import read_released, write_released
+    from pipelines.models.torchvision_resnet import read_torchvision_resnet
 
     if export:
         weights = load_bassl_model(file)
         write_released(output, weights)
     else:
-        weights = read_released(file)
+        weights = read_torchvision_resnet(file) or read_released(file)
         save_bassl_model(output, weights)
     if as_json:
         typer.echo(json.dumps(_summary(weights), indent=1))

@@ -108,7 +108,7 @@ def train_siamese(
     starts = np.cumsum([0, *(len(film.features) for film in films)])
     scenes = sum(int(film.scene_end[:-1].sum()) + 1 for film in films)
     generator = np.random.default_rng(seed)
-    with torch.random.fork_rng(devices=[]), _one_thread():
+    with torch.random.fork_rng(devices=[]), one_thread():
         torch.manual_seed(seed)
         network = SiameseNetwork(features.shape[1], training, len(features) / scenes).train()
         optimizer = torch.optim.AdamW(
@@ -130,7 +130,7 @@ def train_siamese(
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Networks this small gain nothing from more, and sums in another order would give other weights."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

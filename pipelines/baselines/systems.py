@@ -1,18 +1,26 @@
-"""All classical systems by name."""
+"""All systems that are not networks of ours, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.baselines.dp import DPSettings, dynamic_programming
 from pipelines.baselines.fixed_length import FixedLengthSettings, fixed_length
 from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut
 from pipelines.baselines.grouping import GroupingSettings, grouping
+from pipelines.baselines.lgss import LGSSSettings, lgss
 from pipelines.baselines.scsa import SCSASettings, scsa
-from pipelines.baselines.segmentation import Segmentation
+from pipelines.baselines.segmentation import Features, Segmentation
 from pipelines.baselines.siamese import SiameseSettings, siamese
 from pipelines.baselines.story_graph import StoryGraphSettings, story_graph
+
+Labelled = tuple[Sequence[Features], NDArray[np.integer[Any]]]
+"""A film to learn from: its feature sets, (N, D_m) each, and (N,) 1 at the last shot of a scene."""
 
 
 @dataclass(frozen=True)
@@ -23,21 +31,52 @@ class System:
         segment: takes the features of a film (N, D), its times (N, 2) in seconds and settings.
         settings: their class; all fields have defaults.
         row: its row in Table 1 of the BaSSL paper (`pipelines.evaluation.paper_tables`); None where it has none.
-        learns: whether the settings need a network that was trained on labelled films.
+        learn: makes the network that the settings need, from labelled films and a seed; None where they need none.
+        several: whether `segment` takes several feature sets of the film, too.
+        candidates: values of settings that have another unit with other features, or no value in the system's paper:
+            what may be chosen on labelled films, never on those it is judged on.
     """
 
     segment: Callable[..., Segmentation]
-    settings: type
+    settings: type[Any]
     row: str | None
-    learns: bool = False
+    learn: Callable[[Sequence[Labelled], int], Any] | None = None
+    several: bool = False
+    candidates: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @property
+    def learns(self) -> bool:
+        """Whether the settings need a network that was trained on labelled films."""
+        return self.learn is not None
+
+
+def _learn_siamese(films: Sequence[Labelled], seed: int) -> Any:
+    from pipelines.baselines.siamese_network import LabelledShots, train_siamese  # torch takes a second to import
+
+    return train_siamese([LabelledShots(sets[0], ends) for sets, ends in films], seed=seed)
+
+
+def _learn_lgss(films: Sequence[Labelled], seed: int) -> Any:
+    from pipelines.baselines.lgss_network import LabelledModalities, train_lgss
+
+    return train_lgss([LabelledModalities(sets, ends) for sets, ends in films], seed=seed)
 
 
 SYSTEMS: dict[str, System] = {
-    "graph-cut": System(graph_cut, GraphCutSettings, "GraphCut"),
-    "scsa": System(scsa, SCSASettings, "SCSA"),
-    "dp": System(dynamic_programming, DPSettings, "DP"),
-    "story-graph": System(story_graph, StoryGraphSettings, "Story Graph"),
-    "grouping": System(grouping, GroupingSettings, "Grouping"),
-    "siamese": System(siamese, SiameseSettings, "Siamese", learns=True),
+    "graph-cut": System(graph_cut, GraphCutSettings, "GraphCut", candidates={"threshold": (0.1, 0.15, 0.2, 0.25, 0.3)}),
+    "scsa": System(scsa, SCSASettings, "SCSA", candidates={"eigenvalue": (0.05, 0.1, 0.2), "window": (4, 6)}),
+    "dp": System(
+        dynamic_programming, DPSettings, "DP", candidates={"fading": (0.8, 0.9), "reward": (0.4, 0.6, 0.8, 1.0)}
+    ),
+    "story-graph": System(
+        story_graph, StoryGraphSettings, "Story Graph", candidates={"thread": (0.7, 0.8, 0.9), "gain": (0.2, 0.4, 0.8)}
+    ),
+    "grouping": System(
+        grouping, GroupingSettings, "Grouping", several=True, candidates={"cost": ("additive", "normalised")}
+    ),
+    "siamese": System(
+        siamese, SiameseSettings, "Siamese", _learn_siamese, candidates={"temporal": (0.3, 1.0, 3.0, 10.0)}
+    ),
+    "lgss": System(lgss, LGSSSettings, "LGSS", _learn_lgss, several=True, candidates={"supershots": (2.0, 3.0, 4.0)}),
     "fixed-length": System(fixed_length, FixedLengthSettings, None),
 }

@@ -62,9 +62,9 @@ class Film:
         self.warnings: list[str] = []
         self.rotation = 0
         self.exact = True
-        self._container = _open_container(path)
+        self._container = open_container(path)
         try:
-            self._stream = _picture_stream(path, self._container)
+            self._stream = picture_stream(path, self._container)
         except VideoError:
             self._container.close()
             raise
@@ -167,10 +167,10 @@ class Film:
             decoder.thread_type, decoder.thread_count = "AUTO", self._threads
             yield from chain.from_iterable(decode(packets, decoder, look, damage))
             return
-        others = [_open_container(self.path) for _ in range(1, self._threads)]
+        others = [open_container(self.path) for _ in range(1, self._threads)]
         try:
             # Opened like this, all decoders know of the stream what the first one does.
-            decoders = [decoder, *(_picture_stream(self.path, other).codec_context for other in others)]
+            decoders = [decoder, *(picture_stream(self.path, other).codec_context for other in others)]
             for decoder in decoders:
                 decoder.thread_count = 1
             runs = DecodedRuns(packets, decoders, begins_anew, look, damage, waiting)
@@ -199,7 +199,12 @@ class Film:
             )
 
 
-def _open_container(path: Path) -> InputContainer:
+def open_container(path: Path) -> InputContainer:
+    """A film's file, opened.
+
+    Raises:
+        VideoError: one line, when there is no such file, or it is no video.
+    """
     try:
         status = path.stat()
         if S_ISDIR(status.st_mode):
@@ -226,7 +231,12 @@ def _reason(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
-def _picture_stream(path: Path, container: InputContainer) -> VideoStream:
+def picture_stream(path: Path, container: InputContainer) -> VideoStream:
+    """The film's moving pictures, of the streams in its file.
+
+    Raises:
+        VideoError: one line, when there are none that can be decoded.
+    """
     # A cover picture in a sound file is a video stream too.
     streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not streams:

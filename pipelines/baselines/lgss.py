@@ -1,0 +1,151 @@
+"""LGSS: from local to global, boundaries of shots, sequences of boundaries, the whole film (Rao et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.baselines.segmentation import (
+    Features,
+    Floats,
+    Segmentation,
+    Times,
+    block_sums,
+    centred,
+    checked,
+    segmentation,
+)
+
+if TYPE_CHECKING:
+    from pipelines.baselines.lgss_network import LGSSNetwork
+
+
+@dataclass(frozen=True)
+class LGSSSettings:
+    """Of `lgss`."""
+
+    network: LGSSNetwork | None = None
+    """What was learnt (`pipelines.baselines.lgss_network.train_lgss`). There is no default."""
+    supershots: float = 4.0
+    """Super shots that the global step begins with, for each scene that the training films would let expect."""
+    rounds: int = 1
+    """Global steps, each of which makes scenes of super shots that are the super shots of the next; 0 leaves the first
+    super shots as they are."""
+
+    def __post_init__(self) -> None:
+        if not self.supershots >= 1 or self.rounds < 0:
+            raise ValueError(f"there must be a super shot for each scene at least, and no negative rounds: {self}")
+
+
+def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSettings) -> Segmentation:
+    """Score the cut after each shot from the shots around it and the cuts beside it, then group the film as a whole.
+
+    1. *Clip*: a boundary network for each modality (place, cast, action, sound, or whatever there is) makes a vector of
+       the shots before and after a cut: cosines of temporal filters on either side, and the greatest of temporal
+       filters over both.
+    2. *Segment*: a bidirectional LSTM for each modality reads the vectors of consecutive cuts. The modalities' logits
+       are averaged; a sigmoid makes the score of the cut.
+    3. *Film*: the cuts with the highest scores divide the film into super shots C. Of all divisions of these into
+       scenes, the one is taken for which the sum of g is greatest,
+       g(scene) = sum over its C of F_s(C) + F_t(C), where F_s is the mean similarity of C to the other super shots of
+       the scene, and F_t is sigma(similarity to the most similar of them): shots of a dialogue come back.
+       The scenes become super shots, and this is repeated.
+
+    Decided here: the first two steps are the network of `pipelines.models.ms_lstm`, whose sources they are. Features
+    come as they are from frozen encoders, less the film's mean and of unit length, instead of from networks that are
+    trained with it. Modalities weigh the same. The similarity is that of all systems here, the cosine about the film's
+    mean with negative values set to 0, averaged over modalities, of the mean features of super shots (the paper
+    refines these in its supplement). A super shot alone counts as one that is like no other: F_s 0, F_t sigma(0). The
+    paper begins with 600 super shots a film, which in its films is about four for each scene; here it is four for each
+    scene to be expected, which suits films of any length. How many scenes there are the sum of g itself decides, over
+    all numbers; each further round leaves fewer, and one round was best on BBC and on OVSD (the paper: five).
+
+    Score: step 2, for every cut. The global step decides where scenes end and scores nothing.
+
+    Args:
+        features: (N, D), or several sets of features of the same N shots, as the network learnt from.
+        times: (N, 2) seconds; the order of the shots is all that counts.
+        settings: with a network.
+
+    Raises:
+        ValueError: what `checked` raises, no network, or one that learnt from other feature sets.
+
+    Complexity: O(N) for the scores, O(M^3) for M super shots, O(M^2) memory.
+
+    Source: A. Rao, L. Xu, Y. Xiong, G. Xu, Q. Huang, B. Zhou, D. Lin: A local-to-global approach to multi-modal movie
+    scene segmentation, CVPR 2020.
+    """
+    if settings.network is None:
+        raise ValueError("LGSS needs a network: train one with train_lgss")
+    given = [features] if isinstance(features, np.ndarray) else list(features)
+    if not given:
+        raise ValueError("LGSS needs a feature set")
+    sets = [checked(one, times)[0] for one in given]
+    scores = settings.network.probabilities(sets)
+    N = len(scores)
+    count = min(N, max(1, round(settings.supershots * N / settings.network.shots_per_scene)))
+    ends = np.sort(np.argsort(-scores[:-1], kind="stable")[: count - 1])
+    for _ in range(settings.rounds):
+        grouped = ends[best_grouping(scene_worth(super_shot_similarities(sets, ends)))]
+        if len(grouped) == len(ends):
+            break
+        ends = grouped
+    return segmentation(ends, scores)
+
+
+def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> Floats:
+    """How alike super shots are, (M, M), from 0 to 1, the diagonal 0; their ends are those of all but the last."""
+    starts = np.concatenate([[0], ends + 1])
+    alike = []
+    for one in sets:
+        mean = np.add.reduceat(centred(one), starts, axis=0)  # its length does not count
+        unit = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
+        alike.append(np.clip(unit @ unit.T, 0.0, 1.0))
+    similarity = np.mean(alike, axis=0)
+    np.fill_diagonal(similarity, 0.0)
+    return np.asarray(similarity)
+
+
+def scene_worth(similarity: Floats) -> Floats:
+    """g of every scene of consecutive super shots, (M, M): `[i, j]` of those from i to j; -infinity where j < i.
+
+    Args:
+        similarity: (M, M), not negative, its diagonal 0.
+    """
+    M = len(similarity)
+    sums = block_sums(similarity)
+    likeness = 1 / (1 + np.exp(-similarity))  # on the diagonal sigma(0), the least: of itself nothing is learnt
+    worth = np.full((M, M), -np.inf)
+    for i in range(M):
+        counts = np.arange(M - i)  # of the other super shots
+        within = sums[range(i + 1, M + 1), range(i + 1, M + 1)] - sums[i, i + 1 :] - sums[i + 1 :, i] + sums[i, i]
+        nearest = np.maximum.accumulate(likeness[i:, i:], axis=1)  # [l, j]: of l among those from i to j
+        worth[i, i:] = within / np.maximum(counts, 1) + np.triu(nearest).sum(axis=0)
+    return worth
+
+
+def best_grouping(worth: Floats) -> NDArray[np.int64]:
+    """Last super shots of the scenes, the film's last left out, of the division whose scenes are worth most together.
+
+    Of divisions that are worth the same it takes one with fewer scenes at the end of the film.
+
+    Args:
+        worth: (M, M), see `scene_worth`.
+    """
+    M = len(worth)
+    best = np.zeros(M + 1)  # of the first super shots
+    begins = np.zeros(M + 1, dtype=np.int64)
+    for n in range(1, M + 1):
+        sums = best[:n] + worth[:n, n - 1]
+        begins[n] = int(sums.argmax())
+        best[n] = sums[begins[n]]
+    ends: list[int] = []
+    n = int(begins[M])
+    while n > 0:
+        ends.append(n - 1)
+        n = int(begins[n])
+    return np.array(ends[::-1], dtype=np.int64)

@@ -1,0 +1,168 @@
+"""The learnt part of LGSS: boundary networks and local sequence models, one of each a modality (Rao et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pipelines.baselines.segmentation import Features, Floats, centred
+from pipelines.baselines.siamese_network import one_thread
+from pipelines.models.ms_lstm import MSLSTM, MSLSTMSettings
+
+
+@dataclass(frozen=True)
+class LGSSTraining:
+    """How the networks are made and trained."""
+
+    neighbors: int = 2
+    """Shots on either side of a cut that the boundary network sees (the release: four shots in all)."""
+    width: int = 32
+    """Filters, and width of the LSTM in each direction. The release has 512 and 190 films to teach them."""
+    sequence: int = 10
+    """T: consecutive cuts that the LSTM reads (the release)."""
+    epochs: int = 15
+    """Passes over all shots."""
+    batch_size: int = 16
+    """Sequences in a step."""
+    learning_rate: float = 1e-3
+    """Of AdamW."""
+    weight_decay: float = 1e-2
+    """Of AdamW."""
+
+
+@dataclass(frozen=True)
+class LabelledModalities:
+    """One film of N shots to learn from.
+
+    Attributes:
+        features: one or several sets, (N, D_m) each, in the same order in every film.
+        scene_end: (N,) 1 at the last shot of a scene.
+    """
+
+    features: Sequence[Features]
+    scene_end: NDArray[np.integer]
+
+
+class LGSSNetwork(nn.Module):
+    """How likely a scene ends with each shot of a film, from one or several feature sets.
+
+    `shots_per_scene` is the mean of the films that it learnt from, which tells how many scenes to expect.
+    """
+
+    def __init__(self, widths: Sequence[int], training: LGSSTraining, shots_per_scene: float) -> None:
+        super().__init__()
+        self.widths, self.shots_per_scene, self.sequence = tuple(widths), shots_per_scene, training.sequence
+        self.branches = nn.ModuleList(
+            MSLSTM(MSLSTMSettings(training.neighbors, width, training.width, training.sequence)) for width in widths
+        )
+        self.offsets = np.arange(-training.neighbors + 1, training.neighbors + 1)
+
+    def forward(self, windows: Sequence[Tensor]) -> Tensor:
+        """For each modality (B, T, 2K, D_m) shots around T cuts that follow each other, to (B, T) logits."""
+        each = [branch(one) for branch, one in zip(self.branches, windows, strict=True)]
+        logits = torch.stack(each).mean(dim=0)
+        return logits[..., 1] - logits[..., 0]
+
+    def windows(self, film: Sequence[Tensor], starts: Sequence[int], length: int) -> list[Tensor]:
+        """The windows around the cuts after so many shots from each start on; beyond the film its ends are repeated."""
+        shots = np.asarray(starts)[:, None] + np.arange(length)
+        rows = torch.from_numpy(np.clip(shots[..., None] + self.offsets, 0, len(film[0]) - 1))
+        return [one[rows] for one in film]
+
+    @torch.inference_mode()
+    def probabilities(self, sets: Sequence[Floats]) -> Floats:
+        """(N,) from 0 to 1, for a film with features (N, D_m).
+
+        Raises:
+            ValueError: other feature sets than it learnt from.
+        """
+        widths = tuple(one.shape[1] for one in sets)
+        if widths != self.widths:
+            raise ValueError(f"the network learnt from features of the widths {self.widths}, not {widths}")
+        self.eval()
+        film = prepared(sets)
+        N = len(sets[0])
+        length = min(self.sequence, N)
+        starts = _starts(N, length, 0)
+        with one_thread():
+            found = torch.sigmoid(self(self.windows(film, starts, length))).double().numpy()
+        probabilities = np.empty(N)
+        for start, values in zip(starts, found, strict=True):
+            probabilities[start : start + length] = values
+        return probabilities
+
+
+def train_lgss(films: Sequence[LabelledModalities], training: LGSSTraining | None = None, seed: int = 0) -> LGSSNetwork:
+    """Train boundary networks and sequence models with cross-entropy, either class having half the weight of a batch.
+
+    Args:
+        films: at least one, with the same feature sets.
+        training: see there.
+        seed: the same seed gives the same network on the same machine. PyTorch's global generator is left as it was.
+
+    Raises:
+        ValueError: no film, films with different feature sets, or none with a scene end.
+    """
+    training = training or LGSSTraining()
+    widths = {tuple(one.shape[1] for one in film.features) for film in films}
+    if len(widths) != 1 or not all(widths):
+        raise ValueError("learning needs films, all with the same feature sets")
+    scenes = sum(int(film.scene_end[:-1].sum()) + 1 for film in films)
+    if scenes == len(films):
+        raise ValueError("learning needs films with scene ends")
+    prepared_films = [prepared(film.features) for film in films]
+    targets = [torch.from_numpy(np.asarray(film.scene_end, dtype=np.float32)) for film in films]
+    generator = np.random.default_rng(seed)
+    shots = sum(len(film.scene_end) for film in films)
+    with torch.random.fork_rng(devices=[]), one_thread():
+        torch.manual_seed(seed)
+        network = LGSSNetwork(widths.pop(), training, shots / scenes).train()
+        optimizer = torch.optim.AdamW(
+            network.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
+        )
+        for _ in range(training.epochs):
+            for number, starts, length in _epoch(targets, training, generator):
+                target = torch.stack([targets[number][start : start + length] for start in starts])
+                logits = network(network.windows(prepared_films[number], starts, length))
+                ends = float(target.sum())
+                # A batch of one class has half the weight, as in fine-tuning.
+                weight = torch.where(target > 0, 0.5 / max(ends, 1.0), 0.5 / max(target.numel() - ends, 1.0))
+                loss = F.binary_cross_entropy_with_logits(logits, target, weight, reduction="sum")
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+    return network.eval()
+
+
+def prepared(sets: Sequence[Features]) -> list[Tensor]:
+    """Each feature set less the film's mean and scaled to unit length, as every system here sees features."""
+    return [torch.from_numpy(centred(np.asarray(one, dtype=np.float64)).astype(np.float32)) for one in sets]
+
+
+def _starts(shots: int, length: int, first: int) -> list[int]:
+    """Where sequences of one length begin so that they hold all shots from the first on; the last is moved back."""
+    starts = list(range(first, shots - length + 1, length))
+    if not starts or starts[-1] + length < shots:
+        starts.append(shots - length)
+    return starts
+
+
+def _epoch(
+    targets: Sequence[Tensor], training: LGSSTraining, generator: np.random.Generator
+) -> list[tuple[int, list[int], int]]:
+    """The steps of an epoch: a film, where its sequences begin, and their length. Each begins elsewhere every epoch."""
+    steps = []
+    for number, target in enumerate(targets):
+        length = min(training.sequence, len(target))
+        first = int(generator.integers(length)) if len(target) > length else 0
+        starts = generator.permutation([*([0] if first else []), *_starts(len(target), length, first)]).tolist()
+        steps += [
+            (number, starts[i : i + training.batch_size], length) for i in range(0, len(starts), training.batch_size)
+        ]
+    return [steps[i] for i in generator.permutation(len(steps))]

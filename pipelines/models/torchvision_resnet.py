@@ -1,0 +1,63 @@
+"""Checkpoints of torchvision's ResNet-50 with other weights than torchvision's, such as those of Places365."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pipelines.errors import StoreError
+from pipelines.models.bassl import BasslSettings, BasslWeights
+
+_PARALLEL = "module."  # what nn.DataParallel puts before every name
+
+
+def read_torchvision_resnet(path: Path) -> BasslWeights | None:
+    """The encoder of a checkpoint of a ResNet-50 under torchvision's names, alone or in ``state_dict``.
+
+    The authors of Places365 (Zhou et al. 2018) give theirs so. Its last layer is left out. Nothing in the file is run.
+
+    Returns:
+        None for a file that is no such checkpoint, or none at all.
+
+    Raises:
+        StoreError: one line, for one whose weights are not those of a ResNet-50.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's remarks on old files
+            content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # a pickle of anything else can make torch raise anything; another reader says what it is
+        return None
+    state = content.get("state_dict", content) if isinstance(content, dict) else None
+    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
+        return None
+    weights = {name.removeprefix(_PARALLEL): value for name, value in state.items()}
+    if not {"conv1.weight", "fc.weight", "layer1.0.conv1.weight"} <= weights.keys():
+        return None
+    own = {name: value for name, value in weights.items() if not name.startswith("fc.")}
+    expected = _shapes()
+    # Files from before 2018 lack the counters of batches, which decide nothing.
+    counters = {name for name in expected if name.endswith("num_batches_tracked")}
+    for name in counters - own.keys():
+        own[name] = torch.zeros((), dtype=torch.int64)
+    strange = sorted(own.keys() ^ expected.keys()) or sorted(
+        name for name, value in own.items() if not isinstance(value, Tensor) or tuple(value.shape) != expected[name]
+    )
+    if strange:
+        raise StoreError(f"{path}: its weights are not those of a ResNet-50 ({strange[0]})")
+    plain = {
+        name: (value.float() if value.is_floating_point() else value).detach().clone() for name, value in own.items()
+    }
+    return BasslWeights(BasslSettings("resnet50", None), plain, {}, {}, {"stage": "imported", "file": path.name})
+
+
+def _shapes() -> dict[str, tuple[int, ...]]:
+    from pipelines.models.encoders import import_torchvision
+
+    with torch.device("meta"):
+        network = import_torchvision().models.resnet50()
+    return {name: tuple(value.shape) for name, value in network.state_dict().items() if not name.startswith("fc.")}

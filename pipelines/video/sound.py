@@ -1,0 +1,180 @@
+"""The sound of a film: decoded once, and what it is like in each shot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import av
+import numpy as np
+from av.audio.frame import AudioFrame
+from numpy.typing import NDArray
+
+from pipelines.errors import VideoError
+from pipelines.video.decoding import open_container, picture_stream
+
+RATE = 16000
+"""Samples a second that sound is brought to."""
+WINDOW, HOP = 400, 160
+"""Samples of a frame of the spectrum, and from one to the next: 25 and 10 ms."""
+FFT = 512
+BANDS = 64
+LOWEST, HIGHEST = 60.0, 7800.0
+"""Hertz at which the first band begins and the last one ends."""
+FLOOR = 1e-6
+"""Added to the energy of a band before its logarithm is taken: silence has a feature."""
+WIDTH = 2 * BANDS
+
+# A timestamp that is further off than this, in seconds, is a gap or an overlap and no rounding.
+_JUMP = 0.02
+_BLOCK = 4096  # frames of the spectrum computed at a time
+
+Floats = NDArray[np.float64]
+
+
+def to_mel(hertz: float | Floats) -> Floats:
+    """m = 2595 log10(1 + f / 700) (O'Shaughnessy, Speech communication, 1987)."""
+    return np.asarray(2595 * np.log10(1 + np.asarray(hertz) / 700))
+
+
+def from_mel(mel: float | Floats) -> Floats:
+    """f = 700 (10^(m / 2595) - 1)."""
+    return np.asarray(700 * (10 ** (np.asarray(mel) / 2595) - 1))
+
+
+def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
+    """Triangles over the bins of a spectrum, (bands, fft // 2 + 1).
+
+    Their corners lie evenly on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and falls to 0
+    at corner b + 2, straight in hertz (Davis and Mermelstein 1980).
+    """
+    corners = from_mel(np.linspace(to_mel(LOWEST), to_mel(HIGHEST), bands + 2))
+    bins = np.arange(fft // 2 + 1) * rate / fft
+    low, peak, high = corners[:-2, None], corners[1:-1, None], corners[2:, None]
+    return np.asarray(np.maximum(0.0, np.minimum((bins - low) / (peak - low), (high - bins) / (high - peak))))
+
+
+def log_mel(samples: Floats) -> Floats:
+    """Natural logarithm of the energy in each band, (frames, BANDS); frame i is of the WINDOW samples from HOP i on.
+
+    Args:
+        samples: (n,) from -1 to 1; what fills no window at the end is left out.
+    """
+    count = max(0, (len(samples) - WINDOW) // HOP + 1)
+    if not count:
+        return np.zeros((0, BANDS))
+    frames = np.lib.stride_tricks.sliding_window_view(samples, WINDOW)[::HOP][:count]
+    power = np.abs(np.fft.rfft(frames * np.hanning(WINDOW + 1)[:-1], FFT, axis=1)) ** 2 / WINDOW
+    return np.asarray(np.log(power @ mel_filters().T + FLOOR))
+
+
+def shot_sounds(
+    path: Path, shots: Floats, progress: Callable[[float, float], None] = lambda done, total: None
+) -> NDArray[np.float32]:
+    """What each shot of a film sounds like.
+
+    Args:
+        path: the film.
+        shots: (N, 2) when each shot begins and ends, in seconds from the film's first picture.
+        progress: told now and then how many seconds of how many are read.
+
+    Returns:
+        (N, 2 BANDS) float32: the mean of `log_mel` over the frames of the spectrum whose middle lies in the shot, and
+        their deviation. A shot in which there is no sound is as silence is: the logarithm of FLOOR, and 0.
+
+    Raises:
+        VideoError: one line, for a film that cannot be read, or one without sound.
+    """
+    N = len(shots)
+    sums, squares, counts = np.zeros((N, BANDS)), np.zeros((N, BANDS)), np.zeros(N)
+    for start, values in _spectra(path):
+        middles = start + (np.arange(len(values)) * HOP + WINDOW / 2) / RATE
+        shot = np.searchsorted(shots[:, 0], middles, side="right") - 1
+        inside = (shot >= 0) & (middles < shots[shot, 1])
+        np.add.at(sums, shot[inside], values[inside])
+        np.add.at(squares, shot[inside], values[inside] ** 2)
+        np.add.at(counts, shot[inside], 1)
+        progress(min(float(middles[-1]), float(shots[-1, 1])), float(shots[-1, 1]))
+    heard = counts > 0
+    number = np.maximum(counts, 1)[:, None]
+    mean = np.where(heard[:, None], sums / number, np.log(FLOOR))
+    deviation = np.sqrt(np.maximum(squares / number - (sums / number) ** 2, 0.0))
+    return np.concatenate([mean, deviation], axis=1).astype(np.float32)
+
+
+def has_sound(path: Path) -> bool:
+    """Whether a film has sound that can be decoded.
+
+    Raises:
+        VideoError: one line, for a film that cannot be read.
+    """
+    with open_container(path) as container:
+        return _has_sound(container)
+
+
+def _has_sound(container: av.container.InputContainer) -> bool:
+    return bool(container.streams.audio) and container.streams.audio[0].codec_context is not None
+
+
+def _spectra(path: Path) -> Iterator[tuple[float, Floats]]:
+    """Some frames of the spectrum at a time, and when the first of them begins, in seconds from the first picture."""
+    kept, start = np.zeros(0), 0.0
+    for time, samples in _samples(path):
+        if len(kept) and abs(time - (start + len(kept) / RATE)) > _JUMP:
+            if len(values := log_mel(kept)):
+                yield start, values
+            kept = np.zeros(0)
+        if not len(kept):
+            start = time
+        kept = np.concatenate([kept, samples])
+        if len(kept) >= _BLOCK * HOP:
+            values = log_mel(kept)
+            yield start, values
+            kept, start = kept[len(values) * HOP :], start + len(values) * HOP / RATE
+    if len(values := log_mel(kept)):
+        yield start, values
+
+
+def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
+    """Pieces of sound as one channel at RATE, and when each begins, in seconds from the film's first picture."""
+    with open_container(path) as container:
+        pictures = picture_stream(path, container)
+        if not _has_sound(container):
+            raise VideoError(f"{path}: has no sound")
+        first = _first_picture(container, pictures)
+        # From here on sound alone is read; to begin anew is to open anew, whatever the container.
+    with open_container(path) as container:
+        stream = container.streams.audio[0]
+        resampler = av.AudioResampler("fltp", "mono", RATE)
+        expected = 0.0
+        try:
+            for packet in container.demux(stream):
+                try:
+                    frames = packet.decode()
+                except av.FFmpegError:  # a damaged packet: what it held is missing
+                    continue
+                for frame in frames:
+                    assert isinstance(frame, AudioFrame)
+                    time = expected if frame.time is None else frame.time - first
+                    expected = time + frame.samples / frame.sample_rate
+                    for piece in resampler.resample(frame):
+                        yield _placed(piece, first, expected)
+            for piece in resampler.resample(None):
+                yield _placed(piece, first, expected)
+        except av.FFmpegError:  # the container breaks off here: what came before it counts
+            return
+
+
+def _placed(piece: AudioFrame, first: float, expected: float) -> tuple[float, Floats]:
+    samples = piece.to_ndarray()[0].astype(np.float64)
+    return expected - len(samples) / RATE if piece.time is None else piece.time - first, samples
+
+
+def _first_picture(container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> float:
+    """When the first picture is shown, on the clock of the container."""
+    try:
+        for frame in container.decode(stream):
+            return frame.time or 0.0
+    except av.FFmpegError:
+        pass
+    return 0.0

@@ -1,0 +1,143 @@
+"""LGSS: its optimal grouping against all divisions, what it learns, and one or several feature sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from pipelines.baselines.lgss import LGSSSettings, best_grouping, lgss, scene_worth, super_shot_similarities
+from pipelines.baselines.lgss_network import LabelledModalities, LGSSNetwork, LGSSTraining, train_lgss
+from tests.baselines import clear_film, divisions, random_film, scenes_of, times_of
+
+SMALL = LGSSTraining(width=8, epochs=6, batch_size=4)
+
+
+def literal_worth(similarity: NDArray[np.float64], start: int, end: int) -> float:
+    """g of the scene of super shots [start, end), term by term."""
+    total = 0.0
+    for one in range(start, end):
+        others = [similarity[one, other] for other in range(start, end) if other != one]
+        total += sum(others) / len(others) if others else 0.0
+        total += 1 / (1 + np.exp(-max(others, default=0.0)))
+    return total
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_grouping_is_the_best_of_all(seed: int) -> None:
+    features, _ = random_film(seed, shots=9)
+    similarity = super_shot_similarities([features], np.arange(8))
+    worth = scene_worth(similarity)
+    values = {ends: sum(literal_worth(similarity, *scene) for scene in scenes_of(ends, 9)) for ends in divisions(9)}
+    found = tuple(best_grouping(worth).tolist())
+    assert values[found] == pytest.approx(max(values.values()), abs=1e-12)
+    for start in range(9):
+        for end in range(start + 1, 10):
+            assert worth[start, end - 1] == pytest.approx(literal_worth(similarity, start, end), abs=1e-12)
+            assert end == 9 or worth[end, start] == -np.inf
+
+
+def test_similarities_are_those_of_mean_features_averaged_over_sets() -> None:
+    (one, _), (other, _) = random_film(0, 6), random_film(1, 6, width=4)
+    ends = np.array([1, 3])
+    found = super_shot_similarities([one, other], ends)
+    expected = np.zeros((3, 3))
+    for features in (one, other):
+        x = features - features.mean(axis=0)
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        means = np.stack([x[a:b].mean(axis=0) for a, b in ((0, 2), (2, 4), (4, 6))])
+        means /= np.linalg.norm(means, axis=1, keepdims=True)
+        expected += np.maximum(means @ means.T, 0) / 2
+    np.fill_diagonal(expected, 0)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def films() -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]]:
+    return [clear_film(seed=seed) for seed in range(5)]
+
+
+def labelled(film: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]) -> NDArray[np.uint8]:
+    marks = np.zeros(len(film[0]), np.uint8)
+    marks[film[2]] = 1
+    return marks
+
+
+@pytest.fixture(scope="module")
+def network(films: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]]) -> LGSSNetwork:
+    return train_lgss([LabelledModalities([film[0]], labelled(film)) for film in films[:4]], LGSSTraining(width=16))
+
+
+def test_scenes_of_a_film_it_has_not_seen_are_found(
+    films: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]], network: LGSSNetwork
+) -> None:
+    features, times, ends = films[4]
+    found = lgss(features, times, LGSSSettings(network))
+    assert found.ends.tolist() == ends.tolist()
+    assert sorted(np.argsort(-found.score)[: len(ends)].tolist()) == ends.tolist()
+    assert ((found.score >= 0) & (found.score <= 1)).all()
+
+
+def test_rounds_only_take_ends_away(
+    films: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]], network: LGSSNetwork
+) -> None:
+    features, times, _ = films[4]
+    before = lgss(features, times, LGSSSettings(network, rounds=0))
+    assert len(before.ends) == round(4 * len(features) / network.shots_per_scene) - 1
+    for rounds in (1, 2, 3):
+        after = lgss(features, times, LGSSSettings(network, rounds=rounds))
+        assert set(after.ends) <= set(before.ends)
+        np.testing.assert_array_equal(after.score, before.score)
+        before = after
+
+
+def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_alone() -> None:
+    features, _ = random_film(0, 30)
+    film = LabelledModalities([features], (np.arange(30) % 6 == 5).astype(np.uint8))
+    torch.manual_seed(7)
+    expected = torch.rand(1)
+    torch.manual_seed(7)
+    one, same, other = (train_lgss([film], SMALL, seed=seed).probabilities([features]) for seed in (0, 0, 1))
+    assert torch.rand(1) == expected
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+
+
+def test_several_feature_sets_are_fused() -> None:
+    """Where the pictures say nothing, the sound does."""
+    rng = np.random.default_rng(0)
+
+    def film() -> tuple[list[NDArray[np.float64]], NDArray[np.float64], NDArray[np.uint8]]:
+        sound, times, ends = clear_film(seed=int(rng.integers(1000)))
+        marks = np.zeros(len(sound), np.uint8)
+        marks[ends] = 1
+        return [rng.normal(size=(len(sound), 5)), sound], times, marks
+
+    taught, (sets, times, marks) = [film() for _ in range(6)], film()
+    network = train_lgss([LabelledModalities(s, m) for s, _, m in taught], LGSSTraining(width=16))
+    found = lgss(sets, times, LGSSSettings(network))
+    assert np.mean(np.isin(np.flatnonzero(marks), np.argsort(-found.score)[: 2 * int(marks.sum())])) > 0.7
+    with pytest.raises(ValueError, match=r"\(5, 40\)"):
+        lgss(sets[1], times, LGSSSettings(network))
+
+
+def test_what_cannot_be_used_is_refused() -> None:
+    features, times = random_film(0, 6)
+    with pytest.raises(ValueError, match="train_lgss"):
+        lgss(features, times, LGSSSettings())
+    with pytest.raises(ValueError, match="feature set"):
+        lgss([], times, LGSSSettings(LGSSNetwork([6], SMALL, 5.0)))
+    with pytest.raises(ValueError, match="super shot"):
+        LGSSSettings(supershots=0.5)
+    with pytest.raises(ValueError, match="scene ends"):
+        train_lgss([LabelledModalities([features], np.zeros(6, np.uint8))])
+    with pytest.raises(ValueError, match="same feature sets"):
+        train_lgss([LabelledModalities([x], np.ones(6, np.uint8)) for x in (features, features[:, :2])])
+
+
+def test_an_odd_film_keeps_the_number_of_its_shots() -> None:
+    network = LGSSNetwork([3], SMALL, 4.0)
+    for shots in (1, 9, 10, 11, 23):
+        found = lgss(np.random.default_rng(0).normal(size=(shots, 3)), times_of(np.ones(shots)), LGSSSettings(network))
+        assert found.score.shape == (shots,)

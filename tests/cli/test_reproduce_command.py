@@ -1,0 +1,40 @@
+"""`bassl reproduce` as a process: help, plan, bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HOME = Path(__file__).parents[2]
+
+
+def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bassl_cli", "reproduce", *arguments]
+    return subprocess.run(
+        command, cwd=folder, env={"PYTHONPATH": str(HOME), "COLUMNS": "200"}, text=True, capture_output=True
+    )
+
+
+def test_help_names_the_tables(tmp_path: Path) -> None:
+    run = bassl(tmp_path, "--help")
+    assert run.returncode == 0
+    assert "table1, table2, table3, table4, nmi, bbc-ovsd" in " ".join(run.stdout.split())
+
+
+def test_a_plan_has_commands_costs_and_disk_and_does_nothing(tmp_path: Path) -> None:
+    run = bassl(tmp_path, "table1", "--plan", "--rows", "BaSSL (10*")
+    assert run.returncode == 0
+    lines = run.stdout.splitlines()
+    assert sum(line.startswith("bassl pretrain ") for line in lines) == 1
+    assert sum(line.startswith("bassl finetune ") for line in lines) == 1
+    assert any(line.split()[:3] == ["pretrain", "bassl-10", "768"] for line in lines)
+    assert any(line.startswith("key-frames ") for line in lines)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_table_that_there_is_not_is_one_line(tmp_path: Path) -> None:
+    run = bassl(tmp_path, "table11")
+    assert (run.returncode, run.stdout) == (2, "")
+    (line,) = run.stderr.splitlines()
+    assert line.startswith("bassl: there is no table 'table11'; there are table1,")

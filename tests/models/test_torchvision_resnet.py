@@ -1,0 +1,59 @@
+"""A ResNet-50 that others trained becomes a shot encoder, as Places365's does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision
+
+from pipelines.errors import StoreError
+from pipelines.models.bassl import load_bassl_model, save_bassl_model
+from pipelines.models.encoders import load_encoder
+from pipelines.models.torchvision_resnet import read_torchvision_resnet
+from tests.small_stores import refusal
+
+
+@pytest.fixture(scope="module")
+def network() -> Any:
+    torch.manual_seed(0)
+    return torchvision.models.resnet50(num_classes=365).eval()
+
+
+def put(path: Path, state: dict[str, Any]) -> Path:
+    """As the authors of Places365 wrote it: before torch's zip files, and from several GPUs."""
+    content = {"epoch": 90, "arch": "resnet50", "state_dict": state, "best_prec1": torch.tensor(54.7)}
+    torch.save(content, path, _use_new_zipfile_serialization=False)
+    return path
+
+
+def test_its_encoder_is_the_network_without_its_last_layer(network: Any, tmp_path: Path) -> None:
+    state = {f"module.{name}": value for name, value in network.state_dict().items() if "num_batches" not in name}
+    weights = read_torchvision_resnet(put(tmp_path / "places.pth.tar", state))
+    assert weights is not None
+    assert weights.settings.encoder == "resnet50"
+    assert weights.settings.crn is None
+    save_bassl_model(tmp_path / "model.safetensors", weights)
+    assert load_bassl_model(tmp_path / "model.safetensors").encoder.keys() == weights.encoder.keys()
+    encoder = load_encoder(tmp_path / "model.safetensors", "cpu", keyframes=1)
+    picture = np.random.default_rng(0).integers(0, 256, (224, 224, 3), np.uint8)
+    mean, std = torch.tensor(encoder.mean), torch.tensor(encoder.std)
+    pixels = ((torch.from_numpy(picture).float() - mean) / std).permute(2, 0, 1)[None]
+    headless = torch.nn.Sequential(*list(network.children())[:-1], torch.nn.Flatten())
+    with torch.inference_mode():
+        expected = headless(pixels).numpy()
+    found = encoder.encode([[picture]])
+    # The encoder runs in bfloat16 where the processor has it.
+    assert np.linalg.norm(found - expected) < 0.02 * np.linalg.norm(expected)
+
+
+def test_other_files_are_left_to_others(network: Any, tmp_path: Path) -> None:
+    assert read_torchvision_resnet(tmp_path / "none.pth") is None
+    (tmp_path / "text.pth").write_text("no weights")
+    assert read_torchvision_resnet(tmp_path / "text.pth") is None
+    assert read_torchvision_resnet(put(tmp_path / "other.pth", {"shot_encoder.conv1.weight": torch.zeros(1)})) is None
+    short = {name: value for name, value in network.state_dict().items() if "layer4.2" not in name}
+    refusal(lambda: read_torchvision_resnet(put(tmp_path / "short.pth", short)), "ResNet-50", error=StoreError)

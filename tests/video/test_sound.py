@@ -1,0 +1,145 @@
+"""The sound of films: the filters by their formula, and features that change where the sound does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from pipelines.errors import VideoError
+from pipelines.extract_sound import SoundSettings, extract_sound
+from pipelines.stores.features import features_of, open_features
+from pipelines.stores.index import IndexedVideo, read_index, write_index
+from pipelines.video import sound
+from tests import films
+from tests.cli.test_predict_command import Bassl, bassl  # noqa: F401  # a fixture
+from tests.small_stores import refusal
+
+SECONDS, CHANGE = 6.0, 2.5
+
+
+def write_sounding_film(path: Path, wave: Callable[[np.ndarray], np.ndarray], delay: float = 0.0) -> Path:
+    """Six seconds of pictures, and sound that begins with the first of them; all timestamps moved by a delay."""
+    with av.open(str(path), "w") as container:
+        pictures = container.add_stream("libx264", rate=24, options={"preset": "ultrafast"})
+        pictures.width, pictures.height, pictures.pix_fmt = 64, 48, "yuv420p"
+        track = container.add_stream("pcm_s16le", rate=48000)
+        track.layout = "stereo"
+        for index, picture in enumerate(films.pictures(round(24 * SECONDS), (60,), 64, 48)):
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            frame.pts, frame.time_base = index + round(24 * delay), Fraction(1, 24)
+            container.mux(pictures.encode(frame))
+        container.mux(pictures.encode())
+        samples = (0.5 * wave(np.arange(round(48000 * SECONDS)) / 48000) * 32767).astype(np.int16)
+        for start in range(0, len(samples), 4800):
+            part = np.repeat(samples[start : start + 4800], 2)[None]
+            frame = av.AudioFrame.from_ndarray(part, format="s16", layout="stereo")
+            frame.sample_rate, frame.pts, frame.time_base = 48000, start + round(48000 * delay), Fraction(1, 48000)
+            container.mux(track.encode(frame))
+        container.mux(track.encode())
+    return path
+
+
+def changing(seconds: np.ndarray) -> np.ndarray:
+    return np.sin(2 * np.pi * np.where(seconds < CHANGE, 440.0, 3000.0) * seconds)
+
+
+def test_the_mel_scale_is_that_of_the_formula() -> None:
+    # Values that are printed in text books for 2595 log10(1 + f / 700).
+    np.testing.assert_allclose(
+        sound.to_mel(np.array([0.0, 700.0, 1000.0, 8000.0])), [0, 781.17, 999.99, 2840.02], atol=0.01
+    )
+    hertz = np.linspace(0, 8000, 50)
+    np.testing.assert_allclose(sound.from_mel(sound.to_mel(hertz)), hertz, atol=1e-8)
+
+
+def test_filters_are_triangles_with_even_corners_on_the_mel_scale() -> None:
+    filters = sound.mel_filters(bands=8, fft=4096)
+    hertz = np.arange(2049) * sound.RATE / 4096
+    peaks = sound.to_mel(hertz[filters.argmax(axis=1)])
+    step = (sound.to_mel(sound.HIGHEST) - sound.to_mel(sound.LOWEST)) / 9
+    np.testing.assert_allclose(np.diff(peaks), step, rtol=0.03)
+    np.testing.assert_allclose(filters.max(axis=1), 1.0, atol=0.03)
+    between = (hertz > hertz[filters[0].argmax()]) & (hertz < hertz[filters[-1].argmax()])
+    np.testing.assert_allclose(filters.sum(axis=0)[between], 1.0, atol=1e-9)  # one rises as the other falls
+    assert (sound.mel_filters().sum(axis=1) > 0).all()  # none is so narrow that it falls between two bins
+
+
+def test_a_tone_is_loudest_in_its_own_band_and_twice_the_amplitude_is_log_four_more() -> None:
+    times = np.arange(sound.RATE) / sound.RATE
+    tone = 0.2 * np.sin(2 * np.pi * 1000 * times)
+    quiet, loud = sound.log_mel(tone), sound.log_mel(2 * tone)
+    assert len(quiet) == (sound.RATE - sound.WINDOW) // sound.HOP + 1
+    corners = sound.from_mel(np.linspace(sound.to_mel(sound.LOWEST), sound.to_mel(sound.HIGHEST), sound.BANDS + 2))
+    assert abs(int(quiet.mean(axis=0).argmax()) - int(np.abs(corners[1:-1] - 1000).argmin())) <= 1
+    best = int(quiet.mean(axis=0).argmax())
+    np.testing.assert_allclose(loud[:, best] - quiet[:, best], np.log(4), atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_sounding_film(tmp_path_factory.mktemp("sounding") / "film.mkv", changing)
+
+
+def test_features_change_where_the_sound_does(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shots = np.array([[0, 1.2], [1.2, CHANGE], [CHANGE, 4], [4, SECONDS], [SECONDS, 9]])
+    found = sound.shot_sounds(film, shots)
+    assert found.shape == (5, sound.WIDTH)
+    assert found.dtype == np.float32
+    apart = np.linalg.norm(np.diff(found[:, : sound.BANDS], axis=0), axis=1)
+    assert apart[1] > 5 * max(apart[0], apart[2])
+    assert (found[4, : sound.BANDS] == np.float32(np.log(sound.FLOOR))).all()  # after the end there is silence
+    assert (found[4, sound.BANDS :] == 0).all()
+    monkeypatch.setattr(sound, "_BLOCK", 7)  # read in small pieces it is the same
+    np.testing.assert_allclose(sound.shot_sounds(film, shots), found, atol=1e-3)
+
+
+def test_time_is_that_of_the_pictures(film: Path, tmp_path: Path) -> None:
+    """A film whose clock begins at five seconds: the sound changes at the same picture."""
+    late = write_sounding_film(tmp_path / "late.mkv", changing, delay=5.0)
+    shots = np.array([[0, CHANGE], [CHANGE, SECONDS]])
+    np.testing.assert_allclose(sound.shot_sounds(late, shots), sound.shot_sounds(film, shots), atol=0.05)
+
+
+def index_of(path: Path, *names: str) -> Path:
+    frames = np.array([[0, 60], [60, 144]])
+    labels = np.zeros(2, np.int8)
+    write_index(path, [IndexedVideo(name, name, frames, frames / 24, labels) for name in names], {})
+    return path
+
+
+def test_a_store_is_made_kept_and_added_to(film: Path, tmp_path: Path) -> None:
+    settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "silent"), tmp_path / "sound.h5")
+    silent = films.write_film(tmp_path / "silent.mp4", films.pictures(144, (60,)))
+    done = extract_sound([film, silent], settings)
+    assert [result.status for result in done] == ["done", "failed"] or [r.status for r in done] == ["failed", "done"]
+    (failed,) = [result for result in done if result.status == "failed"]
+    assert failed.error == f"{silent}: has no sound"
+    store = open_features(settings.output)
+    assert list(store.videos) == ["film"]
+    _, features = features_of(read_index(index_of(tmp_path / "one.h5", "film")), [settings.output])
+    np.testing.assert_array_equal(features, sound.shot_sounds(film, np.array([[0, 2.5], [2.5, 6.0]])))
+    assert [result.status for result in extract_sound([film], settings)] == ["kept"]
+
+
+def test_what_cannot_be_heard_costs_one_line(film: Path, tmp_path: Path) -> None:
+    settings = SoundSettings(index_of(tmp_path / "index.h5", "other"), tmp_path / "sound.h5")
+    (result,) = extract_sound([film], settings)
+    assert result.status == "failed"
+    assert "has no film called film" in result.error
+    assert not settings.output.exists()
+    refusal(lambda: sound.shot_sounds(tmp_path / "none.mp4", np.zeros((1, 2))), "no such file", error=VideoError)
+
+
+def test_the_command_names_silent_films_and_goes_on(bassl: Bassl, film: Path, tmp_path: Path) -> None:  # noqa: F811
+    index = index_of(tmp_path / "index.h5", "film", "silent")
+    silent = films.write_film(tmp_path / "silent.mp4", films.pictures(144, (60,)))
+    run = bassl("extract-sound", film, silent, "--index", index, "-o", tmp_path / "sound.h5")
+    assert (run.code, run.out) == (1, "")
+    assert f"bassl: {silent}: has no sound" in run.err
+    assert "1 done, 0 kept, 1 failed" in run.err
+    assert list(open_features(tmp_path / "sound.h5").videos) == ["film"]
