@@ -54,7 +54,7 @@ RECIPES: Mapping[Kind, Recipe] = {
     "features": Recipe(
         pretrain={"batch": 128, "base_rate": 3.0, **_SMALL},
         finetune=_of_all({"epochs": 10, "batch": 128, "rate": 5e-4}),
-        network={"transformer": _SMALL, "mlp": {"width": 128}, "ms-lstm": {"width": 32}},
+        network={"transformer": _SMALL, "mlp": {"width": 128}, "ms-lstm": {"width": 32, "rate": 1e-3}},
     ),
     "films": Recipe(
         pretrain={"encoder": "resnet18", "size": 112, "decoded_size": 128, "batch": 64, "base_rate": 3.0, **_SMALL},
