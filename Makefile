@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FEATURES ?= data/features
 
-.PHONY: setup demo test check format default-model reproduce-table1 clean
+.PHONY: setup demo test test-minutes check format default-model reproduce-table1 clean
 
 setup: $(VENV)/.installed
 
@@ -25,6 +25,10 @@ demo: setup
 # A process for each core: threads of their own would only wait for each other.
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+# Tests that train for minutes each.
+test-minutes: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m minutes --numprocesses auto
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -1,0 +1,36 @@
+"""Generated films as key-frame stores and an index with their true labels, without a film being encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from pipelines.build_index import IndexSettings, build_index
+from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
+from tests.labelled_films import write_relabelled
+from tests.small_stores import put_store
+
+
+def write_generated_films(folder: Path, splits: Mapping[int, str], **film: Any) -> Path:
+    """An index of the films with these seeds, ``index.h5``, each in its split; the settings of a film are ``film``."""
+    ends: list[bool] = []
+    for seed in sorted(splits):
+        planned = plan_film(SyntheticFilmSettings(seed=seed, width=96, height=54, dissolves=0, **film))
+        jpegs = [[_jpeg(picture) for picture in shot] for shot in render_keyframes(planned)]
+        put_store(folder / "stores" / f"film{seed:03}.h5", len(jpegs), 3, jpegs=jpegs)
+        ends += [one != other for one, other in pairwise(planned.scene_of_shot)] + [False]
+    build_index([folder / "stores"], IndexSettings(output=folder / "plain.h5"))
+    labels = np.array(ends, np.int8)
+    return write_relabelled(folder / "plain.h5", folder / "index.h5", labels, [splits[seed] for seed in sorted(splits)])
+
+
+def _jpeg(picture: Any) -> bytes:
+    buffer = BytesIO()
+    Image.fromarray(picture).save(buffer, "JPEG")
+    return buffer.getvalue()
