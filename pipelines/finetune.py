@@ -72,7 +72,7 @@ RECIPES: Mapping[str, Recipe] = {
     "mlp": Recipe(),
     "ms-lstm": Recipe(),
     # The one that the model in the box was made with.
-    "relational": Recipe(epochs=15, batch=128, rate=5e-4, weight_decay=0.05, warm_up=0.05, clip=1.0),
+    "relational": Recipe(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, warm_up=0.05, clip=1.0),
 }
 
 
@@ -116,22 +116,22 @@ class FinetuneSettings:
     seed: int = 0
     """The first seed."""
     epochs: int | None = None
-    """Passes over all labelled shots (20; relational 15)."""
+    """Passes over all labelled shots (20)."""
     batch: int | None = None
     """Examples in a step, over all processes (1024; relational 128)."""
     rate: float | None = None
     """Highest learning rate (2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new one; relational
-    5e-4)."""
+    2e-3)."""
     neighbours: int | None = None
-    """K, shots on each side of the centre (8; ms-lstm 2; or that of the CRN that is transferred)."""
+    """K, shots on each side of the centre (8; ms-lstm 2; relational 4; or that of the CRN that is transferred)."""
     width: int | None = None
-    """Width of a new network (transformer 768, mlp 4096, ms-lstm 512, relational 64)."""
+    """Width of a new network (transformer 768, mlp 4096, ms-lstm 512, relational 0: a linear form)."""
     layers: int = 2
-    """Layers of a new transformer or relational network."""
+    """Layers of a new transformer, or of a relational network with a width."""
     heads: int = 8
-    """Attention heads of a new transformer or relational network."""
+    """Attention heads of a new transformer."""
     dropout: float | None = None
-    """In training (transformer 0.1, mlp 0.5, relational 0.2)."""
+    """In training (transformer 0.1, mlp 0.5, relational 0.5)."""
     sequence: int = 10
     """T, consecutive shots that the ms-lstm reads."""
     end_to_end: bool = False

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pipelines.errors import BasslError, StoreError
 
 BOX = Path(__file__).parent / "models" / "data" / "relational.safetensors"
-FACTS_SCHEMA, FACTS_VERSION = "bassl.model-facts", 1
+FACTS_SCHEMA, FACTS_VERSION = "bassl.model-facts", 2
 _MODEL, _STATE, _RESULT = "model.safetensors", "state.pt", "result.json"
 
 
@@ -90,7 +90,7 @@ def _listed(place: Path, read: Any) -> ListedModel:
 def _box(path: Path) -> ListedModel:
     from pipelines.models.checkpoints import read_model_header
 
-    _, settings = read_model_header(path)
+    read_model_header(path)  # that of a damaged file is refused
     facts = read_facts(path)
     cross = facts["measured"][0]
     return ListedModel(
@@ -99,7 +99,7 @@ def _box(path: Path) -> ListedModel:
         method="relational",
         encoder="any encoder",
         data=" and ".join(f"{each['set']} ({each['videos']} videos)" for each in facts["trained_on"]),
-        trained=f"{facts['epochs']} epochs, {settings['members']} networks that vote",
+        trained=facts["trained"],
         scores={name: cross[name] for name in ("ap", "auc", "f1", "miou")},
         scored_on=cross["how"],
     )

@@ -187,6 +187,10 @@ def predict_films(
             whole = all(path is None or path.exists() for path in (result.output, board, page))
             if whole and not overwrite:
                 result = _kept(result, _record(settings, scoring))
+            elif not overwrite and _was_corrected(result.output):
+                raise BasslError(
+                    f"{result.output}: was corrected by hand; `bassl report` makes its page, --overwrite does it again"
+                )
             else:
                 result = _predict_one(result, board, page, settings, scoring, tell)
         except BasslError as error:
@@ -392,6 +396,15 @@ def _kept(film: FilmScenes, settings: Mapping[str, Any]) -> FilmScenes:
         listed = ", ".join(f"{name.removesuffix('_id')} {before.get(name)} and not {settings[name]}" for name in other)
         raise StoreError(f"{film.output}: was made with other settings ({listed}); {remedy}")
     return replace(film, status="kept", scenes=counts[0], shots=counts[1], duration=duration)
+
+
+def _was_corrected(path: Path) -> bool:
+    """Whether a file is a ``scenes.json`` that somebody corrected on its page."""
+    try:
+        corrected: bool = json.loads(path.read_bytes())["settings"].get("edited_by_hand") is True
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+    return corrected
 
 
 def batched(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:

@@ -40,7 +40,7 @@ def model(folder: Path) -> Path:
     """A scorer that has learned nothing: what a test may use where scores do not matter."""
     torch.manual_seed(0)
     path = folder / "untrained.safetensors"
-    save_scorer(path, RelationalScorer([RelationalNetwork(RelationalSettings(neighbors=2, width=16, heads=2))]))
+    save_scorer(path, RelationalScorer([RelationalNetwork(RelationalSettings(neighbors=2, width=8))]))
     return path
 
 

@@ -186,7 +186,7 @@ def test_rates_are_those_of_the_release() -> None:
     assert (transferred.rate, new.rate) == (pytest.approx(1e-5), pytest.approx(1e-4))
     assert (new.batch, new.epochs, new.warm_up, new.weight_decay) == (1024, 20, 0.0, 0.0)
     assert FinetuneSettings(batch=256).recipe(True).rate == pytest.approx(2.5e-6)
-    assert FinetuneSettings(crn="relational").recipe(False).rate == 5e-4
+    assert FinetuneSettings(crn="relational").recipe(False).rate == 2e-3
     assert FinetuneSettings(crn="relational", rate=1.0).recipe(False).rate == 1.0
 
 

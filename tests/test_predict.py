@@ -203,7 +203,7 @@ SHAPES: dict[str, Shape] = {
     "transformer": CRNSettings(3, 1280, 16, 1, 2, 32),
     "mlp": MLPSettings(2, 1280, 16),
     "ms-lstm": MSLSTMSettings(2, 1280, 8, 4),
-    "relational": RelationalSettings(2, 16, heads=2),
+    "relational": RelationalSettings(8, neighbors=2),
 }
 
 
@@ -409,6 +409,17 @@ def test_a_folder_of_storyboards(film: Path, model: Path, tmp_path: Path) -> Non
     assert drawn.status == "done"  # its scenes were there, its picture was not
     assert (tmp_path / "boards" / "film.png").read_bytes().startswith(b"\x89PNG")
     assert predict_films([film], tmp_path / "out", settings, storyboards=tmp_path / "boards")[0].status == "kept"
+
+
+def test_scenes_that_were_corrected_by_hand_are_not_written_over(film: Path, model: Path, tmp_path: Path) -> None:
+    settings = PredictSettings(model=model)
+    (done,) = predict_films([film], tmp_path, settings)
+    content = json.loads(done.output.read_text())
+    corrected = json.dumps(content | {"settings": content["settings"] | {"edited_by_hand": True}})
+    done.output.write_text(corrected)
+    (left,) = predict_films([film], tmp_path, settings, pages=True)
+    assert left.error.endswith("was corrected by hand; `bassl report` makes its page, --overwrite does it again")
+    assert done.output.read_text() == corrected
 
 
 def test_what_no_film_can_be_done_with_is_raised(library: Path, model: Path, tmp_path: Path) -> None:

@@ -227,13 +227,17 @@ def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neig
     return window_rows(first_row, rows.ravel(), neighbours, "clip")[:, 1:].reshape(*rows.shape, -1)
 
 
-def _relational_logits(model: BoundaryModel, features: Numbers, durations: Numbers) -> NDArray[np.float64]:
+def relational_scorer(model: BoundaryModel) -> RelationalScorer:
+    """The scorer that a model of relational networks is, on the CPU."""
     # Its tokens are made on the CPU in single precision, and its networks are small.
     members = [
         network if _is_plain(network) else copy.deepcopy(network).to("cpu", torch.float32) for network in model.networks
     ]
-    scorer = RelationalScorer(members, model.calibration)  # type: ignore[arg-type]
-    return scorer.logits(features.astype(np.float32, copy=False), durations)
+    return RelationalScorer(members, model.calibration)  # type: ignore[arg-type]
+
+
+def _relational_logits(model: BoundaryModel, features: Numbers, durations: Numbers) -> NDArray[np.float64]:
+    return relational_scorer(model).logits(features.astype(np.float32, copy=False), durations)
 
 
 def _difference(logits: Tensor) -> NDArray[np.float64]:

@@ -18,15 +18,16 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor
 
+from pipelines.baselines.graph_cut import graph_cut
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.errors import BasslError, StoreError
 from pipelines.evaluation.calibration import fit_calibration
 from pipelines.evaluation.metrics import Evaluation, FilmScores, evaluate, miou
 from pipelines.list_models import FACTS_SCHEMA, FACTS_VERSION
+from pipelines.models.cut_evidence import REACH, BlockSums, similarity_band, unit_features, z_scores
 from pipelines.models.relational import (
     DEFAULT_MODEL,
     Calibration,
@@ -35,75 +36,77 @@ from pipelines.models.relational import (
     RelationalSettings,
     calibrated,
     save_scorer,
+    token_width,
 )
 from pipelines.scenes import write_atomically
 from pipelines.training.relational_films import Film, TrainingSettings, as_film, film_tokens, varied
 
 Logits = list[NDArray[np.float64]]
 """One (N,) array a video."""
+Views = list[tuple[Tensor, Tensor]]
+"""Forms of one film: (N, F) tokens and (N,) labels of each, the film itself first."""
 Report = Callable[[str], None]
 
+STEPS = 20
+"""At most so many of Newton's; it takes about six."""
 SHAPE = RelationalSettings()
 TRAINING = TrainingSettings()
 FOLDS = 5
 """The recipe of the model that ships."""
 
 
-def train_network(
-    films: Sequence[Film], shape: RelationalSettings, training: TrainingSettings, seed: int
-) -> RelationalNetwork:
-    """Train one network with class-balanced binary cross-entropy.
+def views_of(film: Film, training: TrainingSettings, generator: np.random.Generator) -> Views:
+    """The film and variations of it, `training.views` in all, each as `film_tokens` gives it.
 
-    Every epoch sees every film once: as it is, backwards, with its scenes reordered, or both, and with its features
-    raised to a random power.
+    Evidence takes longer to find than a form to be fitted to it, so the variations are made once.
+    """
+    shown = [film, *(varied(film, training, generator) for _ in range(training.views - 1))]
+    return [film_tokens(each) for each in shown]
+
+
+def prepare(videos: Sequence[ShotFeatures], training: TrainingSettings, seed: int = 0) -> list[Views]:
+    """Views of each video; what it shows depends on the video, its place and the seed, and on nothing else."""
+    return [views_of(as_film(video), training, np.random.default_rng((seed, i))) for i, video in enumerate(videos)]
+
+
+def fit(films: Sequence[Views], training: TrainingSettings) -> RelationalScorer:
+    """The linear form with the least class-balanced cross-entropy and penalty, by Newton's method; not calibrated.
 
     Args:
-        films: at least one, with a scene end and another shot among them.
-        shape: of the network.
-        training: see there; `members` is not used here.
-        seed: the same seed gives the same weights on the same machine. PyTorch's global generator is left as it was.
+        films: all views of each; at least one film, with a scene end and another shot among them.
+        training: see there.
 
     Raises:
         ValueError: no film, or labels of one class only.
     """
-    labels = np.concatenate([film.scene_end for film in films]) if films else np.zeros(0, np.uint8)
-    positives = int(labels.sum())
-    if positives in (0, len(labels)):
+    views = [view for film in films for view in film]
+    # A film's last shot has no cut, and so no evidence.
+    x = torch.cat([tokens[:-1, :-1] for tokens, _ in views]).double() if views else torch.zeros(0, 1)
+    y = torch.cat([ends[:-1] for _, ends in views]).double() if views else torch.zeros(0)
+    positives = int(y.sum())
+    if positives in (0, len(y)):
         raise ValueError("training needs films with scene ends and with other shots")
-    balance = torch.tensor((len(labels) - positives) / positives)
-    steps = max(1, training.epochs * math.ceil(len(labels) / training.batch_size))
-    warmup = max(1, steps // 20)
+    weight = torch.where(y == 1, 0.5 / positives, 0.5 / (len(y) - positives))
+    mean, deviation = x.mean(dim=0), x.std(dim=0).clamp_min(1e-6)
+    x = torch.cat([(x - mean) / deviation, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
+    penalty = torch.full((x.shape[1],), training.penalty, dtype=x.dtype)
+    penalty[-1] = 0  # the constant is free
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        generator = np.random.default_rng(seed)
-        network = RelationalNetwork(shape).train()
-        optimizer = torch.optim.AdamW(
-            network.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
-        )
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min(1.0, (step + 1) / warmup) * (1 + math.cos(math.pi * step / steps)) / 2
-        )
-        for _ in range(training.epochs):
-            shown = [film_tokens(varied(film, training, generator), shape.neighbors) for film in films]
-            tokens = torch.cat([film[0] for film in shown])
-            targets = torch.cat([film[1] for film in shown])
-            for batch in torch.split(torch.randperm(len(targets)), training.batch_size):
-                loss = F.binary_cross_entropy_with_logits(network(tokens[batch]), targets[batch], pos_weight=balance)
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-                optimizer.step()
-                schedule.step()
-    return network.eval()
-
-
-def train_scorer(
-    videos: Sequence[ShotFeatures], shape: RelationalSettings, training: TrainingSettings, seed: int = 0
-) -> RelationalScorer:
-    """Train `training.members` networks, with the seeds `seed`, `seed + 1`, ..., into one scorer, not calibrated."""
-    films = [as_film(video) for video in videos]
-    return RelationalScorer([train_network(films, shape, training, seed + i) for i in range(training.members)])
+    weights = torch.zeros(x.shape[1], dtype=x.dtype)
+    for _ in range(STEPS):
+        p = torch.sigmoid(x @ weights)
+        gradient = x.T @ (weight * (p - y)) + penalty * weights
+        curvature = x.T @ (x * (weight * p * (1 - p))[:, None]) + torch.diag(penalty)
+        step = torch.linalg.solve(curvature, gradient)
+        weights -= step
+        if float(step.abs().max()) < 1e-8:
+            break
+    slopes = weights[:-1] / deviation
+    network = RelationalNetwork(SHAPE)
+    with torch.no_grad():
+        network.weighing.weight[0] = torch.cat([slopes, slopes.new_zeros(1)]).float()  # nothing for being in the film
+        network.weighing.bias[0] = float(weights[-1] - slopes @ mean)
+    return RelationalScorer([network])
 
 
 def folds(count: int, number: int) -> list[list[int]]:
@@ -111,29 +114,22 @@ def folds(count: int, number: int) -> list[list[int]]:
     return [list(range(first, count, number)) for first in range(min(number, count))]
 
 
-def cross_validate(
-    videos: Sequence[ShotFeatures],
-    shape: RelationalSettings,
-    training: TrainingSettings,
-    number: int = 5,
-    report: Report = lambda line: None,
-) -> list[RelationalScorer]:
-    """Train a scorer without each fold of videos.
+def cross_validate(films: Sequence[Views], training: TrainingSettings, number: int = 5) -> list[RelationalScorer]:
+    """Fit a scorer without each fold of films.
 
     Returns:
-        For each video, the scorer that has not seen it (the videos of a fold share one).
+        For each film, the scorer that has not seen it (the films of a fold share one).
 
     Raises:
-        ValueError: fewer than two videos.
+        ValueError: fewer than two films.
     """
-    if len(videos) < 2:
+    if len(films) < 2:
         raise ValueError("cross-validation needs two videos or more")
     blind: dict[int, RelationalScorer] = {}
-    for k, held_out in enumerate(folds(len(videos), number)):
-        report(f"cross-validation: fold {k + 1} of {min(number, len(videos))}")
-        scorer = train_scorer([video for i, video in enumerate(videos) if i not in held_out], shape, training)
+    for held_out in folds(len(films), number):
+        scorer = fit([film for i, film in enumerate(films) if i not in held_out], training)
         blind.update(dict.fromkeys(held_out, scorer))
-    return [blind[i] for i in range(len(videos))]
+    return [blind[i] for i in range(len(films))]
 
 
 def calibrate(logits: Logits, videos: Sequence[ShotFeatures]) -> Calibration:
@@ -152,23 +148,19 @@ def left_right_contrast(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
     """The baseline without learning: how much more alike shots are on each side of a cut than across it.
 
     Mean similarity among the last `reach` shots up to the cut and among the first `reach` after it, less the mean
-    across. Same similarities as the network reads. The last shot of the film gets the lowest value.
+    across: the evidence of that name, for any reach. The last shot of the film gets the lowest value.
 
     Returns:
         (N,), higher where a scene more likely ends.
     """
-    tokens, _ = film_tokens(as_film(video), reach)
-    similarity, inside = tokens[:, :, : 2 * reach + 1].double(), tokens[:, :, -1].double()
-    side = torch.zeros(2, 2 * reach + 1, dtype=torch.float64)
-    side[0, 1 : reach + 1] = 1
-    side[1, reach + 1 :] = 1
-    members = inside[:, None, :] * side  # (N, 2, S)
-    total = members @ similarity @ members.transpose(1, 2)
-    pairs = members.sum(2)[:, :, None] * members.sum(2)[:, None, :]
-    mean = total / pairs.clamp_min(1)
-    contrast: NDArray[np.float64] = ((mean[:, 0, 0] + mean[:, 1, 1]) / 2 - mean[:, 0, 1]).numpy()
-    contrast[-1] = contrast.min()
-    return contrast
+    sums = BlockSums(film_similarities(video))
+    N, cut = len(video.features), np.arange(1, len(video.features))
+    start, end = np.maximum(cut - reach, 0), np.minimum(cut + reach, N)
+    before, after = cut - start, end - cut
+    left = sums.within(start, cut) / np.maximum(before * (before - 1) / 2, 1)
+    right = sums.within(cut, end) / np.maximum(after * (after - 1) / 2, 1)
+    contrast = (left + right) / 2 - sums.across(start, cut, end) / (before * after)
+    return np.append(contrast, contrast.min(initial=0.0))
 
 
 def closest_across(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
@@ -180,16 +172,30 @@ def closest_across(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
     Returns:
         (N,), higher where a scene more likely ends.
     """
-    tokens, _ = film_tokens(as_film(video), reach)
-    similarity, inside = tokens[:, 1 : reach + 1, reach + 1 : -2].double(), tokens[:, :, -1] > 0
-    exists = inside[:, 1 : reach + 1, None] & inside[:, None, reach + 1 :]
-    greatest = similarity.masked_fill(~exists, -math.inf).amax(dim=(1, 2))
-    unlike: NDArray[np.float64] = (-greatest).numpy()
-    unlike[-1] = unlike[:-1].min(initial=0.0)  # nothing follows the last shot
-    return unlike
+    z = film_similarities(video)
+    N = len(z)
+    cuts, places = np.arange(1, N)[:, None, None], np.arange(reach)
+    before, after = cuts - 1 - places[:, None], cuts + places
+    exists = (before >= 0) & (after < N)
+    greatest = np.where(exists, z[np.maximum(before, 0), np.where(exists, after - before, 0)], -np.inf).max(axis=(1, 2))
+    return np.append(-greatest, (-greatest).min(initial=0.0))
 
 
-BASELINES = {"left-right contrast": left_right_contrast, "closest pair across": closest_across}
+def film_similarities(video: ShotFeatures) -> NDArray[np.float64]:
+    """z-scores of the similarities about the film's mean, as the evidence has them, (N, REACH + 1)."""
+    return z_scores(similarity_band(unit_features(video.features)[0], REACH))
+
+
+def recursive_cuts(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
+    """GraphCut (Rasheed and Shah 2005) as `pipelines.baselines` has it, of the whole film whatever the reach."""
+    return graph_cut(video.features, video.shots).score
+
+
+BASELINES = {
+    "left-right contrast": left_right_contrast,
+    "closest pair across": closest_across,
+    "GraphCut": recursive_cuts,
+}
 
 
 def disguises(width: int, seed: int = 0) -> dict[str, Callable[[NDArray[np.float32]], NDArray[np.float32]]]:
@@ -226,10 +232,9 @@ class Study:
         videos: what was read, in order.
         logits: of each video, by the scorer of cross-validation that has not seen it.
         calibration: fitted on these logits.
-        validation: metrics of these logits, calibrated, on all videos; `single`: of each member alone, a seed each.
+        validation: metrics of these logits, calibrated, on all videos.
         disguised: the same metrics with the held-out videos' features disguised, and those of the baselines.
         across: metrics from one set to the other, by (trained on, tested on); empty unless there are two sets.
-        across_single: the same, of each member alone.
         unlearnt: the baselines' metrics, by set (and "all") and baseline, with the reach that served best.
     """
 
@@ -237,58 +242,47 @@ class Study:
     logits: Logits
     calibration: Calibration
     validation: Evaluation
-    single: Sequence[Evaluation]
     disguised: Mapping[str, tuple[Evaluation, Sequence[Evaluation]]]
     across: Mapping[tuple[str, str], Evaluation]
-    across_single: Mapping[tuple[str, str], Sequence[Evaluation]]
     unlearnt: Mapping[tuple[str, str], tuple[int, Evaluation]]
 
 
+def set_of(video: ShotFeatures) -> str:
+    """The set that a video's id begins with."""
+    return video.video_id.split("/")[0]
+
+
 def by_set(videos: Sequence[ShotFeatures]) -> dict[str, list[ShotFeatures]]:
-    """Videos by the set that their id begins with."""
+    """Videos by their set."""
     sets: dict[str, list[ShotFeatures]] = {}
     for video in videos:
-        sets.setdefault(video.video_id.split("/")[0], []).append(video)
+        sets.setdefault(set_of(video), []).append(video)
     return sets
 
 
 def measure(
     videos: Sequence[ShotFeatures],
-    shape: RelationalSettings,
+    films: Sequence[Views],
     training: TrainingSettings,
     number: int = 5,
     report: Report = lambda line: None,
 ) -> Study:
     """Cross-validate, calibrate, and test from set to set."""
-    blind = cross_validate(videos, shape, training, number, report)
-    logits = [scorer.logits(video.features, video.durations) for scorer, video in zip(blind, videos, strict=True)]
+    report("cross-validation")
+    blind = cross_validate(films, training, number)
+    logits = [scorer.token_logits(film[0][0]) for scorer, film in zip(blind, films, strict=True)]
     calibration = calibrate(logits, videos)
 
     def judged(tested: Sequence[ShotFeatures], values: Logits) -> Evaluation:
         return evaluate(scored(tested, [calibrated(value, calibration) for value in values]))
 
-    single = [
-        judged(
-            videos,
-            [
-                RelationalScorer([scorer.members[m]]).logits(video.features, video.durations)
-                for scorer, video in zip(blind, videos, strict=True)
-            ],
-        )
-        for m in range(training.members)
-    ]
     sets = by_set(videos)
     across: dict[tuple[str, str], Evaluation] = {}
-    across_single: dict[tuple[str, str], list[Evaluation]] = {}
     for taught, tested in ((a, b) for a in sets for b in sets if a != b):
         report(f"trained on {taught}, tested on {tested}")
-        scorer = train_scorer(sets[taught], shape, training)
-
-        def test(one: RelationalScorer, on: Sequence[ShotFeatures] = sets[tested]) -> Evaluation:
-            return judged(on, [one.logits(video.features, video.durations) for video in on])
-
-        across[taught, tested] = test(scorer)
-        across_single[taught, tested] = [test(RelationalScorer([member])) for member in scorer.members]
+        known = [film for film, video in zip(films, videos, strict=True) if set_of(video) == taught]
+        scorer = fit(known, training)
+        across[taught, tested] = judged(sets[tested], [scorer.logits(v.features, v.durations) for v in sets[tested]])
 
     unlearnt = {}
     for name, group in {**sets, "all": list(videos)}.items():
@@ -314,15 +308,13 @@ def measure(
         logits,
         calibration,
         judged(videos, logits),
-        single,
         disguised,
         across,
-        across_single,
         unlearnt,
     )
 
 
-def model_card(study: Study, shape: RelationalSettings, training: TrainingSettings, number: int) -> str:
+def model_card(study: Study, training: TrainingSettings, number: int) -> str:
     """The model card, in Markdown: what the model is, and every number of a study."""
     labels = np.concatenate([video.scene_end for video in study.videos])
     values = [calibrated(value, study.calibration) for value in study.logits]
@@ -330,9 +322,7 @@ def model_card(study: Study, shape: RelationalSettings, training: TrainingSettin
     films = scored(study.videos, values)
     lines = [
         CARD_HEAD.format(
-            S=shape.window,
-            K=shape.neighbors,
-            shape=shape,
+            kinds=token_width() - 1,
             training=training,
             low=training.powers[0],
             high=training.powers[1],
@@ -358,16 +348,12 @@ def model_card(study: Study, shape: RelationalSettings, training: TrainingSettin
         CARD_PROTOCOL,
         f"### Cross-validation over all {len(study.videos)} videos",
         "",
-        f"{min(number, len(study.videos))} folds of whole videos. The recipe was chosen with the tests between the "
-        "sets (next table) in view, that is, on these same videos: no number here is of data without a part in any "
-        "choice.",
+        f"{min(number, len(study.videos))} folds of whole videos. What counts as evidence was chosen by tests within "
+        "each set, that is, on these same videos; docs/default-model.md tells what was chosen how.",
         "",
         *_table(
             ["", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "AP, mean of films", "F1, mean of films"],
-            [
-                _row(f"{training.members} networks together", [study.validation]),
-                _row(f"one network, mean and deviation over {training.members} seeds", study.single),
-            ],
+            [_row("all", study.validation)],
         ),
         "",
         "The operating point was fitted on these logits, so F1 and mIoU are a little optimistic; AP and AUC do not "
@@ -382,15 +368,8 @@ def model_card(study: Study, shape: RelationalSettings, training: TrainingSettin
             "cross-validation, which has seen labels of both.",
             "",
             *_table(
-                ["trained on", "tested on", "", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5"],
-                [
-                    [taught, tested, *_row(name, group)[:5]]
-                    for (taught, tested), together in study.across.items()
-                    for name, group in (
-                        (f"{training.members} networks together", [together]),
-                        (f"one network, {training.members} seeds", study.across_single[taught, tested]),
-                    )
-                ],
+                ["trained on", "tested on", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5"],
+                [[taught, tested, *_row("", result)[1:5]] for (taught, tested), result in study.across.items()],
             ),
             "",
         ]
@@ -399,27 +378,34 @@ def model_card(study: Study, shape: RelationalSettings, training: TrainingSettin
         "",
         "Over the same similarities. Left-right contrast: the mean similarity among the shots on each side of a cut "
         "less the mean across it. Closest pair across: the greatest similarity of a shot before the cut and a shot "
-        "after it, negated. The number of shots on a side is the one that is best for the row, chosen on its own "
-        "labels, in the baselines' favour. Chance is the share of scene ends, above.",
+        "after it, negated. GraphCut: as `bassl baseline` has it, of the whole film. The number of shots on a side is "
+        "the one that is best for the row, chosen on its own labels, in the baselines' favour. Chance is the share of "
+        "scene ends, above.",
         "",
         *_table(
             ["set", "baseline", "shots on a side", "AP", "AUC"],
             [
-                [name, method, str(reach), _percent(result.ap), _percent(result.auc)]
+                [
+                    name,
+                    method,
+                    "all" if BASELINES[method] is recursive_cuts else str(reach),
+                    _percent(result.ap),
+                    _percent(result.auc),
+                ]
                 for (name, method), (reach, result) in study.unlearnt.items()
             ],
         ),
         "",
         "### Encoders that training has not seen",
         "",
-        "Cross-validation as above, the features of the held-out videos disguised, networks and operating point the "
+        "Cross-validation as above, the features of the held-out videos disguised, model and operating point the "
         "same. A stand-in: it says how little the model leans on the axes and the number of dimensions of the "
         "features, not how good the features of another encoder are.",
         "",
         *_table(
             ["features", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", *(f"AP of {method}" for method in BASELINES)],
             [
-                [*_row(name, [result])[:5], *(_percent(plain.ap) for plain in baselines)]
+                [*_row(name, result)[:5], *(_percent(plain.ap) for plain in baselines)]
                 for name, (result, baselines) in study.disguised.items()
             ],
         ),
@@ -450,14 +436,10 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
-def _row(name: str, results: Sequence[Evaluation]) -> list[str]:
-    """A name, then AP, AUC, F1, mIoU, and the means over films of AP and F1; with deviations if there are several."""
-    row = [name]
-    for column in ("ap", "auc", "f1", "miou", "film_ap", "film_f1"):
-        values = [float(getattr(result, column)) for result in results]
-        deviation = f" ± {_percent(float(np.std(values, ddof=1)))}" if len(values) > 1 else ""
-        row.append(_percent(float(np.mean(values))) + deviation)
-    return row
+def _row(name: str, result: Evaluation) -> list[str]:
+    """A name, then AP, AUC, F1, mIoU, and the means over films of AP and F1."""
+    columns = ("ap", "auc", "f1", "miou", "film_ap", "film_f1")
+    return [name, *(_percent(float(getattr(result, column))) for column in columns)]
 
 
 def _reliability(labels: NDArray[np.uint8], scores: NDArray[np.float64]) -> list[list[str]]:
@@ -495,17 +477,18 @@ This file is written by `make default-model`; do not edit it by hand.
 ## What it is
 
 `relational.safetensors` scores every shot of a film: does a scene end with it? It reads relations between shots, never
-their features, and so works with any shot encoder. For a window of S = {S} shots (K = {K} on either side of the
-centre) the token of a shot is its similarity to each of the {S} shots, its log-duration, and whether it lies inside
-the film; a Transformer ({shape.layers} layers, {shape.width} wide, {shape.heads} heads) and a linear head at the
-centre give a logit. A similarity is the cosine of two features after the film's mean is taken off, z-scored over all
-pairs that share a window. {training.members} such networks, which differ in their seed, read the film forwards and
-backwards; their logits are averaged.
+their features, and so works with any shot encoder. At each cut it weighs {kinds} kinds of evidence by a linear form:
+what a cut there costs a graph of the shots (normalised cuts of the whole film and of the surroundings, at several
+scales of time), how much more alike the shots are on either side than across, how closely what follows takes up what
+came before, how many links between shots the cut severs, and the lengths of the shots next to it. All but the last are
+found in similarities of two kinds: cosines of two shots' features, scaled to unit length, about the film's mean, and
+about the mean of the 64 shots on either side. A cut whose logit is below that of one of the two cuts on either side
+then loses up to 1 to it: two neighbouring cuts are hardly both scene ends.
 
-Training: class-balanced binary cross-entropy, AdamW (rate {training.learning_rate:g}, weight decay
-{training.weight_decay:g}), cosine schedule, batches of {training.batch_size}, {training.epochs} epochs, dropout
-{shape.dropout:g}. In every epoch, at random: films run backwards, scenes of a film in another order, features raised
-to a power from {low:g} to {high:g} as if they came from another encoder.
+Fitting: logistic regression, the classes balanced, with a penalty of {training.penalty:g} on the squares of the weights
+(evidence scaled to deviation 1), solved exactly. Each film is there in {training.views} forms: as it is, and with the
+scenes in another order, at random, and the features raised to a power from {low:g} to {high:g} as if they came from
+another encoder.
 """
 
 CARD_DATA = """
@@ -530,11 +513,11 @@ CARD_TAIL = """\
 
 - Twenty-five videos taught it: nature documentaries, and short and independent films, part of them animated. News,
   sport, talk and user video were not among them.
-- The shipped networks saw all of these videos. Their scores on them say nothing; only the tables above do.
+- The shipped model saw all of these videos. Their scores on them say nothing; only the tables above do.
 - Annotators disagree about scenes. A good share of what counts as a mistake here is another reading of the film.
-- It sees pictures only, no sound, no speech, and nothing beyond eight shots on either side.
+- It sees pictures only, no sound and no speech, and compares no shots that lie more than 48 apart.
 - It relies on shots being found about as TransNetV2 finds them; a detector that cuts much finer or coarser shifts
-  what eight shots mean.
+  what a number of shots means.
 - The calibration is for VGG19 features of one frame a shot. With another encoder the order of the scores is what to
   trust first; the threshold may want moving.
 
@@ -543,7 +526,7 @@ CARD_TAIL = """\
     make default-model FEATURES=DIR
 
 `DIR` holds one `.npz` a video, in a folder a set: `features` (N, D) float, `shots` (N, 2) int64 half-open frame
-ranges, `scene_end` (N,) uint8. It takes one core about a quarter of an hour. The same files on the same machine with
+ranges, `scene_end` (N,) uint8. It takes one core a minute or two. The same files on the same machine with
 the same PyTorch give the same model, byte by byte.
 
 ## Licence
@@ -554,7 +537,7 @@ under its own terms, which apply to whoever uses those files.
 """
 
 
-def model_facts(study: Study, training: TrainingSettings, number: int, model: bytes) -> dict[str, Any]:
+def model_facts(study: Study, number: int, model: bytes) -> dict[str, Any]:
     """What `bassl models` tells of the model, as plain JSON values."""
 
     def measured(how: str, result: Evaluation) -> dict[str, Any]:
@@ -565,7 +548,7 @@ def model_facts(study: Study, training: TrainingSettings, number: int, model: by
         "schema": FACTS_SCHEMA,
         "version": FACTS_VERSION,
         "model_sha256": hashlib.sha256(model).hexdigest(),
-        "epochs": training.epochs,
+        "trained": f"logistic regression over {token_width() - 1} kinds of evidence",
         "trained_on": [
             {
                 "set": name,
@@ -596,16 +579,17 @@ def make_default_model(folder: Path, output: Path, report: Report = lambda line:
         ValueError: fewer than two videos, or no scene end in what a network would learn from.
     """
     videos = read_shot_feature_folder(folder)
-    study = measure(videos, SHAPE, TRAINING, FOLDS, report)
-    report(f"training {TRAINING.members} networks on all {len(videos)} videos")
-    scorer = RelationalScorer(train_scorer(videos, SHAPE, TRAINING).members, study.calibration)
+    report(f"finding the evidence in {len(videos)} videos and {TRAINING.views - 1} variations of each")
+    films = prepare(videos, TRAINING)
+    study = measure(videos, films, TRAINING, FOLDS, report)
+    scorer = RelationalScorer(fit(films, TRAINING).members, study.calibration)
     save_scorer(output, scorer)
-    facts = model_facts(study, TRAINING, FOLDS, output.read_bytes())
+    facts = model_facts(study, FOLDS, output.read_bytes())
     write_atomically(output.with_suffix(".json"), json.dumps(facts, indent=1).encode() + b"\n")
     card = output.with_name("MODEL_CARD.md")
     try:
         part = card.with_name(f".{card.name}.part")
-        part.write_text(model_card(study, SHAPE, TRAINING, FOLDS), encoding="utf-8")
+        part.write_text(model_card(study, TRAINING, FOLDS), encoding="utf-8")
         part.replace(card)
     except OSError as error:
         raise StoreError(f"{card}: cannot be written: {error.strerror or error}; choose another place") from error

@@ -12,7 +12,7 @@ Everything is a function of the seed and the epoch: not of what ran before, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,8 +22,9 @@ from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import FilmScores
-from pipelines.models.boundary import BoundaryModel, Shape, sequence_windows
+from pipelines.models.boundary import BoundaryModel, Shape, relational_scorer, sequence_windows
 from pipelines.models.ms_lstm import MSLSTMSettings
+from pipelines.models.relational import padded, windows
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Place
 from pipelines.training.relational_films import Film, TrainingSettings, film_tokens, varied
@@ -105,6 +106,7 @@ class LabelledFilms:
         targets: (T,) 0 or 1.
         usable: (T,) whether the target is a label that training and scoring may use.
         device: where batches go.
+        views: what :func:`view_of` has made so far.
     """
 
     index: Index
@@ -113,6 +115,7 @@ class LabelledFilms:
     targets: NDArray[np.int64]
     usable: NDArray[np.bool_]
     device: torch.device
+    views: dict[tuple[int, int], tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]] = field(default_factory=dict)
 
     def span(self, video: int) -> slice:
         """The rows of a film."""
@@ -206,31 +209,44 @@ def sequence_epoch(
     return Epoch(films.targets[sequences], usable & films.usable[sequences], inputs)
 
 
+def view_of(films: LabelledFilms, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
+    """What the relational network may know of a film, as it is (view 0) or varied.
+
+    Made once for all epochs and seeds: the evidence takes longer to find than a network to be trained on it.
+
+    Returns:
+        (N, F) tokens, (N,) targets, and (N,) which of these are labels.
+    """
+    if (video, view) not in films.views:
+        span = films.span(video)
+        features = films.features[span].float().cpu().numpy()
+        film = Film(features, films.durations[span], films.targets[span].astype(np.uint8), films.usable[span])
+        if view:
+            film = varied(film, TrainingSettings(), np.random.default_rng((_VARY, view, video)))
+        tokens, ends = film_tokens(film)
+        assert film.known is not None
+        films.views[video, view] = tokens, ends.numpy().astype(np.int64), film.known
+    return films.views[video, view]
+
+
 def token_epoch(
     films: LabelledFilms, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every labelled shot as tokens of its window, in films that run backwards, or with scenes reordered, at random."""
-    tokens, targets, known = [], [], []
+    """Every labelled shot as tokens of the window around its cut; an epoch shows one view of each film."""
+    tables, first, targets, rows = [], [], [], 0
     for video in videos:
-        span = films.span(video)
-        film = Film(
-            films.features[span].float().cpu().numpy(),
-            films.durations[span],
-            films.targets[span].astype(np.uint8),
-            films.usable[span],
-        )
-        shown = varied(film, TrainingSettings(), np.random.default_rng((seed, _VARY, epoch, video)))
-        made, ends = film_tokens(shown, shape.neighbors)
-        assert shown.known is not None
-        tokens.append(made[torch.from_numpy(shown.known)])
-        targets.append(ends.numpy()[shown.known].astype(np.int64))
-        known.append(np.ones(int(shown.known.sum()), np.bool_))
-    together = torch.cat(tokens).to(films.device, dtype)
-    return Epoch(
-        np.concatenate(targets),
-        np.concatenate(known),
-        lambda examples: together[torch.from_numpy(examples).to(together.device)],
-    )
+        tokens, ends, known = view_of(films, video, epoch % TrainingSettings().views)
+        tables.append(padded(tokens, shape.neighbors))
+        first.append(rows + np.flatnonzero(known))
+        targets.append(ends[known])
+        rows += len(tables[-1])
+    table = torch.cat(tables).to(films.device, dtype)
+    starts = torch.from_numpy(np.concatenate(first)).to(table.device)
+
+    def inputs(examples: NDArray[np.int64]) -> Tensor:
+        return windows(table, starts[torch.from_numpy(examples).to(table.device)], shape.neighbors)
+
+    return Epoch(np.concatenate(targets), np.ones(len(starts), np.bool_), inputs)
 
 
 EPOCHS: Mapping[str, Callable[[LabelledFilms, Sequence[int], Shape, torch.dtype, int, int], Epoch]] = {
@@ -330,6 +346,9 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
 
 def film_logits(model: BoundaryModel, films: LabelledFilms, videos: Sequence[int]) -> list[NDArray[np.float64]]:
     """The logits of whole films, (N,) each."""
+    if model.crn == "relational":
+        scorer = relational_scorer(model)
+        return [scorer.token_logits(view_of(films, video, 0)[0]) for video in videos]
     logits = []
     for video in videos:
         span = films.span(video)

@@ -259,10 +259,12 @@ def shape_for(settings: FinetuneSettings, start: Start, width: int) -> Shape:
         if settings.dropout is not None:
             raise BasslError("--dropout: the ms-lstm has none")
         given["sequence"] = settings.sequence
-    if settings.crn in ("transformer", "relational"):
+    if settings.crn == "transformer":
         given |= {"layers": settings.layers, "heads": settings.heads}
         if settings.width is not None:
-            given["hidden"] = (4 if settings.crn == "transformer" else 2) * settings.width
+            given["hidden"] = 4 * settings.width
+    if settings.crn == "relational":
+        given["layers"] = settings.layers
     if settings.crn != "relational":
         given["input_width"] = width
     shape: Shape = shape_of(settings.crn)(**{name: value for name, value in given.items() if value is not None})

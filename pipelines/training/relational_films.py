@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,32 +10,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.datasets.shot_features import ShotFeatures
-from pipelines.models.relational import film_relations, window_tokens
+from pipelines.models.relational import shot_tokens
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How one network is trained, and how many vote."""
+    """How the model in the box is fitted."""
 
-    epochs: int = 15
-    """Passes over all shots. From set to set 4 were too few, and 30 brought less than a point more than 15."""
-    batch_size: int = 128
-    """Windows in a step."""
-    learning_rate: float = 5e-4
-    """Peak rate of AdamW; rises over the first twentieth of the steps, then falls as a cosine to zero."""
-    weight_decay: float = 0.05
-    """Of AdamW, on all weights."""
-    reversed_share: float = 0.5
-    """Share of films that are shown backwards in an epoch. Two or three points of AP from set to set for a network that
-    reads forwards only, less than one for the scorer, which reads both ways."""
+    penalty: float = 0.1
+    """Of the squares of the weights, for evidence of deviation 1; the loss is a mean over shots."""
+    views: int = 4
+    """Forms of each film that are learned from: the film itself, and variations of it."""
     reordered_share: float = 0.5
-    """Share of films whose scenes are put in a random order in an epoch. This and `powers` together: up to half a point
-    of AP from set to set, which is within the spread of seeds."""
+    """Share of variations whose scenes are put in a random order."""
     powers: tuple[float, float] = (0.5, 1.25)
-    """Non-negative features are raised to a random power from this range, anew for each film and epoch. It changes
-    how alike shots look, as another encoder would."""
-    members: int = 3
-    """Networks that vote, alike but for their seed."""
+    """In a variation, non-negative features are raised to a random power from this range. It changes how alike shots
+    look, as another encoder would."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +50,6 @@ def as_film(video: ShotFeatures) -> Film:
     return Film(video.features, video.durations, video.scene_end)
 
 
-def backwards(film: Film) -> Film:
-    """The film run in reverse: the shot after a scene end becomes the scene end.
-
-    The label of the film's last shot says nothing about a cut, and stays with the last place.
-    """
-
-    def turned(cuts: NDArray[Any]) -> NDArray[Any]:
-        return np.concatenate([cuts[:-1][::-1], cuts[-1:]])
-
-    known = None if film.known is None else turned(film.known)
-    return Film(film.features[::-1], film.durations[::-1], turned(film.scene_end), known)
-
-
 def with_scenes_reordered(film: Film, generator: np.random.Generator) -> Film:
     """The film with its scenes, each kept whole, in a random order."""
     scene = np.cumsum(film.scene_end, dtype=np.int64) - film.scene_end
@@ -87,18 +63,17 @@ def with_scenes_reordered(film: Film, generator: np.random.Generator) -> Film:
     return Film(film.features[order], film.durations[order], ends, known)
 
 
-def film_tokens(film: Film, neighbors: int) -> tuple[Tensor, Tensor]:
-    """All windows of a film: tokens (N, S, S+2) and labels (N,) float."""
-    relations = film_relations(film.features, film.durations, neighbors)
-    tokens = window_tokens(relations, torch.arange(len(film.features)), neighbors)
-    return tokens, torch.from_numpy(film.scene_end.astype(np.float32))
+def film_tokens(film: Film) -> tuple[Tensor, Tensor]:
+    """What a network may know about a film, (N, F), and its labels, (N,) float."""
+    return shot_tokens(film.features, film.durations), torch.from_numpy(film.scene_end.astype(np.float32))
 
 
 def varied(film: Film, training: TrainingSettings, generator: np.random.Generator) -> Film:
-    """The film as an epoch may show it: with its scenes reordered, backwards, its features raised to a power."""
+    """The film as an epoch may show it: with its scenes reordered, its features raised to a power.
+
+    It is not shown backwards: the evidence is the same at each cut, and the network reads both ways.
+    """
     if generator.random() < training.reordered_share:
         film = with_scenes_reordered(film, generator)
-    if generator.random() < training.reversed_share:
-        film = backwards(film)
     power = generator.uniform(*training.powers)
     return replace(film, features=film.features**power) if (film.features >= 0).all() else film

@@ -86,10 +86,10 @@ def test_the_model_in_the_box_and_what_its_card_says(tmp_path: Path) -> None:
     def cells(result: dict[str, Any]) -> str:
         return " | ".join(f"{100 * result[name]:.1f}" for name in ("ap", "auc", "f1", "miou"))
 
-    assert f"| 3 networks together | {cells(cross)} |" in card
+    assert f"| all | {cells(cross)} |" in card
     assert [result["how"] for result in across] == ["bbc to ovsd", "ovsd to bbc"]
     for result in across:
-        assert f"| {result['how'].replace(' to ', ' | ')} | 3 networks together | {cells(result)} |" in card
+        assert f"| {result['how'].replace(' to ', ' | ')} | {cells(result)} |" in card
     for each in read_facts(BOX)["trained_on"]:
         assert f"| {each['set']} | {each['videos']} | {each['shots']} | {each['scene_ends']} |" in card
 
@@ -100,7 +100,7 @@ def test_facts_of_another_model_are_not_told(tmp_path: Path) -> None:
     save_scorer(model, scorer)
     refusal(lambda: read_facts(model), tmp_path / "relational.json", "is missing or damaged")
     shutil.copy(BOX.with_suffix(".json"), tmp_path)
-    assert read_facts(model)["epochs"] == 15
+    assert read_facts(model)["trained"].startswith("logistic regression")
     scorer.calibration = replace(scorer.calibration, slope=1.0)
     save_scorer(model, scorer)
     refusal(lambda: read_facts(model), "is about another model", "make default-model")
@@ -227,7 +227,9 @@ def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytes
     code, out, err = run(monkeypatch, capfd)
     assert (code, err) == (0, "")
     lines = [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in out.splitlines()]
-    assert lines[1] == ["(the default)", "in the box: relational on any encoder", "AP 41.6, F1 44.9, mIoU 53.3"]
+    measured = read_facts(BOX)["measured"][0]
+    scores = f"AP {100 * measured['ap']:.1f}, F1 {100 * measured['f1']:.1f}, mIoU {100 * measured['miou']:.1f}"
+    assert lines[1] == ["(the default)", "in the box: relational on any encoder", scores]
     assert lines[4] == [
         "runs/fine [x]",
         "fine-tuned: mlp on resnet50-0123456789ab",

@@ -35,7 +35,7 @@ SHAPES: dict[str, Shape] = {
     "transformer": CRNSettings(2, WIDTH, 8, 1, 2, 16),
     "mlp": MLPSettings(2, WIDTH, 8),
     "ms-lstm": MSLSTMSettings(2, WIDTH, 4, 5),
-    "relational": RelationalSettings(2, 8, 1, 2, 16),
+    "relational": RelationalSettings(8, neighbors=2),
 }
 KINDS = list(SHAPES)
 
@@ -85,7 +85,7 @@ def test_the_relational_network_scores_as_its_scorer_does() -> None:
     features, durations = film(23)
     scorer = load_scorer()
     model = load_boundary_model()
-    assert (model.crn, model.encoder, model.width, model.neighbours) == ("relational", None, None, 8)
+    assert (model.crn, model.encoder, model.width, model.neighbours) == ("relational", None, None, 4)
     np.testing.assert_array_equal(model.score(features, durations), scorer.score(features, durations))
     small = model_of("relational", calibration=Calibration(2.0, 0.5))
     expected = RelationalScorer(small.networks, small.calibration).score(features, durations)  # type: ignore[arg-type]

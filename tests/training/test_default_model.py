@@ -6,28 +6,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.calibration import best_f1_threshold, platt_slope
 from pipelines.evaluation.metrics import average_precision, f1_at
 from pipelines.list_models import read_facts
-from pipelines.models.relational import RelationalScorer, RelationalSettings, calibrated, load_scorer
+from pipelines.models.relational import RelationalScorer, calibrated, load_scorer
 from pipelines.training.default_model import (
+    BASELINES,
+    Views,
     calibrate,
     closest_across,
     cross_validate,
     disguises,
+    fit,
     folds,
     left_right_contrast,
     main,
-    train_network,
-    train_scorer,
+    prepare,
 )
-from pipelines.training.relational_films import Film, TrainingSettings, as_film, backwards, with_scenes_reordered
+from pipelines.training.relational_films import Film, TrainingSettings, as_film, with_scenes_reordered
 
-SHAPE = RelationalSettings(neighbors=4, width=16, heads=2, hidden=32)
-TRAINING = TrainingSettings(epochs=6, batch_size=32, learning_rate=3e-3, members=1)
+TRAINING = TrainingSettings(views=2)
 
 
 def made_up(seed: int, name: str = "made", scenes: int = 12, D: int = 24) -> ShotFeatures:
@@ -62,16 +64,6 @@ def scenes_of(film: Film) -> list[list[float]]:
 # What training shows.
 
 
-def test_backwards_keeps_every_scene_whole() -> None:
-    film = as_film(made_up(0))
-    assert scenes_of(backwards(film)) == [scene[::-1] for scene in scenes_of(film)][::-1]
-    assert backwards(film).scene_end[-1] == 0
-    np.testing.assert_array_equal(backwards(film).durations, film.durations[::-1])
-    again = backwards(backwards(film))
-    np.testing.assert_array_equal(again.scene_end, film.scene_end)
-    np.testing.assert_array_equal(again.features, film.features)
-
-
 def test_reordering_keeps_every_scene_whole() -> None:
     film = as_film(made_up(0))
     other = with_scenes_reordered(film, np.random.default_rng(0))
@@ -81,10 +73,9 @@ def test_reordering_keeps_every_scene_whole() -> None:
     assert [lengths[value] for value in other.features[:, 0].tolist()] == other.durations.tolist()
 
 
-def test_both_serve_a_film_of_one_shot_or_one_scene() -> None:
+def test_reordering_serves_a_film_of_one_shot_or_one_scene() -> None:
     for N in (1, 4):
         film = Film(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
-        assert backwards(film).scene_end.tolist() == [0] * N
         assert scenes_of(with_scenes_reordered(film, np.random.default_rng(0))) == scenes_of(film)
 
 
@@ -98,7 +89,7 @@ def test_folds_hold_every_video_once() -> None:
 
 @pytest.fixture(scope="module")
 def taught() -> RelationalScorer:
-    return train_scorer([made_up(seed) for seed in range(8)], SHAPE, TRAINING)
+    return fit(prepare([made_up(seed) for seed in range(8)], TRAINING), TRAINING)
 
 
 def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> float:
@@ -108,10 +99,8 @@ def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> 
 def test_training_learns_scenes_of_films_it_has_not_seen(taught: RelationalScorer) -> None:
     unseen = [made_up(seed) for seed in range(100, 104)]
     chance = np.mean(np.concatenate([video.scene_end for video in unseen]))
-    untaught = train_scorer(unseen[:1], SHAPE, replace(TRAINING, epochs=0))
     learnt = pooled_ap([taught.score(video.features, video.durations) for video in unseen], unseen)
     assert learnt > 0.8
-    assert learnt > pooled_ap([untaught.score(v.features, v.durations) for v in unseen], unseen) + 0.3
     assert learnt > chance + 0.5
 
 
@@ -123,38 +112,47 @@ def test_what_it_learnt_holds_for_another_encoder(taught: RelationalScorer) -> N
         assert pooled_ap([taught.score(disguise(v.features), v.durations) for v in unseen], unseen) > 0.75, name
 
 
-def test_the_same_seed_trains_the_same_network_and_another_does_not() -> None:
-    films = [as_film(made_up(seed)) for seed in range(2)]
-    short = replace(TRAINING, epochs=1)
-    before = torch.random.get_rng_state()
-    one, same, other = (train_network(films, SHAPE, short, seed).state_dict() for seed in (3, 3, 4))
-    assert torch.equal(torch.random.get_rng_state(), before)
-    assert all(torch.equal(one[name], same[name]) for name in one)
-    assert not all(torch.equal(one[name], other[name]) for name in one)
+def test_the_fit_is_where_the_loss_is_least() -> None:
+    """Against plain gradient descent on the same loss."""
+    (views,) = prepare([made_up(0)], TRAINING)
+    x = torch.cat([tokens[:-1, :-1] for tokens, _ in views]).double()
+    y = torch.cat([ends[:-1] for _, ends in views]).double()
+    deviation = x.std(dim=0).clamp_min(1e-6)
+    weighing = fit([views], TRAINING).members[0].weighing
+    weights = (weighing.weight[0, :-1].double() * deviation).detach()
+    bias = float(weighing.bias[0].detach()) + float((weights / deviation) @ x.mean(dim=0))
+    point = torch.cat([weights, torch.tensor([bias], dtype=torch.float64)]).requires_grad_()
+    logits = ((x - x.mean(dim=0)) / deviation) @ point[:-1] + point[-1]
+    share = torch.where(y == 1, 0.5 / y.sum(), 0.5 / (1 - y).sum())
+    loss = (share * F.binary_cross_entropy_with_logits(logits, y, reduction="none")).sum()
+    loss = loss + TRAINING.penalty / 2 * (point[:-1] ** 2).sum()
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert point.grad is not None
+    assert float(point.grad.abs().max()) < 1e-5
 
 
 def test_films_that_teach_nothing_are_refused() -> None:
     video = made_up(0)
-    for films in ([], [replace(as_film(video), scene_end=np.zeros_like(video.scene_end))]):
+    for videos in ([], [replace(video, scene_end=np.zeros_like(video.scene_end))]):
         with pytest.raises(ValueError, match="scene ends"):
-            train_network(films, SHAPE, TRAINING, 0)
+            fit(prepare(videos, TRAINING), TRAINING)
     with pytest.raises(ValueError, match="two videos"):
-        cross_validate([video], SHAPE, TRAINING)
+        cross_validate(prepare([video], TRAINING), TRAINING)
 
 
 def test_no_scorer_of_cross_validation_has_seen_what_it_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    videos = [made_up(seed) for seed in range(5)]
-    seen: dict[int, list[str]] = {}
+    films = prepare([made_up(seed) for seed in range(5)], replace(TRAINING, views=1))
+    seen: dict[int, list[int]] = {}
 
-    def note(taught: list[ShotFeatures], *_: object) -> RelationalScorer:
-        scorer = train_scorer([made_up(0)], SHAPE, replace(TRAINING, epochs=0))
-        seen[id(scorer)] = [video.video_id for video in taught]
+    def note(taught: list[Views], *_: object) -> RelationalScorer:
+        scorer = fit(taught, TRAINING)
+        seen[id(scorer)] = [id(views) for views in taught]
         return scorer
 
-    monkeypatch.setattr("pipelines.training.default_model.train_scorer", note)
-    scorers = cross_validate(videos, SHAPE, TRAINING, number=3)
-    for video, scorer in zip(videos, scorers, strict=True):
-        assert video.video_id not in seen[id(scorer)]
+    monkeypatch.setattr("pipelines.training.default_model.fit", note)
+    scorers = cross_validate(films, TRAINING, number=3)
+    for views, scorer in zip(films, scorers, strict=True):
+        assert id(views) not in seen[id(scorer)]
         assert len(seen[id(scorer)]) >= 3
 
 
@@ -200,33 +198,38 @@ def test_half_is_the_operating_point_and_order_is_kept() -> None:
 # The baseline.
 
 
+def similarity_table(video: ShotFeatures) -> NDArray[np.float64]:
+    """z-scores over all pairs of different shots at most 48 apart, by plain loops."""
+    x = video.features.astype(np.float64)
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    x = x - x.mean(axis=0)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    table, N = unit @ unit.T, len(x)
+    pairs = [table[i, j] for i in range(N) for j in range(i + 1, min(N, i + 49))]
+    return np.asarray(np.clip((table - np.mean(pairs)) / np.std(pairs), -6, 6))
+
+
 def test_contrast_is_what_the_text_says() -> None:
     video = made_up(1)
-    x = video.features.astype(np.float64) - video.features.astype(np.float64).mean(axis=0)
-    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-    table, N, reach = unit @ unit.T, len(x), 3
-    pairs = [table[i, j] for i in range(N) for j in range(i + 1, min(N, i + 2 * reach + 1))]
-    table = (table - np.mean(pairs)) / np.std(pairs)
+    table, N, reach = similarity_table(video), len(video.features), 3
+
+    def inside(shots: NDArray[np.int64]) -> float:
+        pairs = [table[i, j] for i in shots for j in shots if i < j]
+        return float(np.mean(pairs)) if pairs else 0.0
+
     expected = []
     for cut in range(N - 1):
         left, right = np.arange(max(0, cut - reach + 1), cut + 1), np.arange(cut + 1, min(N, cut + 1 + reach))
-        inside = (table[np.ix_(left, left)].mean() + table[np.ix_(right, right)].mean()) / 2
-        expected.append(inside - table[np.ix_(left, right)].mean())
+        expected.append((inside(left) + inside(right)) / 2 - table[np.ix_(left, right)].mean())
     found = left_right_contrast(video, reach)
-    np.testing.assert_allclose(found[:-1], np.clip(expected, -6, 6), atol=1e-4)
-    assert found[-1] == found[:-1].min()
+    np.testing.assert_allclose(found[:-1], expected, atol=1e-4)
+    assert found[-1] <= found[:-1].min()
 
 
 def test_closest_pair_is_what_the_text_says() -> None:
     video = made_up(1)
-    x = video.features.astype(np.float64) - video.features.astype(np.float64).mean(axis=0)
-    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-    table, N, reach = unit @ unit.T, len(x), 3
-    pairs = [table[i, j] for i in range(N) for j in range(i + 1, min(N, i + 2 * reach + 1))]
-    expected = [
-        -((table[max(0, cut - reach + 1) : cut + 1, cut + 1 : cut + 1 + reach].max() - np.mean(pairs)) / np.std(pairs))
-        for cut in range(N - 1)
-    ]
+    table, N, reach = similarity_table(video), len(video.features), 3
+    expected = [-table[max(0, cut - reach + 1) : cut + 1, cut + 1 : cut + 1 + reach].max() for cut in range(N - 1)]
     found = closest_across(video, reach)
     np.testing.assert_allclose(found[:-1], expected, atol=1e-4)
     assert found[-1] <= found[:-1].min()
@@ -234,7 +237,7 @@ def test_closest_pair_is_what_the_text_says() -> None:
 
 def test_baselines_serve_a_film_of_one_shot() -> None:
     video = ShotFeatures("one/01", np.ones((1, 4), np.float32), np.array([[0, 9]]), np.zeros(1, np.uint8))
-    for baseline in (left_right_contrast, closest_across):
+    for baseline in BASELINES.values():
         assert np.isfinite(baseline(video, 3)).all()
 
 
@@ -253,9 +256,8 @@ def test_the_command_writes_a_model_and_its_card_the_same_ones_each_time(
     for seed in range(2):
         write(tmp_path / "features", made_up(seed, "one", scenes=6))
         write(tmp_path / "features", made_up(seed + 10, "two", scenes=6))
-    monkeypatch.setattr("pipelines.training.default_model.SHAPE", SHAPE)
     monkeypatch.setattr("pipelines.training.default_model.FOLDS", 2)
-    monkeypatch.setattr("pipelines.training.default_model.TRAINING", replace(TRAINING, epochs=3, members=2))
+    monkeypatch.setattr("pipelines.training.default_model.TRAINING", TRAINING)
     for name in ("first", "second"):
         main([str(tmp_path / "features"), "--output", str(tmp_path / name / "model.safetensors")])
     assert capsys.readouterr().out == ""
@@ -263,7 +265,7 @@ def test_the_command_writes_a_model_and_its_card_the_same_ones_each_time(
         assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes()
 
     scorer = load_scorer(tmp_path / "first" / "model.safetensors")
-    assert len(scorer.members) == 2
+    assert len(scorer.members) == 1
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
     assert "| one | two |" in card
     assert "| two | one |" in card
@@ -272,7 +274,7 @@ def test_the_command_writes_a_model_and_its_card_the_same_ones_each_time(
     facts = read_facts(tmp_path / "first" / "model.safetensors")
     assert [(each["set"], each["videos"]) for each in facts["trained_on"]] == [("one", 2), ("two", 2)]
     assert [each["how"] for each in facts["measured"]] == ["2-fold cross-validation", "one to two", "two to one"]
-    assert f"| 2 networks together | {100 * facts['measured'][0]['ap']:.1f} |" in card
+    assert f"| all | {100 * facts['measured'][0]['ap']:.1f} |" in card
 
 
 def test_a_folder_without_features_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

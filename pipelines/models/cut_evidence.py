@@ -1,0 +1,325 @@
+"""What speaks for and against a scene end at each cut of a film, measured at many scales, without learning.
+
+What a scene is shows in how alike the shots around a cut are, not in what they show. So the features of a film are
+looked at once, for the similarity of every two shots that lie at most `REACH` apart, and everything else is made of
+these similarities and of the lengths of the shots: what a cut there would cost a graph of the shots (normalised cuts,
+at several scales of time), how much more alike the shots are on either side than across, which shots are taken up
+again behind the cut, how many links between shots it severs.
+
+Two kinds of similarity serve: the cosine after the film's mean has been taken off, which tells settings apart, and the
+cosine after the mean of the surroundings has been taken off, which still tells shots apart within a long sequence of
+one colour. A film run backwards has the same evidence at each cut, and so has a film in another unit of time, or one
+whose features were scaled or turned.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.floating[Any] | np.integer[Any]]
+
+REACH = 48
+"""Shots that lie farther apart are not compared."""
+SURROUNDINGS = 64
+"""Shots on either side whose mean is the mean of the surroundings."""
+Z_LIMIT = 6.0
+"""z-scores are clipped here. Real films stay within five; a film of all but identical shots would go far beyond."""
+TYPICAL_COSINE = 0.2
+"""Weights of the graph are made of similarities with this root mean square, about that of VGG19 on films. Features of
+another encoder may lie closer together; a normalised cut should not depend on it."""
+COST_FLOOR = 0.03
+"""Added to a normalised cut before its logarithm is taken: costs below it are all next to nothing."""
+
+DECAYS = (10.0, 40.0)
+"""d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005. Two shots that lie
+sqrt(d) standard deviations of the shots' lengths apart have a weight of 1/e."""
+MASSES = (0.0, 0.5)
+"""A shot counts as this power of its length."""
+LOCAL_SIDES = (4, 8, 16)
+"""Normalised cuts of so many shots on either side, beside those of the whole film."""
+INDEX_SCALES = (4.0, 8.0)
+"""Of graphs whose weights fall with the number of shots between, whatever their length."""
+CONTRAST_SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+RECURRENCE_SIDES = (2, 3, 4, 6, 8, 12, 16)
+LINK_REACHES = (8, 20, 40)
+LINK_STRENGTHS = (1.5, 2.5)
+"""z-scores from which on two shots are linked."""
+
+
+def cut_evidence(features: Numbers, durations: Numbers) -> tuple[tuple[str, ...], NDArray[np.float32]]:
+    """The evidence at each cut of one film.
+
+    Args:
+        features: (N, D) encodings of the shots, in order; finite, N, D >= 1.
+        durations: (N,) lengths of the shots, in seconds or in frames; finite, not negative. Only their ratios count.
+            A zero (a last frame without a length) is taken for the shortest length in the film.
+
+    Returns:
+        Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every number is
+        finite and, on real films, of the order of one.
+
+    Complexity: O(N D REACH) time and O(N (D + REACH)) memory; for the graphs O(N) a level of their recursion, of which
+        a real film has some dozens.
+    """
+    lengths = np.asarray(durations, dtype=np.float64)
+    lengths = np.maximum(lengths, lengths[lengths > 0].min() if (lengths > 0).any() else 1.0)
+    lengths /= lengths.mean()
+    found: dict[str, Floats] = {}
+    for name, unit in zip(("film", "near"), unit_features(features), strict=True):
+        band = similarity_band(unit, REACH)
+        found |= {f"{name} {kind}": values for kind, values in _graph_evidence(band, lengths).items()}
+        z = z_scores(band)
+        found |= {f"{name} {kind}": values for kind, values in _similarity_evidence(z).items()}
+    found |= _length_evidence(lengths)
+    return tuple(found), np.stack(list(found.values()), axis=1).astype(np.float32)
+
+
+# --- similarities -----------------------------------------------------------------------------------------------------
+
+
+def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Features less the film's mean, and less the mean of the surroundings; each row of unit length, or 0.
+
+    Each shot's features are first scaled to unit length: how much an encoder has to say about a picture is not what
+    makes it like another. Of all that was done to the features this did most, see docs/default-model.md.
+    """
+    x = np.asarray(features, dtype=np.float64)
+    x = x / max(float(np.abs(x).max()), np.finfo(np.float64).tiny)
+    x = _unit_rows(x)
+    x = x - x.mean(axis=0)
+    N = len(x)
+    sums = np.concatenate([np.zeros((1, x.shape[1])), np.cumsum(x, axis=0)])
+    first, last = np.maximum(np.arange(N) - SURROUNDINGS, 0), np.minimum(np.arange(N) + SURROUNDINGS + 1, N)
+    near = (sums[last] - sums[first]) / (last - first)[:, None]
+    return _unit_rows(x).astype(np.float32), _unit_rows(x - near).astype(np.float32)
+
+
+def _unit_rows(x: Floats) -> Floats:
+    norm = np.sqrt(np.einsum("nd,nd->n", x, x))[:, None]
+    # What is left of a film of equal shots is rounding error, which must not be blown up to unit length.
+    alive = norm > 1e-6
+    return np.asarray(x * (alive / np.where(alive, norm, 1.0)))
+
+
+def similarity_band(unit: NDArray[np.float32], reach: int) -> Floats:
+    """Similarity of shot i and shot i + k, (N, reach + 1); 0 where there is no such shot."""
+    N, rows = len(unit), 256
+    band = np.zeros((N, reach + 1))
+    shots = torch.from_numpy(unit)
+    for first in range(0, N, rows):
+        part = shots[first : first + rows]
+        products = np.zeros((len(part), rows + reach))
+        others = shots[first : first + rows + reach]
+        products[:, : len(others)] = (part @ others.T).numpy()
+        at = np.arange(len(part))[:, None]
+        band[first : first + rows] = products[at, at + np.arange(reach + 1)]
+    return band
+
+
+def pairs_exist(N: int, reach: int) -> NDArray[np.bool_]:
+    """(N, reach + 1): whether there is a shot i + k."""
+    return np.asarray(np.arange(N)[:, None] + np.arange(reach + 1) < N)
+
+
+def z_scores(band: Floats) -> Floats:
+    """A band of similarities as z-scores over all pairs of different shots in it; 0 where there is no pair."""
+    exists = pairs_exist(len(band), band.shape[1] - 1)
+    pairs = band[:, 1:][exists[:, 1:]]
+    deviation = float(pairs.std()) if len(pairs) else 0.0
+    if deviation < 1e-6:  # fewer than three shots, or all alike: no pair is more alike than another
+        return np.zeros_like(band)
+    return np.asarray(np.clip((band - pairs.mean()) / deviation, -Z_LIMIT, Z_LIMIT) * exists)
+
+
+# --- sums over blocks of a band ---------------------------------------------------------------------------------------
+
+
+class BlockSums:
+    """Sums over the pairs of shots between any two ranges, for weights that are 0 beyond a reach.
+
+    After O(N reach) for the table a sum takes four look-ups.
+
+    Attributes:
+        own: (N + 1,) sums of the shots' own weights (`band[:, 0]`), of the shots before each.
+        severed: (N - 1,) sum over all pairs with a shot on either side of a cut.
+    """
+
+    def __init__(self, band: Floats) -> None:
+        """
+        Args:
+            band: (N, reach + 1), the weight of shots i and i + k; 0 where there is no such shot.
+        """
+        N, self.reach = len(band), band.shape[1] - 1
+        onwards = np.zeros((N, self.reach + 2))
+        onwards[:, 1:-1] = band[:, 1:]
+        onwards = np.cumsum(onwards[:, ::-1], axis=1)[:, ::-1]
+        # beyond[i, k]: of pairs of a shot before i and a shot from i + k on.
+        beyond = np.zeros((N + 1, self.reach + 1))
+        for k in range(self.reach - 1, -1, -1):
+            beyond[1:, k] = onwards[:, k + 1] + beyond[:-1, k + 1]
+        # _before[i, k]: of pairs of a shot before i and a later one before i + k.
+        self._before = np.append(0.0, np.cumsum(onwards[:, 1]))[:, None] - beyond
+        self.own: Floats = np.append(0.0, np.cumsum(band[:, 0]))
+        self.severed: Floats = beyond[1:-1, 0]
+
+    def within(self, start: Any, end: Any) -> Floats:
+        """Over the pairs of different shots of [start, end)."""
+        return self._up_to(end, end) - self._up_to(start, end)
+
+    def across(self, start: Any, cut: Any, end: Any) -> Floats:
+        """Over the pairs of a shot of [start, cut) and one of [cut, end)."""
+        return self._up_to(cut, end) - self._up_to(start, end) - self._up_to(cut, cut) + self._up_to(start, cut)
+
+    def normalised_cut(self, start: Any, cut: Any, end: Any) -> Floats:
+        """Of [start, end) into [start, cut) and [cut, end), between 0 and 2 (Shi and Malik 2000)."""
+        # Differences of large sums may come out a rounding error below 0.
+        severed = np.maximum(self.across(start, cut, end), 0.0)
+        left = self.own[cut] - self.own[start] + 2 * self.within(start, cut)
+        right = self.own[end] - self.own[cut] + 2 * self.within(cut, end)
+        return np.asarray(severed / (left + severed) + severed / (right + severed))
+
+    def _up_to(self, row: Any, column: Any) -> Floats:
+        return np.asarray(self._before[row, np.minimum(column - row, self.reach)])
+
+
+def cut_costs(sums: BlockSums) -> Floats:
+    """The least threshold at which recursive normalised cuts cut the film at each of its cuts, (N - 1,).
+
+    The film is cut where the normalised cut is least, then each part again, down to single shots. The cost of a cut is
+    the greatest normalised cut on the way to it, its own included. What `pipelines.baselines.graph_cut` does part by
+    part is done here for all parts of a level at once.
+
+    Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
+    """
+    N = len(sums.own) - 1
+    costs, cuts = np.zeros(N - 1), np.arange(N - 1)
+    start, end, reached = np.zeros(N - 1, dtype=np.int64), np.full(N - 1, N), np.zeros(N - 1)
+    while len(cuts):
+        values = sums.normalised_cut(start, cuts + 1, end)
+        first = np.flatnonzero(np.append(True, start[1:] != start[:-1]))
+        part = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(cuts))))
+        least = np.minimum.reduceat(values, first)[part]
+        reached = np.maximum(reached, least)
+        hits = np.flatnonzero(values == least)
+        hits = hits[np.append(True, part[hits[1:]] != part[hits[:-1]])]  # the first of equals in each part
+        costs[cuts[hits]] = reached[hits]
+        chosen = cuts[hits][part]
+        left, rest = cuts < chosen, cuts != chosen
+        start, end = np.where(left, start, chosen + 1)[rest], np.where(left, chosen + 1, end)[rest]
+        cuts, reached = cuts[rest], reached[rest]
+    return costs
+
+
+# --- kinds of evidence ------------------------------------------------------------------------------------------------
+
+
+def _graph_evidence(band: Floats, lengths: Floats) -> dict[str, Floats]:
+    """Logarithms of normalised cuts of graphs of the shots, of the whole film and of the surroundings of each cut."""
+    N, reach = len(band), band.shape[1] - 1
+    exists = pairs_exist(N, reach)
+    # Two shots always lie opposite each other about their mean, and equal shots nowhere: that says nothing.
+    spread = float(np.sqrt((band[:, 1:][exists[:, 1:]] ** 2).mean())) if N > 2 else 0.0
+    known = spread > 1e-6
+    alike = np.clip(band * (TYPICAL_COSINE / spread), 0.0, 1.0) if known else exists.astype(np.float64)
+    alike[:, 0] = 1.0  # a shot is its own neighbour
+
+    apart = np.arange(reach + 1)
+    other = np.minimum(np.arange(N)[:, None] + apart, N - 1)
+    middle = np.cumsum(lengths) - lengths / 2
+    # Shots that are all of one length have no deviation; their length, here 1, then says how fast time passes.
+    unit = float(lengths.std())
+    seconds = ((middle[other] - middle[:, None]) / (unit if unit > 1e-6 else 1.0)) ** 2
+    cut = np.arange(1, N)
+
+    def local(sums: BlockSums, side: int) -> Floats:
+        return sums.normalised_cut(np.maximum(cut - side, 0), cut, np.minimum(cut + side, N))
+
+    costs: dict[str, Floats] = {}
+    for decay in DECAYS:
+        near = alike * np.exp(-seconds / decay)
+        for power in MASSES:
+            mass = lengths**power
+            sums = BlockSums(near * mass[:, None] * mass[other])
+            costs[f"cost d{decay:g} m{power:g}"] = cut_costs(sums)
+            for side in LOCAL_SIDES:
+                costs[f"local cost d{decay:g} m{power:g} of {side}"] = local(sums, side)
+    for scale in INDEX_SCALES:
+        sums = BlockSums(alike * np.exp(-((apart / scale) ** 2)))
+        costs[f"cost i{scale:g}"] = cut_costs(sums)
+        costs[f"local cost i{scale:g}"] = local(sums, int(3 * scale))
+    return {name: np.log((cost if known else np.ones(N - 1)) + COST_FLOOR) + 1 for name, cost in costs.items()}
+
+
+def _similarity_evidence(z: Floats) -> dict[str, Floats]:
+    """Contrast, recurrence and links, from z-scores of similarities."""
+    N, reach = len(z), z.shape[1] - 1
+    found: dict[str, Floats] = {}
+    cut = np.arange(1, N)
+
+    sums = BlockSums(z)
+    for side in CONTRAST_SIDES:
+        start, end = np.maximum(cut - side, 0), np.minimum(cut + side, N)
+        before, after = cut - start, end - cut
+        across = sums.across(start, cut, end) / (before * after)
+        found[f"across {side}"] = across
+        if side > 1:
+            left = sums.within(start, cut) / np.maximum(before * (before - 1) / 2, 1)
+            right = sums.within(cut, end) / np.maximum(after * (after - 1) / 2, 1)
+            found[f"contrast {side}"] = (left + right) / 2 - across
+            found[f"less alike side {side}"] = np.minimum(left, right)
+            found[f"more alike side {side}"] = np.maximum(left, right)
+
+    widest = np.arange(max(RECURRENCE_SIDES))
+    before, after = cut[:, None] - 1 - widest, cut[:, None] + widest
+    exist = (before >= 0)[:, :, None] & (after < N)[:, None, :]
+    facing = np.where(exist, z[np.maximum(before, 0)[:, :, None], widest[:, None] + widest + 1], -Z_LIMIT)
+    for side in RECURRENCE_SIDES:
+        box = facing[:, :side, :side]
+        best_after, best_before = box.max(axis=2), box.max(axis=1)
+        found[f"closest pair {side}"] = best_after.max(axis=1)
+        ranked = np.partition(box.reshape(N - 1, side * side), side * side - side, axis=1)
+        found[f"closest pairs {side}"] = ranked[:, side * side - side :].mean(axis=1)
+        again, known = (np.maximum(best, -Z_LIMIT / 2).mean(axis=1) for best in (best_after, best_before))
+        found[f"less taken up {side}"] = np.minimum(again, known)
+        found[f"more taken up {side}"] = np.maximum(again, known)
+
+    apart = np.arange(reach + 1)
+    for far in LINK_REACHES:
+        for strength in LINK_STRENGTHS:
+            linked = ((z > strength) & (apart <= far)).astype(np.float64)
+            found[f"links {far} from {strength:g}"] = np.log1p(BlockSums(linked).severed)
+        found[f"nearest {far}"] = np.log1p(_links_to_nearest(z, far))
+    return found
+
+
+def _links_to_nearest(z: Floats, far: int) -> Floats:
+    """How many of the links from each shot to the one most like it, at most `far` away, each cut severs, (N - 1,)."""
+    N = len(z)
+    exists = pairs_exist(N, far)[:, 1:]
+    around = np.full((N, 2 * far), -np.inf)  # the shots before, from the nearest on, then those after
+    around[:, far:] = np.where(exists, z[:, 1 : far + 1], -np.inf)
+    for k in range(1, min(far, N - 1) + 1):
+        around[k:, k - 1] = z[: N - k, k]
+    place = around.argmax(axis=1)
+    nearest = np.arange(N) + np.where(place < far, -1 - place, place - far + 1)
+    steps = np.zeros(N + 1)
+    np.add.at(steps, np.minimum(np.arange(N), nearest), 1)
+    np.add.at(steps, np.maximum(np.arange(N), nearest), -1)
+    return np.asarray(np.cumsum(steps)[: N - 1])
+
+
+def _length_evidence(lengths: Floats) -> dict[str, Floats]:
+    """z-scores of the logarithms of the lengths of the shots next to a cut."""
+    logs = np.log(lengths)
+    logs = np.clip((logs - logs.mean()) / max(float(logs.std()), 1e-6), -Z_LIMIT, Z_LIMIT)
+    before, after = logs[:-1], logs[1:]
+    second = np.pad(logs, 2, mode="edge")
+    return {
+        "length": (before + after) / 2,
+        "length change": np.abs(before - after),
+        "longer length": np.maximum(before, after),
+        "second length": (second[1:-4] + second[4:-1]) / 2,
+    }

@@ -1,0 +1,76 @@
+"""The evidence at the cuts of a film: sums and costs against plain loops, the same from either end, always finite."""
+
+import numpy as np
+import pytest
+
+from pipelines.baselines import graph_cut
+from pipelines.models.cut_evidence import REACH, BlockSums, cut_costs, cut_evidence, similarity_band, unit_features
+
+
+def band_of(table: np.ndarray, reach: int) -> np.ndarray:
+    N = len(table)
+    return np.array([[table[i, i + k] if i + k < N else 0.0 for k in range(reach + 1)] for i in range(N)])
+
+
+def near_table(N: int, reach: int, seed: int = 0) -> np.ndarray:
+    """Symmetric weights that are 0 beyond the reach."""
+    table = np.random.default_rng(seed).random((N, N))
+    table = (table + table.T) / 2 + np.eye(N)
+    return table * (np.abs(np.arange(N)[:, None] - np.arange(N)) <= reach)
+
+
+@pytest.mark.parametrize(("N", "reach"), [(1, 3), (2, 3), (9, 3), (9, 20)])
+def test_sums_are_those_of_plain_loops(N: int, reach: int) -> None:
+    table = near_table(N, reach)
+    sums = BlockSums(band_of(table, reach))
+    for a in range(N):
+        for b in range(a + 1, N + 1):
+            inside = sum(table[i, j] for i in range(a, b) for j in range(i + 1, b))
+            assert sums.within(a, b) == pytest.approx(inside, abs=1e-9)
+            for m in range(a + 1, b):
+                assert sums.across(a, m, b) == pytest.approx(table[a:m, m:b].sum(), abs=1e-9)
+    np.testing.assert_allclose(sums.severed, [table[:m, m:].sum() for m in range(1, N)], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_costs_are_those_of_the_graph_cut_of_one_part_after_the_other(seed: int) -> None:
+    table = near_table(60, 12, seed)
+    expected = graph_cut.cut_costs(table)[:-1]
+    np.testing.assert_allclose(cut_costs(BlockSums(band_of(table, 12))), expected, atol=1e-9)
+
+
+def test_the_band_is_the_table_of_similarities() -> None:
+    features = np.random.default_rng(0).normal(size=(300, 7))  # more shots than are multiplied at a time
+    unit, _ = unit_features(features)
+    np.testing.assert_allclose(similarity_band(unit, 5), band_of(unit @ unit.T, 5), atol=1e-5)
+
+
+def test_a_film_run_backwards_has_the_same_evidence() -> None:
+    rng = np.random.default_rng(1)
+    features, lengths = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70)
+    kinds, there = cut_evidence(features, lengths)
+    again, back = cut_evidence(features[::-1], lengths[::-1])
+    assert kinds == again
+    assert there.shape == (69, len(kinds))
+    np.testing.assert_allclose(back[::-1], there, atol=1e-3)
+
+
+@pytest.mark.parametrize("N", [1, 2, 3, 5, REACH, REACH + 2])
+def test_evidence_is_finite_and_moderate(N: int) -> None:
+    rng = np.random.default_rng(2)
+    for features in (rng.normal(size=(N, 4)), np.ones((N, 4)), np.zeros((N, 1))):
+        for lengths in (rng.uniform(1, 9, size=N), np.zeros(N), np.full(N, 24)):
+            _, evidence = cut_evidence(features, lengths)
+            assert evidence.shape[0] == N - 1
+            assert np.isfinite(evidence).all()
+            assert np.abs(evidence).max(initial=0) <= 12
+
+
+def test_a_cut_between_two_settings_costs_least() -> None:
+    rng = np.random.default_rng(3)
+    features = np.repeat(rng.normal(size=(3, 50)), 12, axis=0) + 0.5 * rng.normal(size=(36, 50))
+    kinds, evidence = cut_evidence(features, rng.uniform(2, 4, size=36))
+    for kind in ("film cost d40 m0.5", "near cost d40 m0", "film links 20 from 1.5", "film closest pairs 4"):
+        assert sorted(np.argsort(evidence[:, kinds.index(kind)])[:2].tolist()) == [11, 23], kind
+    contrast = evidence[:, kinds.index("film contrast 8")]
+    assert sorted(np.argsort(contrast)[-2:].tolist()) == [11, 23]
