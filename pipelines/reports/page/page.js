@@ -32,7 +32,10 @@
   // --- numbers for people ---------------------------------------------------------------------------------------
 
   const count = (n, thing) => `${n.toLocaleString("en")} ${thing}${n === 1 ? "" : "s"}`;
-  const seconds = (value) => (value < 60 ? `${value.toFixed(1)} s` : `${Math.floor(value / 60)} min ${Math.floor(value % 60)} s`);
+  const seconds = (value) => {
+    const whole = Math.round(value);
+    return value < 59.95 ? `${value.toFixed(1)} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  };
   const clock = (value) => {
     const whole = Math.floor(value + 1e-6);
     const two = (n) => String(n).padStart(2, "0");
