@@ -177,7 +177,11 @@ def test_the_model_file_holds_what_was_trained(settings: PretrainSettings) -> No
     assert (crn.settings.neighbors, crn.settings.input_width, crn.settings.hidden) == (3, 16, 128)
     assert model.training["pretext"]["method"] == "bassl"
     index = read_index(settings.index)
-    assert model.training["data"] == {"path": str(settings.index), "videos": len(index.video_ids), "shots": len(index.label)}
+    assert model.training["data"] == {
+        "path": str(settings.index),
+        "videos": len(index.video_ids),
+        "shots": len(index.label),
+    }
     saved = weights(settings)
     assert all(torch.equal(tensor, saved[f"crn.{name}"]) for name, tensor in model.crn.items())
 

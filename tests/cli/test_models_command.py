@@ -122,7 +122,11 @@ def test_a_pre_trained_run_with_its_last_whole_validation(tmp_path: Path) -> Non
     put_pretrained(run, PretextSettings("simclr-nn", ()), splits=[])
     (run / "validation.csv").unlink()
     found = only(tmp_path)
-    assert (found.method, found.data, found.trained) == ("simclr-nn", "1100 videos, 1,600,000 shots of data/index.h5", "step 1,200")
+    assert (found.method, found.data, found.trained) == (
+        "simclr-nn",
+        "1100 videos, 1,600,000 shots of data/index.h5",
+        "step 1,200",
+    )
     assert (found.scores, found.scored_on) == ({}, "")
 
 
