@@ -87,7 +87,8 @@ def open_store(path: Path, schema: str, version: int, remedy: str) -> Iterator[h
             read from it in the block is not there or damaged.
     """
     if not path.exists():
-        raise StoreError(f"{path}: no such file; {remedy}")
+        # Where there is nothing, nothing is written over.
+        raise StoreError(f"{path}: no such file; {remedy.replace(' --overwrite', '')}")
     try:
         if (fault := _broken_seal(path)) is not None:
             raise StoreError(f"{path}: {fault}; {remedy}")
