@@ -1,5 +1,6 @@
 """Films that several tests read: made once, never changed."""
 
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,10 @@ import torch
 from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, write_film
 from pipelines.models.relational import RelationalNetwork, RelationalScorer, RelationalSettings, save_scorer
 from tests import films
+
+# What is started in the background of a script ignores Ctrl-C, and so would all that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CUTS = (30, 61, 90)
 """Where the new shots of the numbered films begin."""
