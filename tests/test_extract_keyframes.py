@@ -361,7 +361,7 @@ def test_an_interrupt_ends_the_children_at_once_and_leaves_no_halves(
             if moment == "waiting" and task["video_id"] == "c":
                 # This child never says a word, and the interrupt comes meanwhile.
                 self.process.send_signal(signal.SIGSTOP)
-                Thread(target=lambda: (time.sleep(0.3), signal.raise_signal(signal.SIGINT))).start()
+                Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGINT))).start()
 
     def interrupt(state: FilmProgress) -> None:
         if moment == "progress" and state.result is not None:
