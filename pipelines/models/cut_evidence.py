@@ -12,7 +12,7 @@ one colour. A film run backwards has the same evidence at each cut, and so has a
 whose features were scaled or turned.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -253,6 +253,42 @@ def _graph_evidence(band: Floats, lengths: Floats) -> dict[str, Floats]:
     return {name: np.log((cost if known else np.ones(N - 1)) + COST_FLOOR) + 1 for name, cost in costs.items()}
 
 
+class SideMeans(NamedTuple):
+    """Mean similarity of the shots around each cut of a film, (N - 1,) each.
+
+    Attributes:
+        left, right: of the pairs of different shots on one side of the cut; 0 where there is one shot only.
+        across: of the pairs with a shot on either side.
+    """
+
+    left: Floats
+    right: Floats
+    across: Floats
+
+    @property
+    def contrast(self) -> Floats:
+        """How much more alike shots are on the sides of a cut than across it."""
+        return (self.left + self.right) / 2 - self.across
+
+
+def side_means(sums: BlockSums, side: int) -> SideMeans:
+    """The means over the last `side` shots up to each cut and the first `side` after it, fewer at the film's ends.
+
+    Args:
+        sums: of a band of similarities.
+        side: at least 1.
+    """
+    N = len(sums.own) - 1
+    cut = np.arange(1, N)
+    start, end = np.maximum(cut - side, 0), np.minimum(cut + side, N)
+    before, after = cut - start, end - cut
+    return SideMeans(
+        left=sums.within(start, cut) / np.maximum(before * (before - 1) / 2, 1),
+        right=sums.within(cut, end) / np.maximum(after * (after - 1) / 2, 1),
+        across=sums.across(start, cut, end) / (before * after),
+    )
+
+
 def _similarity_evidence(z: Floats) -> dict[str, Floats]:
     """Contrast, recurrence and links, from z-scores of similarities."""
     N, reach = len(z), z.shape[1] - 1
@@ -261,16 +297,12 @@ def _similarity_evidence(z: Floats) -> dict[str, Floats]:
 
     sums = BlockSums(z)
     for side in CONTRAST_SIDES:
-        start, end = np.maximum(cut - side, 0), np.minimum(cut + side, N)
-        before, after = cut - start, end - cut
-        across = sums.across(start, cut, end) / (before * after)
-        found[f"across {side}"] = across
+        means = side_means(sums, side)
+        found[f"across {side}"] = means.across
         if side > 1:
-            left = sums.within(start, cut) / np.maximum(before * (before - 1) / 2, 1)
-            right = sums.within(cut, end) / np.maximum(after * (after - 1) / 2, 1)
-            found[f"contrast {side}"] = (left + right) / 2 - across
-            found[f"less alike side {side}"] = np.minimum(left, right)
-            found[f"more alike side {side}"] = np.maximum(left, right)
+            found[f"contrast {side}"] = means.contrast
+            found[f"less alike side {side}"] = np.minimum(means.left, means.right)
+            found[f"more alike side {side}"] = np.maximum(means.left, means.right)
 
     widest = np.arange(max(RECURRENCE_SIDES))
     before, after = cut[:, None] - 1 - widest, cut[:, None] + widest

@@ -27,7 +27,7 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.evaluation.calibration import fit_calibration
 from pipelines.evaluation.metrics import Evaluation, FilmScores, evaluate, miou
 from pipelines.list_models import FACTS_SCHEMA, FACTS_VERSION
-from pipelines.models.cut_evidence import REACH, BlockSums, similarity_band, unit_features, z_scores
+from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
 from pipelines.models.relational import (
     DEFAULT_MODEL,
     Calibration,
@@ -153,13 +153,7 @@ def left_right_contrast(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
     Returns:
         (N,), higher where a scene more likely ends.
     """
-    sums = BlockSums(film_similarities(video))
-    N, cut = len(video.features), np.arange(1, len(video.features))
-    start, end = np.maximum(cut - reach, 0), np.minimum(cut + reach, N)
-    before, after = cut - start, end - cut
-    left = sums.within(start, cut) / np.maximum(before * (before - 1) / 2, 1)
-    right = sums.within(cut, end) / np.maximum(after * (after - 1) / 2, 1)
-    contrast = (left + right) / 2 - sums.across(start, cut, end) / (before * after)
+    contrast = side_means(BlockSums(film_similarities(video)), reach).contrast
     return np.append(contrast, contrast.min(initial=0.0))
 
 
