@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -42,8 +43,9 @@ def from_mel(mel: float | Floats) -> Floats:
     return np.asarray(700 * (10 ** (np.asarray(mel) / 2595) - 1))
 
 
+@functools.cache
 def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
-    """Triangles over the bins of a spectrum, (bands, fft // 2 + 1).
+    """Triangles over the bins of a spectrum, (bands, fft // 2 + 1), read-only.
 
     Their corners lie evenly on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and falls to 0
     at corner b + 2, straight in hertz (Davis and Mermelstein 1980).
@@ -51,7 +53,9 @@ def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
     corners = from_mel(np.linspace(to_mel(LOWEST), to_mel(HIGHEST), bands + 2))
     bins = np.arange(fft // 2 + 1) * rate / fft
     low, peak, high = corners[:-2, None], corners[1:-1, None], corners[2:, None]
-    return np.asarray(np.maximum(0.0, np.minimum((bins - low) / (peak - low), (high - bins) / (high - peak))))
+    filters = np.asarray(np.maximum(0.0, np.minimum((bins - low) / (peak - low), (high - bins) / (high - peak))))
+    filters.setflags(write=False)  # whoever asks again gets the same array
+    return filters
 
 
 def log_mel(samples: Floats) -> Floats:
@@ -118,20 +122,23 @@ def _has_sound(container: av.container.InputContainer) -> bool:
 
 def _spectra(path: Path) -> Iterator[tuple[float, Floats]]:
     """Some frames of the spectrum at a time, and when the first of them begins, in seconds from the first picture."""
-    kept, start = np.zeros(0), 0.0
+    pieces, count, start = [np.zeros(0)], 0, 0.0  # joined once a block: joined one by one, all would be copied for each
     for time, samples in _samples(path):
-        if len(kept) and abs(time - (start + len(kept) / RATE)) > _JUMP:
-            if len(values := log_mel(kept)):
+        if count and abs(time - (start + count / RATE)) > _JUMP:
+            if len(values := log_mel(np.concatenate(pieces))):
                 yield start, values
-            kept = np.zeros(0)
-        if not len(kept):
+            pieces, count = [np.zeros(0)], 0
+        if not count:
             start = time
-        kept = np.concatenate([kept, samples])
-        if len(kept) >= _BLOCK * HOP:
-            values = log_mel(kept)
+        pieces.append(samples)
+        count += len(samples)
+        if count >= _BLOCK * HOP:
+            block = np.concatenate(pieces)
+            values = log_mel(block)
             yield start, values
-            kept, start = kept[len(values) * HOP :], start + len(values) * HOP / RATE
-    if len(values := log_mel(kept)):
+            rest = block[len(values) * HOP :]
+            pieces, count, start = [rest], len(rest), start + len(values) * HOP / RATE
+    if len(values := log_mel(np.concatenate(pieces))):
         yield start, values
 
 
