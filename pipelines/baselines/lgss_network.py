@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pipelines.baselines.segmentation import Features, Floats, centred
 from pipelines.baselines.siamese_network import one_thread
+from pipelines.models.boundary import sequence_starts, sequence_windows
 from pipelines.models.ms_lstm import MSLSTM, MSLSTMSettings
 
 
@@ -57,11 +58,11 @@ class LGSSNetwork(nn.Module):
 
     def __init__(self, widths: Sequence[int], training: LGSSTraining, shots_per_scene: float) -> None:
         super().__init__()
-        self.widths, self.shots_per_scene, self.sequence = tuple(widths), shots_per_scene, training.sequence
+        self.widths, self.shots_per_scene = tuple(widths), shots_per_scene
+        self.neighbors, self.sequence = training.neighbors, training.sequence
         self.branches = nn.ModuleList(
             MSLSTM(MSLSTMSettings(training.neighbors, width, training.width, training.sequence)) for width in widths
         )
-        self.offsets = np.arange(-training.neighbors + 1, training.neighbors + 1)
 
     def forward(self, windows: Sequence[Tensor]) -> Tensor:
         """For each modality (B, T, 2K, D_m) shots around T cuts that follow each other, to (B, T) logits."""
@@ -69,10 +70,9 @@ class LGSSNetwork(nn.Module):
         logits = torch.stack(each).mean(dim=0)
         return logits[..., 1] - logits[..., 0]
 
-    def windows(self, film: Sequence[Tensor], starts: Sequence[int], length: int) -> list[Tensor]:
-        """The windows around the cuts after so many shots from each start on; beyond the film its ends are repeated."""
-        shots = np.asarray(starts)[:, None] + np.arange(length)
-        rows = torch.from_numpy(np.clip(shots[..., None] + self.offsets, 0, len(film[0]) - 1))
+    def windows(self, film: Sequence[Tensor], shots: NDArray[np.int64]) -> list[Tensor]:
+        """The windows around the cuts after shots (B, T), as `forward` wants them."""
+        rows = torch.from_numpy(sequence_windows(np.array([0, len(film[0])]), shots, self.neighbors))
         return [one[rows] for one in film]
 
     @torch.inference_mode()
@@ -89,12 +89,11 @@ class LGSSNetwork(nn.Module):
         film = prepared(sets)
         N = len(sets[0])
         length = min(self.sequence, N)
-        starts = _starts(N, length, 0)
+        shots = sequence_starts(N, length)[:, None] + np.arange(length)
         with one_thread():
-            found = torch.sigmoid(self(self.windows(film, starts, length))).double().numpy()
+            found = torch.sigmoid(self(self.windows(film, shots))).double().numpy()
         probabilities = np.empty(N)
-        for start, values in zip(starts, found, strict=True):
-            probabilities[start : start + length] = values
+        probabilities[shots.ravel()] = found.ravel()  # where the last two overlap, the later one stays
         return probabilities
 
 
@@ -127,9 +126,9 @@ def train_lgss(films: Sequence[LabelledModalities], training: LGSSTraining | Non
             network.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
         )
         for _ in range(training.epochs):
-            for number, starts, length in _epoch(targets, training, generator):
-                target = torch.stack([targets[number][start : start + length] for start in starts])
-                logits = network(network.windows(prepared_films[number], starts, length))
+            for number, sequences in _epoch(targets, training, generator):
+                target = targets[number][torch.from_numpy(sequences)]
+                logits = network(network.windows(prepared_films[number], sequences))
                 ends = float(target.sum())
                 # A batch of one class has half the weight, as in fine-tuning.
                 weight = torch.where(target > 0, 0.5 / max(ends, 1.0), 0.5 / max(target.numel() - ends, 1.0))
@@ -145,24 +144,18 @@ def prepared(sets: Sequence[Features]) -> list[Tensor]:
     return [torch.from_numpy(centred(np.asarray(one, dtype=np.float64)).astype(np.float32)) for one in sets]
 
 
-def _starts(shots: int, length: int, first: int) -> list[int]:
-    """Where sequences of one length begin so that they hold all shots from the first on; the last is moved back."""
-    starts = list(range(first, shots - length + 1, length))
-    if not starts or starts[-1] + length < shots:
-        starts.append(shots - length)
-    return starts
-
-
 def _epoch(
     targets: Sequence[Tensor], training: LGSSTraining, generator: np.random.Generator
-) -> list[tuple[int, list[int], int]]:
-    """The steps of an epoch: a film, where its sequences begin, and their length. Each begins elsewhere every epoch."""
+) -> list[tuple[int, NDArray[np.int64]]]:
+    """The steps of an epoch: a film, and the shots (B, T) of its sequences. Each begins elsewhere every epoch."""
     steps = []
     for number, target in enumerate(targets):
-        length = min(training.sequence, len(target))
-        first = int(generator.integers(length)) if len(target) > length else 0
-        starts = generator.permutation([*([0] if first else []), *_starts(len(target), length, first)]).tolist()
+        N, length = len(target), min(training.sequence, len(target))
+        first = int(generator.integers(length)) if length < N else 0
+        before = [0] if first else []  # the shots before the first
+        starts = generator.permutation([*before, *sequence_starts(N, length, first)])
+        sequences = starts[:, None] + np.arange(length)
         steps += [
-            (number, starts[i : i + training.batch_size], length) for i in range(0, len(starts), training.batch_size)
+            (number, sequences[i : i + training.batch_size]) for i in range(0, len(sequences), training.batch_size)
         ]
     return [steps[i] for i in generator.permutation(len(steps))]

@@ -200,8 +200,7 @@ def _sequence_logits(model: BoundaryModel, features: Numbers, durations: Numbers
     assert isinstance(model.shape, MSLSTMSettings)
     film, like = _on_device(features, network)
     N, length = len(film), min(model.shape.sequence, len(film))
-    begins = np.minimum(np.arange(0, N, length), N - length)
-    shots = begins[:, None] + np.arange(length)
+    shots = sequence_starts(N, length)[:, None] + np.arange(length)
     rows = torch.from_numpy(sequence_windows(np.array([0, N]), shots, model.neighbours)).to(film.device)
     at_a_time = max(1, WINDOWS_AT_A_TIME // length)
     values = _difference(
@@ -210,6 +209,17 @@ def _sequence_logits(model: BoundaryModel, features: Numbers, durations: Numbers
     logits = np.empty(N)
     logits[shots.ravel()] = values  # where the last two overlap, the later one stays
     return logits
+
+
+def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64]:
+    """Where sequences begin that hold all shots of a film from one on; the last is moved back to end with the film.
+
+    Args:
+        shots: N.
+        length: of a sequence, at most N.
+        first: the shot, less than N.
+    """
+    return np.minimum(np.arange(first, shots, length), shots - length)
 
 
 def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int) -> NDArray[np.int64]:
