@@ -269,23 +269,23 @@ def _chosen(settings: ReproduceSettings, data: Data) -> _Chosen:
     names = TABLES[settings.table]
     labels = list(dict.fromkeys(row.label for name in names for row in ROWS[name]))
     for pattern in settings.rows:
-        if not any(fits(label, pattern) for label in labels):
+        if not any(_fits(label, pattern) for label in labels):
             raise BasslError(f"{settings.table} has no row {pattern!r}; it has {', '.join(labels)}")
 
-    def wanted(row: Row) -> bool:
-        return not settings.rows or any(fits(row.label, pattern) for pattern in settings.rows)
+    def marked(rows: Sequence[Row]) -> list[tuple[Row, bool]]:
+        return [(row, is_wanted(settings, row)) for row in rows]
 
     if names != (ACROSS,):
-        return [(name, way, [(row, wanted(row)) for row in ROWS[name]]) for name in names for way in data.ways]
+        return [(name, way, marked(ROWS[name])) for name in names for way in data.ways]
     if data.kind == "movienet":
-        return [(ACROSS, data.ways[0], [(row, wanted(row)) for row in ROWS[ACROSS]])]
+        return [(ACROSS, data.ways[0], marked(ROWS[ACROSS]))]
     if len(data.ways) < 2:
         raise BasslError(
             f"bbc-ovsd tests on other sets than it trains on, and {data.title} are one; give MovieNet, or --data a "
             "folder with two folders of features"
         )
     # A row is the set that is tested on, so each row is a way.
-    return [(ACROSS, way, [(row, wanted(row))]) for way in data.ways for row in [_row_of_set(way.tested_on)]]
+    return [(ACROSS, way, marked([_row_of_set(way.tested_on)])) for way in data.ways]
 
 
 def _row_of_set(tested_on: str) -> Row:
@@ -300,7 +300,12 @@ def _row_of_set(tested_on: str) -> Row:
     return replace(ROWS[ACROSS][0], label=tested_on)
 
 
-def fits(label: str, pattern: str) -> bool:
+def is_wanted(settings: ReproduceSettings, row: Row) -> bool:
+    """Whether a row is to be run."""
+    return not settings.rows or any(_fits(row.label, pattern) for pattern in settings.rows)
+
+
+def _fits(label: str, pattern: str) -> bool:
     """Whether a row is meant by a name or a pattern."""
     return label.lower() == pattern.lower() or fnmatch.fnmatchcase(label.lower(), pattern.lower())
 

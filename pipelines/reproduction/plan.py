@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.reproduce import ReproduceSettings
+from pipelines.reproduce import ReproduceSettings, is_wanted
 from pipelines.reproduction.rows import ROWS, TABLES, Pretraining, System
 
 PAPER_HOURS = 16 * 48.0
@@ -44,41 +44,51 @@ class Need:
     how: str
 
 
-def systems_of(settings: ReproduceSettings) -> list[System]:
-    """The systems of a table, each once."""
-    from pipelines.reproduce import fits
+@dataclass(frozen=True)
+class Work:
+    """What the rows of a table take, each once, however many of them share it.
 
-    rows = [row for name in TABLES[settings.table] for row in ROWS[name]]
-    chosen = [row for row in rows if not settings.rows or any(fits(row.label, each) for each in settings.rows)]
-    return list({cell.system.name: cell.system for row in chosen for cell in row.cells.values()}.values())
+    Attributes:
+        pretrainings: runs of pre-training.
+        encoders: names of the encoders that the labelled films are encoded by.
+        tuned: networks that are fine-tuned.
+    """
+
+    pretrainings: tuple[Pretraining, ...]
+    encoders: frozenset[str]
+    tuned: tuple[System, ...]
 
 
-def pretrainings_of(systems: list[System]) -> list[Pretraining]:
-    """Runs of pre-training, each once."""
-    return list({one.pretraining.name: one.pretraining for one in systems if one.pretraining is not None}.values())
+def work_of(settings: ReproduceSettings) -> Work:
+    """The work behind the wanted rows of a table."""
+    rows = [row for name in TABLES[settings.table] for row in ROWS[name] if is_wanted(settings, row)]
+    systems = {cell.system.name: cell.system for row in rows for cell in row.cells.values()}.values()
+    return Work(
+        tuple({one.pretraining.name: one.pretraining for one in systems if one.pretraining is not None}.values()),
+        frozenset(one.encoder or (one.pretraining and one.pretraining.name) or "ImageNet" for one in systems),
+        tuple(one for one in systems if one.baseline is None and one.finetune),
+    )
 
 
 def costs(settings: ReproduceSettings) -> list[Cost]:
     """Of the stages that need GPUs, those that several rows share once."""
-    systems = systems_of(settings)
+    work = work_of(settings)
     found = []
-    for pretraining in pretrainings_of(systems):
+    for pretraining in work.pretrainings:
         pictures = pictures_of(pretraining)
         epochs = pretraining.epochs / 10 * (settings.epochs or 10)
         hours = PAPER_HOURS * SHOTS * epochs * pictures / _PAPER_PICTURES
         found.append(Cost(f"pretrain {pretraining.name}", hours, f"{epochs:g} epochs, {pictures} pictures a window"))
-    encoders = {one.encoder or (one.pretraining and one.pretraining.name) or "ImageNet" for one in systems}
     pictures = LABELLED_SHOTS * KEYFRAMES
-    hours = len(encoders) * PAPER_HOURS * pictures / 3 / _PAPER_PICTURES
-    how = f"{len(encoders)} encoders x {pictures:,} key-frames, a third of training on one"
+    hours = len(work.encoders) * PAPER_HOURS * pictures / 3 / _PAPER_PICTURES
+    how = f"{len(work.encoders)} encoders x {pictures:,} key-frames, a third of training on one"
     found.append(Cost("encode the labelled films", hours, how))
-    tuned = [one for one in systems if one.baseline is None and one.finetune]
-    if tuned:
+    if work.tuned:
         windows = TRAINING_SHOTS * EPOCHS * settings.seeds
         # In multiplications: of training on a picture, 3 x those of seeing it; of a window, 3 x numbers x shots.
         each = _CRN_NUMBERS * (_WINDOW + 1) / _RESNET50
-        hours = len(tuned) * PAPER_HOURS * windows * each / _PAPER_PICTURES
-        how = f"{len(tuned)} networks x {settings.seeds} seeds x {EPOCHS} epochs, as the paper's transformer"
+        hours = len(work.tuned) * PAPER_HOURS * windows * each / _PAPER_PICTURES
+        how = f"{len(work.tuned)} networks x {settings.seeds} seeds x {EPOCHS} epochs, as the paper's transformer"
         found.append(Cost("finetune", hours, how))
     return found
 
@@ -98,10 +108,8 @@ def pictures_of(pretraining: Pretraining) -> int:
 
 def disk(settings: ReproduceSettings) -> list[Need]:
     """What MovieNet takes, and what a table leaves."""
-    systems = systems_of(settings)
-    encoders = {one.encoder or (one.pretraining and one.pretraining.name) or "ImageNet" for one in systems}
-    pretrainings = pretrainings_of(systems)
-    tuned = sum(one.baseline is None and one.finetune for one in systems)
+    work = work_of(settings)
+    encoders, runs, tuned = len(work.encoders), len(work.pretrainings), len(work.tuned)
     # A state has the weights, the momentum and the heads beside the model itself.
     run = 4 * (_ENCODER_NUMBERS + _CRN_NUMBERS) * 3 / 1e9
     return [
@@ -113,10 +121,10 @@ def disk(settings: ReproduceSettings) -> list[Need]:
         Need("index", SHOTS * 65 / 1e9, f"{SHOTS:,} shots"),
         Need(
             "features",
-            len(encoders) * LABELLED_SHOTS * WIDTH * 4 / 1e9,
-            f"{len(encoders)} encoders x {LABELLED_SHOTS:,} shots x {WIDTH}",
+            encoders * LABELLED_SHOTS * WIDTH * 4 / 1e9,
+            f"{encoders} encoders x {LABELLED_SHOTS:,} shots x {WIDTH}",
         ),
-        Need("pre-trained runs", len(pretrainings) * run, f"{len(pretrainings)} runs with their states"),
+        Need("pre-trained runs", runs * run, f"{runs} runs with their states"),
         Need(
             "fine-tuned runs",
             tuned * 4 * (_CRN_NUMBERS * (settings.seeds + 3) + _ENCODER_NUMBERS * settings.seeds) / 1e9,
