@@ -89,11 +89,9 @@ def baseline(settings: BaselineSettings = BaselineSettings(), progress: Progress
     Raises:
         BasslError: one line, for an unknown system, or films without labels, features or times.
     """
-    import numpy as np
-
     from pipelines.baselines.systems import SYSTEMS
     from pipelines.evaluation.bootstrap import measure
-    from pipelines.score import ScoreResult, ScoreSettings, SeedSpread
+    from pipelines.score import ScoreResult, ScoreSettings, seed_spreads
     from pipelines.stores.index import read_index
 
     if settings.system not in SYSTEMS:
@@ -134,21 +132,14 @@ def baseline(settings: BaselineSettings = BaselineSettings(), progress: Progress
     scoring = ScoreSettings(
         settings.index, settings.split, frame_rate=settings.frame_rate, resamples=settings.resamples
     )
-    spread: dict[str, dict[int, float]] = {}
-    for seed, films_of_seed in enumerate(scored if runs > 1 else ()):
-        for name, one in measure(films_of_seed, resamples=0).items():
-            if one.value is not None:
-                spread.setdefault(name, {})[seed] = one.value
+    of_seeds = {seed: measure(one, resamples=0) for seed, one in enumerate(scored)} if runs > 1 else {}
     return ScoreResult(
         settings.system,
         scored[0],
         measure(scored[0], resamples=settings.resamples),
         None,
         scoring,
-        {
-            name: SeedSpread(float(np.mean([*one.values()])), float(np.std([*one.values()], ddof=1)), one)
-            for name, one in spread.items()
-        },
+        seed_spreads(of_seeds),
         notes=notes,
     )
 

@@ -89,6 +89,24 @@ class SeedSpread:
     deviation: float | None
     values: Mapping[int, float]
 
+    @classmethod
+    def of(cls, values: Mapping[int, float]) -> SeedSpread:
+        """The spread of a metric, from its value for each seed, at least one."""
+        import numpy as np
+
+        numbers = list(values.values())
+        return cls(float(np.mean(numbers)), float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None, values)
+
+
+def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, SeedSpread]:
+    """The spread of each metric over the seeds for which it is defined, from the measures of each seed."""
+    values: dict[str, dict[int, float]] = {}
+    for seed, own in measures.items():
+        for name, measure in own.items():
+            if measure.value is not None:
+                values.setdefault(name, {})[seed] = measure.value
+    return {name: SeedSpread.of(by_seed) for name, by_seed in values.items()}
+
 
 @dataclass(frozen=True)
 class ScoreResult:
@@ -295,8 +313,6 @@ def _measured(films: Sequence[FilmScores], threshold: float | None, settings: Sc
 
 
 def _score_model(subject: Path | str, settings: ScoreSettings, tell: Progress) -> ScoreResult:
-    import numpy as np
-
     from pipelines.stores.index import read_index
 
     path = Path(subject)
@@ -338,28 +354,18 @@ def _score_model(subject: Path | str, settings: ScoreSettings, tell: Progress) -
             f"{_of(len(timeless), len(films), 'film')} no times in seconds, so Recall@3s and boundaries leave them "
             "out; --frame-rate gives them",
         )
-    spread: dict[str, dict[int, float]] = {}
+    of_seeds = {}
     for i, (seed, file) in enumerate(seeds.items()):
         one = _load(file)
         one.check(encoder, features.shape[1])
-        measures = _measured(scored(one, (i + 1) * len(videos)), threshold, replace(settings, resamples=0))
-        for name, value in measures.items():
-            if value.value is not None:
-                spread.setdefault(name, {})[seed] = value.value
+        of_seeds[seed] = _measured(scored(one, (i + 1) * len(videos)), threshold, replace(settings, resamples=0))
     return ScoreResult(
         name=str(subject),
         films=films,
         measures=_measured(films, threshold, settings),
         threshold=threshold,
         settings=settings,
-        seeds={
-            name: SeedSpread(
-                float(np.mean(list(values.values()))),
-                float(np.std(list(values.values()), ddof=1)) if len(values) > 1 else None,
-                values,
-            )
-            for name, values in spread.items()
-        },
+        seeds=seed_spreads(of_seeds),
         representation=_representation(index, videos, encoder, features) if settings.representation else None,
         notes=notes,
     )

@@ -7,11 +7,11 @@ import pytest
 
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import BasslError
-from pipelines.evaluation.bootstrap import METRICS
+from pipelines.evaluation.bootstrap import METRICS, Measure
 from pipelines.evaluation.metrics import evaluate
 from pipelines.evaluation.representation import knn_precision, scene_ids
 from pipelines.models.boundary import load_boundary_model, save_boundary_model
-from pipelines.score import ScoreSettings, compare, score
+from pipelines.score import ScoreSettings, SeedSpread, compare, score, seed_spreads
 from tests.scored_things import WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
 from tests.small_stores import put_store, refusal
 
@@ -64,6 +64,14 @@ def test_the_seeds_of_a_run_have_a_mean_and_a_deviation(home: Path, settings: Sc
     assert {"ap", "miou", "sum"} <= set(result.seeds)
     assert result.measures["ap"].pooled == pytest.approx(alone[3].measures["ap"].pooled)
     assert alone[3].seeds == {}
+
+
+def test_a_metric_that_one_seed_has_spreads_nowhere() -> None:
+    def ap(value: float | None) -> dict[str, Measure]:
+        return {"ap": Measure(value, None, None, None), "f1": Measure(None, None, None, None)}
+
+    assert seed_spreads({0: ap(None), 1: ap(0.25)}) == {"ap": SeedSpread(0.25, None, {1: 0.25})}
+    assert seed_spreads({0: ap(0.5), 1: ap(0.25)})["ap"].deviation == pytest.approx(0.125 * 2**0.5)
 
 
 def test_all_takes_every_labelled_film(home: Path, settings: ScoreSettings) -> None:

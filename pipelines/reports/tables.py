@@ -13,7 +13,7 @@ from pathlib import Path
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import CONFIDENCE, METRICS, Measure
 from pipelines.scenes import write_atomically
-from pipelines.score import Comparison, ScoreResult
+from pipelines.score import Comparison, ScoreResult, SeedSpread
 
 NOTHING = "-"
 _INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
@@ -38,7 +38,7 @@ def _scored(result: ScoreResult) -> Table:
     header = ["metric", "pooled", _INTERVAL, "mean of films", _INTERVAL]
     if result.seeds:
         count = max(len(one.values) for one in result.seeds.values())
-        header.append(f"mean of {count} seeds")
+        header.append(f"mean of {count} seed{'s' if count > 1 else ''}")
     rows = []
     for name, label in METRICS.items():
         one = result.measures.get(name)
@@ -46,8 +46,7 @@ def _scored(result: ScoreResult) -> Table:
             continue
         row = [label, _percent(one.pooled), _range(one.interval), _percent(one.films), _range(one.films_interval)]
         if result.seeds:
-            spread = result.seeds.get(name)
-            row.append(NOTHING if spread is None else f"{_percent(spread.mean)} ± {_percent(spread.deviation)}")
+            row.append(_spread(result.seeds.get(name)))
         rows.append(row)
     if result.representation is not None:
         shown = result.representation
@@ -92,6 +91,12 @@ def _compared(result: Comparison) -> Table:
 
 def _percent(value: float | None) -> str:
     return NOTHING if value is None or value != value else f"{100 * value:.1f}"
+
+
+def _spread(one: SeedSpread | None) -> str:
+    if one is None:
+        return NOTHING
+    return _percent(one.mean) + (f" ± {_percent(one.deviation)}" if one.deviation is not None else "")
 
 
 def _signed(one: Measure) -> str:

@@ -41,6 +41,11 @@ def test_seeds_have_a_column() -> None:
     assert [row[-1] for row in table.rows] == ["42.0 ± 1.2", "-"]
 
 
+def test_a_single_seed_has_no_deviation() -> None:
+    table = table_of(ScoreResult("x", (), {"ap": AP}, 0.5, ScoreSettings(), {"ap": SeedSpread.of({3: 0.42})}))
+    assert (table.header[-1], table.rows[0][-1]) == ("mean of 1 seed", "42.0")
+
+
 def test_a_comparison_has_signs() -> None:
     difference = {"ap": Measure(0.02, (-0.01, 0.05), None, None), "miou": Measure(None, None, -0.1, (-0.2, -0.05))}
     table = table_of(Comparison(RESULT, RESULT, difference))
