@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from torchvision.transforms import v2
 
-from pipelines.datasets.windows import KeyframeReader, KeyframeWindows, decode
+from pipelines.datasets.windows import KeyframeReader, KeyframeWindows, decode_whole
+from pipelines.models.encoders import resize_to_square
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -114,7 +115,7 @@ def main() -> None:
     jpegs = [jpeg for example in examples for shot in example["jpegs"] for jpeg in shot]
     start = time.process_time()
     for jpeg in jpegs:
-        decode(jpeg, 224)
+        resize_to_square(decode_whole(jpeg), 224)
     per_picture = (time.process_time() - start) / len(jpegs)
     size = np.mean([len(jpeg) for jpeg in jpegs])
     print(f"windows of {len(examples[0]['rows'])} key-frames a second on one core; {size:,.0f} bytes a JPEG")

@@ -235,16 +235,11 @@ def _pictures(reader: KeyframeReader, rows: NDArray[np.int64], encoder: ShotEnco
     """The prepared key-frames of shots of one video."""
     import numpy as np
 
-    from pipelines.datasets.windows import decode_whole
-
     images = np.tile(np.arange(reader.index.keyframes), (len(rows), 1))
-    prepared = []
-    for row, jpegs in zip(rows, reader.read(rows, images), strict=True):
-        try:
-            prepared.append([encoder.prepare(decode_whole(jpeg)) for jpeg in jpegs])
-        except ValueError as error:
-            raise StoreError(f"{reader.shot(int(row))} has a key-frame that is {error}") from error
-    return prepared
+    return [
+        [encoder.prepare(reader.decoded(row, jpeg)) for jpeg in jpegs]
+        for row, jpegs in zip(rows.tolist(), reader.read(rows, images), strict=True)
+    ]
 
 
 class _Parts(Mapping[str, "NDArray[np.floating]"]):

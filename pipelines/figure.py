@@ -636,17 +636,15 @@ def _pictures(index: Index, rows: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
     import cv2
     import numpy as np
 
-    from pipelines.datasets.windows import KeyframeReader, decode_whole
+    from pipelines.datasets.windows import KeyframeReader
 
     if index.pictures[0] is None or not index.keyframes:
         return []
     reader = KeyframeReader(index)
     pictures = []
-    for row, (jpeg,) in zip(rows, reader.read(rows, np.full((len(rows), 1), index.keyframes // 2)), strict=True):
-        try:
-            picture = decode_whole(jpeg)
-        except ValueError as error:
-            raise StoreError(f"{reader.shot(int(row))} has a key-frame that is {error}") from error
+    middle = np.full((len(rows), 1), index.keyframes // 2)
+    for row, (jpeg,) in zip(rows.tolist(), reader.read(rows, middle), strict=True):
+        picture = reader.decoded(row, jpeg)
         height = max(1, round(picture.shape[0] * _PICTURE_WIDTH / picture.shape[1]))
         small = cv2.resize(picture, (_PICTURE_WIDTH, min(height, 2 * _PICTURE_WIDTH)), interpolation=cv2.INTER_AREA)
         pictures.append(np.asarray(small, np.uint8))

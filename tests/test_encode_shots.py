@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from pipelines import encode_shots as module
 from pipelines.build_index import IndexSettings, build_index
-from pipelines.datasets.windows import decode
+from pipelines.datasets.windows import decode_whole
 from pipelines.encode_shots import (
     EncodeProgress,
     EncodeSettings,
@@ -31,7 +31,7 @@ from pipelines.encode_shots import (
 )
 from pipelines.errors import BasslError
 from pipelines.models import encoders
-from pipelines.models.encoders import ShotEncoder
+from pipelines.models.encoders import ShotEncoder, resize_to_square
 from pipelines.stores.features import features_of, open_features, read_features, write_features
 from pipelines.stores.index import read_index
 from tests.small_stores import jpeg, put_store, refusal
@@ -73,7 +73,8 @@ def put_index(folder: Path, lengths: dict[str, int], seed: int = 0) -> Path:
 
 def colour(*shot: int) -> np.ndarray:
     """What the encoder makes of the key-frames of ``jpeg(seed, shot, k)``."""
-    return np.mean([decode(jpeg(*shot, k), 8).reshape(-1, 3).mean(axis=0) for k in range(3)], axis=0)
+    prepared = [resize_to_square(decode_whole(jpeg(*shot, k)), 8) for k in range(3)]
+    return np.mean([picture.reshape(-1, 3).mean(axis=0) for picture in prepared], axis=0)
 
 
 def settings_of(index: Path, **changes: Any) -> EncodeSettings:

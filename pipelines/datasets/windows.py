@@ -84,6 +84,17 @@ class KeyframeReader:
             pictures.append(jpegs)
         return pictures
 
+    def decoded(self, row: int, jpeg: bytes) -> NDArray[np.uint8]:
+        """A key-frame of a row, as it was read, as (H, W, 3) uint8 RGB.
+
+        Raises:
+            StoreError: one line, which names the shot, for what is not a JPEG that can be decoded.
+        """
+        try:
+            return decode_whole(jpeg)
+        except ValueError as error:
+            raise StoreError(f"{self.shot(row)} has a key-frame that is {error}") from error
+
     def shot(self, row: int) -> str:
         """What to call the shot of a row in a message."""
         video = int(self.index.video_of(np.array([row]))[0])
@@ -120,15 +131,6 @@ def decode_whole(jpeg: bytes) -> NDArray[np.uint8]:
     if picture is None:
         raise ValueError("not a JPEG that can be decoded")
     return np.asarray(picture, np.uint8)
-
-
-def decode(jpeg: bytes, size: int) -> NDArray[np.uint8]:
-    """A JPEG as (size, size, 3) uint8 RGB, the whole picture squeezed to a square.
-
-    Raises:
-        ValueError: as :func:`decode_whole`.
-    """
-    return resize_to_square(decode_whole(jpeg), size)
 
 
 class KeyframeWindows(Dataset[dict[str, Any]]):
@@ -221,11 +223,8 @@ class KeyframeWindows(Dataset[dict[str, Any]]):
 
     def _decoded(self, rows: NDArray[np.int64], jpegs: list[list[bytes]], size: int) -> Tensor:
         pictures = np.empty((len(jpegs), len(jpegs[0]), size, size, 3), np.uint8)
-        for shot, shots_jpegs in enumerate(jpegs):
+        for shot, (row, shots_jpegs) in enumerate(zip(rows.tolist(), jpegs, strict=True)):
             for k, jpeg in enumerate(shots_jpegs):
-                try:
-                    pictures[shot, k] = decode(jpeg, size)
-                except ValueError as error:
-                    raise StoreError(f"{self.reader.shot(int(rows[shot]))} has a key-frame that is {error}") from error
+                pictures[shot, k] = resize_to_square(self.reader.decoded(row, jpeg), size)
         # Channels last in memory, as a convolution likes it, and channels first in shape.
         return torch.from_numpy(pictures).permute(0, 1, 4, 2, 3)

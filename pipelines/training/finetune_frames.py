@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.datasets.windows import KeyframeReader, decode_whole
+from pipelines.datasets.windows import KeyframeReader
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.boundary import BoundaryModel, build_network
 from pipelines.models.encoders import rebuild_encoder, resize_to_square
@@ -174,11 +174,8 @@ class FrameTask:
         """The encodings of shots (N, D_e), each the mean over its key-frames."""
         images = np.tile(np.arange(self.index.keyframes), (len(rows), 1))
         pictures = []
-        for row, jpegs in zip(rows, self.reader.read(rows, images), strict=True):
-            try:
-                pictures += [resize_to_square(decode_whole(jpeg), self.settings.size) for jpeg in jpegs]
-            except ValueError as error:
-                raise StoreError(f"{self.reader.shot(int(row))} has a key-frame that is {error}") from error
+        for row, jpegs in zip(rows.tolist(), self.reader.read(rows, images), strict=True):
+            pictures += [resize_to_square(self.reader.decoded(row, jpeg), self.settings.size) for jpeg in jpegs]
         x = torch.from_numpy(np.stack(pictures)).to(self.place.device).permute(0, 3, 1, 2)
         with torch.inference_mode():
             encodings: Tensor = encoder(self._prepared(x))

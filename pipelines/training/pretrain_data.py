@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from pipelines.datasets.windows import KeyframeReader, decode_whole
+from pipelines.datasets.windows import KeyframeReader
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.encoders import resize_to_square
 from pipelines.pretext.sampling import draw_noise, joined_rows, neighbour_row
@@ -246,7 +246,7 @@ class _Windows(Dataset["_Chunk | BasslError"]):
             places = places[np.argsort(rows[places], kind="stable")]
             jpegs = self.reader.read(rows[places], images[places])
             for place, (jpeg,) in zip(places, jpegs, strict=True):
-                picture = _decoded(self.reader, int(rows[place]), jpeg)
+                picture = self.reader.decoded(int(rows[place]), jpeg)
                 pictures[place] = resize_to_square(picture, self.size)
                 if place == 0:
                     frame = (picture.shape[0], picture.shape[1])
@@ -263,17 +263,10 @@ class _MiddleKeyframes(Dataset["Tensor | BasslError"]):
         middle = np.array([[self.reader.index.keyframes // 2]])
         try:
             read = [(int(row), self.reader.read(np.array([row]), middle)[0][0]) for row in rows]
-            pictures = [resize_to_square(_decoded(self.reader, row, jpeg), self.size) for row, jpeg in read]
+            pictures = [resize_to_square(self.reader.decoded(row, jpeg), self.size) for row, jpeg in read]
         except BasslError as error:
             return error
         return torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
-
-
-def _decoded(reader: KeyframeReader, row: int, jpeg: bytes) -> NDArray[np.uint8]:
-    try:
-        return decode_whole(jpeg)
-    except ValueError as error:
-        raise StoreError(f"{reader.shot(row)} has a key-frame that is {error}") from error
 
 
 class KeyframeSource:

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 
 from pipelines.build_index import IndexSettings, build_index
 from pipelines.datasets import windows as module
-from pipelines.datasets.windows import KeyframeReader, KeyframeWindows, decode
+from pipelines.datasets.windows import KeyframeReader, KeyframeWindows, decode_whole
 from pipelines.errors import DatasetError, StoreError
 from pipelines.models.encoders import resize_to_square
 from pipelines.stores.index import Index, read_index, window_rows, write_index
@@ -191,7 +191,7 @@ def test_a_jpeg_of_nothing_is_named(movienet: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\xff\xd8", b"\xff\xd8\xff\xd9", b"GIF89a", bytes(range(100, 200))])
 def test_what_cannot_be_decoded(content: bytes) -> None:
     with pytest.raises(ValueError, match="not a JPEG that can be decoded"):
-        decode(content, 8)
+        decode_whole(content)
 
 
 # Damage
