@@ -73,7 +73,7 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
 
 
 @contextmanager
-def open_store(path: Path, schema: str, version: int, remedy: str) -> Iterator[h5py.File]:
+def open_store(path: Path, schema: str, version: int, remedy: str, missing: str | None = None) -> Iterator[h5py.File]:
     """An HDF5 file of ours to read.
 
     Args:
@@ -81,14 +81,14 @@ def open_store(path: Path, schema: str, version: int, remedy: str) -> Iterator[h
         schema: what it must be.
         version: of which version.
         remedy: what to run when it is not, for the message.
+        missing: what to run when there is no file, and so nothing to be written over; None is the remedy, too.
 
     Raises:
         StoreError: one line, when the file is missing, not HDF5, truncated, another schema or version, or when what is
             read from it in the block is not there or damaged.
     """
     if not path.exists():
-        # Where there is nothing, nothing is written over.
-        raise StoreError(f"{path}: no such file; {remedy.replace(' --overwrite', '')}")
+        raise StoreError(f"{path}: no such file; {missing or remedy}")
     try:
         if (fault := _broken_seal(path)) is not None:
             raise StoreError(f"{path}: {fault}; {remedy}")

@@ -44,6 +44,7 @@ VERSION = 1
 NO_LABEL = -128
 MAX_FRAME = 2**31 - 1
 _REMEDY = "run `bassl build-index --overwrite`"
+_MISSING = "run `bassl build-index`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +247,7 @@ def read_index(path: Path) -> Index:
     Raises:
         StoreError: one line, for a file that is missing, damaged, contradictory or not an index.
     """
-    with open_store(path, SCHEMA, VERSION, _REMEDY) as file:
+    with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
         home = path.parent.resolve()
         pictures = read_strings(file, "videos/pictures")
         index = Index(

@@ -36,6 +36,7 @@ from pipelines.stores.hdf5 import create_store, open_store, read_array, read_jso
 SCHEMA = "bassl.keyframes"
 VERSION = 1
 _REMEDY = "run `bassl extract-keyframes --overwrite` on its film"
+_MISSING = "run `bassl extract-keyframes` on its film"
 _BLOCK = 4 * 2**20
 
 
@@ -137,7 +138,7 @@ def read_keyframes(path: Path) -> KeyframeStore:
     Raises:
         StoreError: one line, for a file that is missing, damaged, contradictory or not a key-frame store.
     """
-    with open_store(path, SCHEMA, VERSION, _REMEDY) as file:
+    with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
         store_frames = read_array(file, "shots/frames", "i", 2)
         seconds = read_array(file, "shots/seconds", "f", 2)
         keyframes = read_array(file, "shots/keyframes", "i", 2)

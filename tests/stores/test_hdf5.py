@@ -133,7 +133,11 @@ def test_a_file_in_the_making_is_a_partial_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    assert "no such file" in complaint(tmp_path / "a.h5")
+    path = tmp_path / "a.h5"
+    assert "no such file" in complaint(path)
+    with pytest.raises(StoreError) as caught, open_store(path, "bassl.test", 3, REMEDY, "make it"):
+        pass
+    assert str(caught.value) == f"{path}: no such file; make it"
 
 
 def test_a_folder(tmp_path: Path) -> None:

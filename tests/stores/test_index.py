@@ -325,7 +325,7 @@ def test_files_that_are_no_index(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    refusal(lambda: read_index(tmp_path / "i.h5"), tmp_path / "i.h5", "no such file", "build-index")
+    refusal(lambda: read_index(tmp_path / "i.h5"), tmp_path / "i.h5", "no such file; run `bassl build-index`")
     refusal(lambda: read_index(tmp_path), tmp_path)
 
 
