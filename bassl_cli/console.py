@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from pipelines.finetune import FinetuneProgress
     from pipelines.pretrain import PretrainProgress
+    from pipelines.progress import Ended, FilmProgress
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 _DEBUG = "BASSL_DEBUG"
+_UNBROKEN = 10_000
+"""Columns of a file or a pipe: it has no width that cells would have to be broken or cut for."""
 
 
 def _set_debug(wanted: bool) -> bool:
@@ -55,6 +61,54 @@ def count(number: int, thing: str) -> str:
 def say(message: str) -> None:
     """One line about what was done."""
     err.print(message, markup=False, soft_wrap=True)
+
+
+def as_plain(result: object) -> dict[str, object]:
+    """A result as plain JSON values, its paths as text."""
+    return {key: str(value) if isinstance(value, Path) else value for key, value in vars(result).items()}
+
+
+def conclude(results: Sequence[Ended], written: str, quiet: bool) -> None:
+    """A line for each film that failed, and one that counts them all.
+
+    Args:
+        results: of all films.
+        written: where what was made of them is, in words.
+        quiet: whether to leave out the last line.
+
+    Raises:
+        typer.Exit: with 1, where a film failed.
+    """
+    failed = [result for result in results if result.status == "failed"]
+    for result in failed:
+        complain(result.error)
+    if not quiet:
+        done = sum(result.status == "done" for result in results)
+        say(f"{done} done, {len(results) - done - len(failed)} kept, {len(failed)} failed; {written}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def show_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], text: Collection[int] = (0,), title: str = ""
+) -> None:
+    """A table on stdout, its cells as they are.
+
+    Args:
+        header: names of the columns; all empty for none.
+        rows: as many cells each.
+        text: numbers of the columns that stand to the left; numbers stand to the right.
+        title: a line above it.
+    """
+    place = out if out.is_terminal else Console(highlight=False, width=_UNBROKEN)
+    grid = Table(box=None, pad_edge=False, header_style="bold", show_header=any(header))
+    for i, name in enumerate(header):
+        grid.add_column(Text(name), justify="left" if i in text else "right", overflow="fold")
+    for row in rows:
+        grid.add_row(*map(Text, row))
+    if title:
+        place.print(title, style="italic", markup=False, soft_wrap=True)
+    place.print(grid)
 
 
 def _bars() -> Progress:
@@ -95,35 +149,15 @@ def film_progress(name: str, quiet: bool) -> Iterator[Callable[[str, float, floa
         yield show
 
 
-class _FilmResult(Protocol):
-    @property
-    def status(self) -> str: ...
-
-
-class FilmState(Protocol):
-    """How far one film of several is: seconds done and in all, frames done (0: not counted), and what became of it."""
-
-    @property
-    def video_id(self) -> str: ...
-    @property
-    def done(self) -> float: ...
-    @property
-    def total(self) -> float | None: ...
-    @property
-    def frames(self) -> int: ...
-    @property
-    def result(self) -> _FilmResult | None: ...
-
-
 @contextmanager
-def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[FilmState], None]]]:
+def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[FilmProgress[Ended]], None]]]:
     """A bar over films and one a film in hand, with its speed and the time left.
 
     Gives (tell how many films there are, tell how far one of them is). Both may be called from any thread.
     """
     if quiet or not err.is_terminal:
 
-        def line(state: FilmState) -> None:
+        def line(state: FilmProgress[Ended]) -> None:
             if state.result is not None and not quiet:
                 say(f"{state.video_id}: {state.result.status}")
 
@@ -136,7 +170,7 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
         def start(films: int) -> None:
             bars.update(overall, total=films)
 
-        def show(state: FilmState) -> None:
+        def show(state: FilmProgress[Ended]) -> None:
             if state.result is not None:
                 bars.advance(overall)
                 if state.video_id in tasks:

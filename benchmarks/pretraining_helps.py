@@ -16,29 +16,23 @@ are AP, pooled over the shots of the tested films, as mean and standard deviatio
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from measure import RESULTS, save
-from numpy.typing import NDArray
 
 from pipelines.build_index import IndexSettings, build_index
 from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
-from pipelines.evaluation.metrics import average_precision
 from pipelines.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.finetune import FinetuneSettings, finetune
-from pipelines.models.bassl import load_bassl_model
 from pipelines.pretrain import PretrainProgress, PretrainSettings, pretrain
-from pipelines.stores.features import features_of
-from pipelines.stores.index import Index, IndexedVideo, read_index, window_rows, write_index
+from pipelines.score import ScoreSettings, score
 from pipelines.training.augmentation_settings import AugmentationSettings
 
 Rows = list[dict[str, Any]]
@@ -70,43 +64,13 @@ AFTER_FILMS = FinetuneSettings(
 )
 
 
-def with_splits(index: Index, path: Path, splits: Mapping[str, str]) -> Path:
-    """The same index with other splits."""
-    videos = []
-    for i, (start, end) in enumerate(pairwise(index.first_row)):
-        own = slice(start, end)
-        held = index.pictures[i] is not None
-        videos.append(
-            IndexedVideo(
-                index.video_ids[i],
-                index.sources[i],
-                index.frames[own].astype(np.int64),
-                index.seconds[own],
-                index.label[own],
-                splits[index.video_ids[i]],
-                float(index.frame_rates[i]),
-                index.pictures[i],
-                index.keyframes if held else 0,
-                index.jpeg[own] if held else None,
-                index.jpeg_crc32[own] if held else None,
-            )
-        )
-    write_index(path, videos, {}, features=index.features)
+def split_file(path: Path, splits: Mapping[str, str]) -> Path:
+    """The split of each video as `build_index` reads it."""
+    listed: dict[str, list[str]] = {}
+    for video, split in splits.items():
+        listed.setdefault(split, []).append(video)
+    path.write_text(json.dumps(listed))
     return path
-
-
-def boundary_head_ap(model: Path, index: Index, features: NDArray[np.float32], prefix: str) -> float:
-    """AP of the PP head at the centre shots of the videos whose id begins so: no label was ever seen."""
-    weights = load_bassl_model(model)
-    crn = weights.build_crn().eval()
-    rows = _rows_of(index, prefix)
-    windows = window_rows(index.first_row, rows, crn.settings.neighbors, "clip")
-    scores = []
-    with torch.inference_mode():
-        for some in np.array_split(windows, -(-len(windows) // 256)):
-            centre = crn(torch.from_numpy(features[some]))[0][:, crn.settings.center]
-            scores.append(centre @ (weights.heads["head_pp.weight"][1] - weights.heads["head_pp.weight"][0]))
-    return average_precision(index.targets(rows), torch.cat(scores).numpy())
 
 
 def finetuned_ap(settings: FinetuneSettings) -> float:
@@ -114,37 +78,35 @@ def finetuned_ap(settings: FinetuneSettings) -> float:
 
 
 def on_features(folder: Path, seeds: int, work: Path, tell: Callable[[str], None]) -> tuple[Rows, dict[str, Any]]:
-    build_index([folder / "bbc", folder / "ovsd"], IndexSettings(output=work / "index.h5", features=work / "features"))
-    index = read_index(work / "index.h5")
+    sets = [folder / "bbc", folder / "ovsd"]
+    settings = IndexSettings(output=work / "index.h5", features=work / "features")
+    index = build_index(sets, settings).index
     stores = tuple(index.features.values())
-    _, features = features_of(index, stores)
     ways = {}
     for source, target in (("bbc", "ovsd"), ("ovsd", "bbc")):
         own = [name for name in index.video_ids if name.startswith(source)]
         splits = {name: "val" if i % 4 == 3 else "train" for i, name in enumerate(own)}
         splits |= {name: "test" for name in index.video_ids if name.startswith(target)}
-        ways[source, target] = with_splits(index, work / f"{source}.h5", splits)
+        split = split_file(work / f"{source}.json", splits)
+        ways[source, target] = build_index(sets, replace(settings, output=work / f"{source}.h5", split=split)).index
     rows: Rows = []
     for seed in range(seeds):
         start = time.perf_counter()
         run = work / f"pretrained-{seed}"
         before = pretrain(replace(ON_FEATURES, index=index.path, features=stores, output=run, seed=seed))
         seconds = time.perf_counter() - start
-        for (source, target), path in ways.items():
-            head = boundary_head_ap(before.model, index, features, target)
-            row: dict[str, Any] = {"seed": seed, "from": source, "to": target, "PP head, not fine-tuned": head}
+        for (source, target), way in ways.items():
+            # By the head for pseudo-boundaries: no label was ever seen.
+            head = score(run, settings=ScoreSettings(index=way.path, features=work / "features", resamples=0))
+            row: dict[str, Any] = {"seed": seed, "from": source, "to": target}
+            row["PP head, not fine-tuned"] = head.measures["ap"].value
             for name, init in (("from scratch", "none"), ("pre-trained", str(run))):
-                settings = replace(AFTER_FEATURES, index=path, features=stores, init=init, seed=seed)
-                row[name] = finetuned_ap(replace(settings, output=work / f"{name}-{source}-{seed}"))
+                after = replace(AFTER_FEATURES, index=way.path, features=stores, init=init, seed=seed)
+                row[name] = finetuned_ap(replace(after, output=work / f"{name}-{source}-{seed}"))
             rows.append(row | {"losses": before.losses, "seconds of pre-training": seconds})
             tell(f"seed {seed}, {source} to {target}: {row}")
-    chance = {name: float(index.targets(_rows_of(index, name)).mean()) for name in ("bbc", "ovsd")}
+    chance = {target: float(way.targets(way.rows_of(("test",))).mean()) for (_, target), way in ways.items()}
     return rows, {"pretrain": ON_FEATURES, "finetune": AFTER_FEATURES, "chance": chance}
-
-
-def _rows_of(index: Index, prefix: str) -> NDArray[np.int64]:
-    lengths = np.diff(index.first_row)
-    return np.flatnonzero(np.repeat([name.startswith(prefix) for name in index.video_ids], lengths))
 
 
 def make_films(folder: Path, films: int, film: SyntheticFilmSettings) -> Path:
@@ -156,11 +118,11 @@ def make_films(folder: Path, films: int, film: SyntheticFilmSettings) -> Path:
         paths[-1].parent.mkdir(parents=True, exist_ok=True)
         write_film(paths[-1], replace(film, seed=seed))
     extract_keyframes(paths, ExtractSettings(output=folder / "keyframes"))
-    build_index([folder / "keyframes"], IndexSettings(output=folder / "all.h5", labels=(folder / "movies",)))
-    index = read_index(folder / "all.h5")
     names = ["train", "train", "train", "val", "test", "test"]
-    splits = {name: names[i % len(names)] for i, name in enumerate(index.video_ids)}
-    return with_splits(index, folder / "index.h5", splits)
+    splits = {path.stem: names[i % len(names)] for i, path in enumerate(paths)}
+    split = split_file(folder / "split.json", splits)
+    settings = IndexSettings(output=folder / "index.h5", labels=(folder / "movies",), split=split)
+    return build_index([folder / "keyframes"], settings).index.path
 
 
 def films_once(index: Path, work: Path, seed: int, before: PretrainSettings, after: FinetuneSettings) -> dict[str, Any]:

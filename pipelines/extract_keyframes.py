@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pipelines.children import Child, Send, cores
 from pipelines.errors import BasslError, StoreError, VideoError, first_line
+from pipelines.progress import FilmProgress
 from pipelines.stores.partials import remove_partials
 from pipelines.video.shots import DETECTOR_NAMES, ReaderSettings
 
@@ -70,17 +71,6 @@ class FilmResult:
 
 
 @dataclass(frozen=True)
-class FilmProgress:
-    """How far one film is: seconds and frames read, seconds in all (None: not known), and whether it has ended."""
-
-    video_id: str
-    done: float = 0.0
-    total: float | None = None
-    frames: int = 0
-    result: FilmResult | None = None
-
-
-@dataclass(frozen=True)
 class _Task:
     film: Path
     video_id: str
@@ -95,7 +85,7 @@ class _Task:
 def extract_keyframes(
     inputs: Sequence[Path | str],
     settings: ExtractSettings = ExtractSettings(),
-    progress: Callable[[FilmProgress], None] | None = None,
+    progress: Callable[[FilmProgress[FilmResult]], None] | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> list[FilmResult]:
     """Cut films into shots and store the key-frames of each.
@@ -236,7 +226,7 @@ class _Children:
 
 
 def _on_this_machine(
-    tasks: Sequence[_Task], workers: int, tell: Callable[[FilmProgress], None]
+    tasks: Sequence[_Task], workers: int, tell: Callable[[FilmProgress[FilmResult]], None]
 ) -> Generator[FilmResult, None, None]:
     children = _Children()
     with ThreadPoolExecutor(workers) as pool:  # the threads only wait for their children
@@ -251,7 +241,7 @@ def _on_this_machine(
 
 
 def _on_dask(
-    tasks: Sequence[_Task], workers: int, tell: Callable[[FilmProgress], None]
+    tasks: Sequence[_Task], workers: int, tell: Callable[[FilmProgress[FilmResult]], None]
 ) -> Generator[FilmResult, None, None]:
     import asyncio
 
@@ -298,7 +288,7 @@ def extract_film(task: _Task) -> FilmResult:
     return _extract_in_child(task, lambda state: None, _Children())
 
 
-def _extract_in_child(task: _Task, tell: Callable[[FilmProgress], None], children: _Children) -> FilmResult:
+def _extract_in_child(task: _Task, tell: Callable[[FilmProgress[FilmResult]], None], children: _Children) -> FilmResult:
     try:
         child = children.start(task)
     except OSError as error:

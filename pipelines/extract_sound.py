@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pipelines.errors import BasslError, StoreError
+from pipelines.progress import FilmProgress
 
 if TYPE_CHECKING:  # settings import nothing heavy, so that --help is instant
     import numpy as np
@@ -51,21 +52,10 @@ class SoundResult:
     error: str = ""
 
 
-@dataclass(frozen=True)
-class SoundProgress:
-    """How far one film is, in seconds, and whether it has ended."""
-
-    video_id: str
-    done: float = 0.0
-    total: float | None = None
-    frames: int = 0
-    result: SoundResult | None = None
-
-
 def extract_sound(
     inputs: Sequence[Path | str],
     settings: SoundSettings = SoundSettings(),
-    progress: Callable[[SoundProgress], None] | None = None,
+    progress: Callable[[FilmProgress[SoundResult]], None] | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> list[SoundResult]:
     """Make features of the sound of films: mean and deviation of 64 log-mel energies over each shot.
@@ -103,7 +93,7 @@ def extract_sound(
 
     def end(result: SoundResult) -> None:
         results[result.video_id] = result
-        tell(SoundProgress(result.video_id, result=result))
+        tell(FilmProgress(result.video_id, result=result))
 
     waiting = []
     for film, name in zip(films, video_ids(films), strict=True):
@@ -136,7 +126,9 @@ def extract_sound(
     return [results[name] for name in video_ids(films)]
 
 
-def _listen(film: Path, name: str, index: Index, tell: Callable[[SoundProgress], None]) -> NDArray[np.float32]:
+def _listen(
+    film: Path, name: str, index: Index, tell: Callable[[FilmProgress[SoundResult]], None]
+) -> NDArray[np.float32]:
     import numpy as np
 
     from pipelines.video.sound import shot_sounds
@@ -145,7 +137,7 @@ def _listen(film: Path, name: str, index: Index, tell: Callable[[SoundProgress],
     seconds = index.seconds[index.first_row[video] : index.first_row[video + 1]]
     if not np.isfinite(seconds).all():
         raise BasslError(f"{film}: {index.path} has no times in seconds for {name}; extract its key-frames")
-    return shot_sounds(film, seconds, lambda done, total: tell(SoundProgress(name, done, total)))
+    return shot_sounds(film, seconds, lambda done, total: tell(FilmProgress(name, done, total)))
 
 
 def _read(path: Path) -> tuple[dict[str, NDArray[np.floating]], dict[str, int]]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pipelines
 from pipelines.errors import BasslError, StoreError
+from pipelines.progress import FilmProgress
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList, Shot, group_shots
 from pipelines.video.shots import ReaderSettings
 
@@ -78,20 +79,6 @@ class FilmScenes:
     error: str = ""
 
 
-@dataclass(frozen=True)
-class PredictProgress:
-    """How far one film of several is: seconds read, seconds in all (None: not known), and whether it has ended.
-
-    Frames are not counted here, and stay 0.
-    """
-
-    video_id: str
-    done: float = 0.0
-    total: float | None = None
-    frames: int = 0
-    result: FilmScenes | None = None
-
-
 def predict(
     video: Path | str,
     settings: PredictSettings = PredictSettings(),
@@ -138,7 +125,7 @@ def predict_films(
     overwrite: bool = False,
     storyboards: Path | None = None,
     pages: bool = False,
-    progress: Callable[[PredictProgress], None] | None = None,
+    progress: Callable[[FilmProgress[FilmScenes]], None] | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> list[FilmScenes]:
     """Find the scenes of films, each into a file of its own.
@@ -196,7 +183,7 @@ def predict_films(
         except BasslError as error:
             result = replace(result, error=str(error))
         results.append(result)
-        tell(PredictProgress(name, result=result))
+        tell(FilmProgress(name, result=result))
     return results
 
 
@@ -350,7 +337,7 @@ def _predict_one(
     page: Path | None,
     settings: PredictSettings,
     scoring: _Scoring,
-    tell: Callable[[PredictProgress], None],
+    tell: Callable[[FilmProgress[FilmScenes]], None],
 ) -> FilmScenes:
     """One film of several, written."""
     from pipelines.reports.pictures import PicturedScenes
@@ -361,7 +348,7 @@ def _predict_one(
         settings,
         scoring.reading,
         lambda: scoring,
-        lambda stage, done, total: tell(PredictProgress(film.video_id, done, total)) if stage == "reading" else None,
+        lambda stage, done, total: tell(FilmProgress(film.video_id, done, total)) if stage == "reading" else None,
         pictured.add,
     )
     pictured.save(found, film.film, film.output)

@@ -10,6 +10,7 @@ import torch
 from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, write_film
 from pipelines.models.relational import RelationalNetwork, RelationalScorer, RelationalSettings, save_scorer
 from tests import films
+from tests.command import Bassl, running
 
 # What is started in the background of a script ignores Ctrl-C, and so would all that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -47,6 +48,15 @@ def model(folder: Path) -> Path:
     path = folder / "untrained.safetensors"
     save_scorer(path, RelationalScorer([RelationalNetwork(RelationalSettings(neighbors=2, width=8))]))
     return path
+
+
+@pytest.fixture
+def bassl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
+    """Run the command in this process, in a folder of its own, ``work``."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return running(monkeypatch, capfd)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import average_precision, f1_at
 from pipelines.stores.features import open_features, write_features
 from pipelines.stores.index import NO_LABEL, read_index
-from tests.cli.test_predict_command import Bassl, bassl  # noqa: F401  # a fixture
+from tests.command import Bassl
 from tests.labelled_films import write_labelled_films, write_relabelled
 from tests.scored_things import plain
 from tests.small_stores import refusal
@@ -84,7 +84,7 @@ def test_what_cannot_be_run_is_one_line(index: Path, tmp_path: Path) -> None:
     assert baseline(BaselineSettings(index=index, train_splits=())).notes[0].endswith("defaults")
 
 
-def test_the_command_says_the_same(bassl: Bassl, index: Path) -> None:  # noqa: F811
+def test_the_command_says_the_same(bassl: Bassl, index: Path) -> None:
     run = bassl("baseline", "dp", "--index", index, "--json", "--table", "dp.md")
     assert run.code == 0
     content: object = plain(run.out)

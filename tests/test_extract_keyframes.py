@@ -21,7 +21,8 @@ from PIL import Image
 
 from pipelines.children import Child
 from pipelines.errors import BasslError, VideoError
-from pipelines.extract_keyframes import ExtractSettings, FilmProgress, FilmResult, extract_keyframes
+from pipelines.extract_keyframes import ExtractSettings, FilmResult, extract_keyframes
+from pipelines.progress import FilmProgress
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
@@ -99,7 +100,7 @@ def test_settings_decide_what_is_kept(library: Path, stores: Path, tmp_path: Pat
 
 
 def test_results_say_what_was_found(library: Path, stores: Path, tmp_path: Path) -> None:
-    told: list[FilmProgress] = []
+    told: list[FilmProgress[FilmResult]] = []
     numbers: list[int] = []
     settings = ExtractSettings(output=tmp_path)
     results = extract_keyframes([library / "b.mp4", library / "a.mp4"], settings, told.append, numbers.append)
@@ -363,7 +364,7 @@ def test_an_interrupt_ends_the_children_at_once_and_leaves_no_halves(
                 self.process.send_signal(signal.SIGSTOP)
                 Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGINT))).start()
 
-    def interrupt(state: FilmProgress) -> None:
+    def interrupt(state: FilmProgress[FilmResult]) -> None:
         if moment == "progress" and state.result is not None:
             raise KeyboardInterrupt
 
@@ -479,7 +480,7 @@ def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
     victim = cluster.workers[0]
     lost: set[int] = set()
 
-    def kill_one(state: FilmProgress) -> None:
+    def kill_one(state: FilmProgress[FilmResult]) -> None:
         if state.result is not None and not lost:
             assert soon(lambda: bool(children_of(victim.pid)), 2) or victim.poll() is None
             lost.update(children_of(victim.pid))
@@ -497,7 +498,7 @@ def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
 
 
 def test_a_scheduler_that_goes_away_is_one_line(library: Path, stores: Path, tmp_path: Path, cluster: Cluster) -> None:
-    def kill(state: FilmProgress) -> None:
+    def kill(state: FilmProgress[FilmResult]) -> None:
         cluster.scheduler.kill()
 
     with pytest.raises(BasslError) as caught:

@@ -36,7 +36,8 @@ from pipelines.models.encoders import load_encoder, rebuild_encoder
 from pipelines.models.mlp import MLPSettings
 from pipelines.models.ms_lstm import MSLSTMSettings
 from pipelines.models.relational import DEFAULT_MODEL, Calibration, RelationalSettings
-from pipelines.predict import FilmScenes, PredictProgress, predict_films
+from pipelines.predict import FilmScenes, predict_films
+from pipelines.progress import FilmProgress
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.training.pretrain_model import trainable_encoder
@@ -354,7 +355,7 @@ def statuses(results: list[FilmScenes]) -> dict[str, str]:
 def test_each_film_has_a_file_and_a_bad_one_costs_itself(
     library: Path, model: Path, result: SceneList, tmp_path: Path
 ) -> None:
-    told: list[PredictProgress] = []
+    told: list[FilmProgress[FilmScenes]] = []
     counts: list[int] = []
     settings = PredictSettings(model=model, device="cpu")
     results = predict_films([library], tmp_path / "out", settings, progress=told.append, on_start=counts.append)

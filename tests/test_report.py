@@ -21,7 +21,7 @@ from pipelines.scenes import SceneList
 from pipelines.score import ScoreSettings, score
 from pipelines.stores.keyframes import StoredShot, write_keyframes
 from tests import films, pages
-from tests.cli.test_predict_command import Bassl, bassl  # noqa: F401  # a fixture
+from tests.command import Bassl
 from tests.reports.test_page import Elements
 from tests.small_stores import jpeg
 
@@ -97,7 +97,7 @@ def test_a_store_of_another_film_of_that_name_is_not(place: Path, made: tuple[Pa
     assert report("scenes.json", ReportSettings(keyframes=Path("stores"))).pictures == "film"
 
 
-def test_without_film_and_store_it_is_a_page_without_pictures(place: Path, bassl: Bassl) -> None:  # noqa: F811
+def test_without_film_and_store_it_is_a_page_without_pictures(place: Path, bassl: Bassl) -> None:
     (place / "film.mp4").unlink()
     run = bassl("report", place / "scenes.json")
     assert (run.code, run.out) == (0, "")
@@ -141,7 +141,7 @@ def other_film(place: Path) -> list[object]:
 )
 def test_what_cannot_be_used_ends_in_one_line(
     place: Path,
-    bassl: Bassl,  # noqa: F811
+    bassl: Bassl,
     monkeypatch: pytest.MonkeyPatch,
     options: Callable[[Path], list[object]],
     words: list[str],
@@ -155,7 +155,7 @@ def test_what_cannot_be_used_ends_in_one_line(
     assert not list(place.glob("*.html"))
 
 
-def test_a_file_that_is_not_there_says_how_it_is_made(bassl: Bassl) -> None:  # noqa: F811
+def test_a_file_that_is_not_there_says_how_it_is_made(bassl: Bassl) -> None:
     run = bassl("report")
     assert (run.code, run.complaints) == (
         2,
@@ -163,7 +163,7 @@ def test_a_file_that_is_not_there_says_how_it_is_made(bassl: Bassl) -> None:  # 
     )
 
 
-def test_predict_makes_the_page_that_report_makes(place: Path, model: Path, bassl: Bassl) -> None:  # noqa: F811
+def test_predict_makes_the_page_that_report_makes(place: Path, model: Path, bassl: Bassl) -> None:
     run = bassl("predict", place / "film.mp4", "--model", model, "-o", "made/one.json", "--report")
     assert run.code == 0
     assert run.err.splitlines()[-1].endswith("wrote made/one.json, made/one.html")

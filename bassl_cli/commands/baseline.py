@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from bassl_cli import console
 from pipelines.baseline import BaselineSettings
 from pipelines.baseline import baseline as run
 from pipelines.errors import BasslError
+from pipelines.training.options import words
 
 _defaults = BaselineSettings()
 
@@ -77,7 +77,7 @@ def baseline(
             index,
             _paths(features),
             _paths(extra),
-            tuple(_words(train_splits)),
+            words(train_splits),
             split,
             frame_rate,
             seeds,
@@ -90,12 +90,7 @@ def baseline(
         typer.echo(json.dumps(result.to_dict(), indent=1))
     elif not quiet:
         shown = table_of(result)
-        grid = Table(box=None, pad_edge=False, header_style="bold")
-        for i, name in enumerate(shown.header):
-            grid.add_column(name, justify="right" if i else "left")
-        for row in shown.rows:
-            grid.add_row(*row)
-        console.out.print(grid)
+        console.show_table(shown.header, shown.rows)
     if table is not None:
         save_table(table, result)
     if not quiet:
@@ -104,9 +99,5 @@ def baseline(
         console.say(f"{system}: {console.count(len(result.films), 'film')}")
 
 
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
-
-
 def _paths(text: str | None) -> tuple[Path, ...]:
-    return tuple(map(Path, _words(text)))
+    return tuple(map(Path, words(text)))

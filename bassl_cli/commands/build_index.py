@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from bassl_cli import console
 from pipelines.build_index import IndexReport, IndexSettings, missing, statistics
@@ -108,7 +106,7 @@ def build_index(
     if as_json:
         typer.echo(json.dumps(_plain(report), indent=1))
     elif not quiet:
-        console.out.print(_table(report.index))
+        _show(report.index)
         for note in report.notes:
             console.say(f"note: {note}")
         matched = sum(match.matched for match in report.matches.values())
@@ -129,16 +127,13 @@ def _shares(text: str) -> tuple[float, ...] | Path:
         raise BasslError(f"a split is shares such as 0.6,0.2,0.2 or a .json file, not {text!r}") from error
 
 
-def _table(index: Index) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("split")
-    for name in ("videos", "labelled", "scenes", "shots", "hours"):
-        table.add_column(name, justify="right")
+def _show(index: Index) -> None:
+    rows = []
     for row in statistics(index):
         hours = "" if row.hours is None else f"{row.hours:.1f}"
         counts = (f"{count:,}" for count in (row.videos, row.labelled, row.scenes, row.shots))
-        table.add_row(escape(row.split), *counts, hours)
-    return table
+        rows.append((row.split, *counts, hours))
+    console.show_table(("split", "videos", "labelled", "scenes", "shots", "hours"), rows)
 
 
 def _plain(report: IndexReport) -> dict[str, Any]:

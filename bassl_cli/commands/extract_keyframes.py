@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from bassl_cli import console
 from pipelines.extract_keyframes import ExtractSettings, FilmResult
@@ -56,36 +55,16 @@ def extract_keyframes(
     for result in results:
         for warning in result.warnings:
             console.warn(warning)
-    failed = [result for result in results if result.status == "failed"]
     if as_json:
-        typer.echo(json.dumps([_plain(result) for result in results], indent=1))
+        typer.echo(json.dumps([console.as_plain(result) for result in results], indent=1))
     elif not quiet:
-        console.out.print(_table(results))
-    for result in failed:
-        console.complain(result.error)
-    if not quiet:
-        done = sum(result.status == "done" for result in results)
-        console.say(f"{done} done, {len(results) - done - len(failed)} kept, {len(failed)} failed; stores in {output}")
-    if failed:
-        raise typer.Exit(1)
+        _show(results)
+    console.conclude(results, f"stores in {output}", quiet)
 
 
-def _plain(result: FilmResult) -> dict[str, object]:
-    return {key: str(value) if isinstance(value, Path) else value for key, value in vars(result).items()}
-
-
-def _table(results: list[FilmResult]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("video", overflow="fold")
-    for name in ("status", "length", "frames", "shots"):
-        table.add_column(name, justify="right")
+def _show(results: list[FilmResult]) -> None:
+    rows = []
     for result in results:
-        known = result.status != "failed"
-        table.add_row(
-            result.video_id,
-            result.status,
-            f"{result.duration:.1f} s" if known else "",
-            f"{result.frames:,}" if known else "",
-            f"{result.shots:,}" if known else "",
-        )
-    return table
+        facts = (f"{result.duration:.1f} s", f"{result.frames:,}", f"{result.shots:,}")
+        rows.append((result.video_id, result.status, *(("", "", "") if result.status == "failed" else facts)))
+    console.show_table(("video", "status", "length", "frames", "shots"), rows)

@@ -39,11 +39,4 @@ def extract_sound(
     settings = SoundSettings(index, output, workers, overwrite)
     with console.films_progress(quiet) as (start, progress):
         results = extract(films, settings, progress, start)
-    failed = [result for result in results if result.status == "failed"]
-    for result in failed:
-        console.complain(result.error)
-    if not quiet:
-        done = sum(result.status == "done" for result in results)
-        console.say(f"{done} done, {len(results) - done - len(failed)} kept, {len(failed)} failed; wrote {output}")
-    if failed:
-        raise typer.Exit(1)
+    console.conclude(results, f"wrote {output}", quiet)

@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 import typer
-from rich.table import Table
 
 from bassl_cli import console, launching
 from pipelines.finetune import FinetuneResult, FinetuneSettings
@@ -49,11 +48,8 @@ def _show(settings: FinetuneSettings, result: FinetuneResult, quiet: bool) -> No
             console.complain(f"stopped after step {result.step} of {result.steps}; go on with --resume")
         return
     if result.mean:
-        table = Table(title=_title(settings, result), title_justify="left")
-        for name in _MEASURES.values():
-            table.add_column(name, justify="right")
-        table.add_row(*(_cell(result, name) for name in _MEASURES))
-        console.out.print(table)
+        cells = [_cell(result, name) for name in _MEASURES]
+        console.show_table(tuple(_MEASURES.values()), [cells], text=(), title=_title(settings, result))
     if not quiet:
         console.say(f"wrote {result.model} and {result.report}")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from bassl_cli import console
 from pipelines.errors import BasslError
@@ -65,10 +64,8 @@ def import_checkpoint(
     if as_json:
         typer.echo(json.dumps(_summary(weights), indent=1))
     elif not quiet:
-        table = Table(box=None, pad_edge=False, show_header=False)
-        for name, value in _summary(weights).items():
-            table.add_row(name, "none" if value is None else str(value))
-        console.out.print(table)
+        rows = [(name, "none" if value is None else str(value)) for name, value in _summary(weights).items()]
+        console.show_table(("", ""), rows, text=(0, 1))
     if not quiet:
         console.say(f"wrote {output}")
 

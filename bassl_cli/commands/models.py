@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from bassl_cli import console
 from pipelines.list_models import ListedModel, list_models
@@ -28,9 +26,10 @@ def models(
     """
     found = list_models(runs)
     if as_json:
-        typer.echo(json.dumps([_plain(model) for model in found], indent=1))
+        typer.echo(json.dumps([console.as_plain(model) for model in found], indent=1))
     else:
-        console.out.print(_table([model for model in found if model.stage != "damaged"]))
+        rows = [_row(model) for model in found if model.stage != "damaged"]
+        console.show_table(("model", "what it is", "scores in %"), rows, text=(0, 1, 2))
     damaged = [model for model in found if model.stage == "damaged"]
     for model in damaged:
         console.complain(model.error)
@@ -38,20 +37,11 @@ def models(
         raise typer.Exit(1)
 
 
-def _plain(model: ListedModel) -> dict[str, object]:
-    return {key: str(value) if isinstance(value, Path) else value for key, value in vars(model).items()}
-
-
-def _table(found: list[ListedModel]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
-    for name in ("model", "what it is", "scores in %"):
-        table.add_column(name, overflow="fold")
-    for model in found:
-        name = "(the default)" if model.stage == "in the box" else str(model.path)
-        reads = f" on {model.encoder}" if model.encoder else ""
-        what = [f"{model.stage}: {model.method}{reads}" if model.method else model.stage, model.data, model.trained]
-        table.add_row(escape(name), escape("\n".join(filter(None, what))), "\n".join(_scores(model)))
-    return table
+def _row(model: ListedModel) -> tuple[str, str, str]:
+    name = "(the default)" if model.stage == "in the box" else str(model.path)
+    reads = f" on {model.encoder}" if model.encoder else ""
+    what = [f"{model.stage}: {model.method}{reads}" if model.method else model.stage, model.data, model.trained]
+    return name, "\n".join(filter(None, what)), "\n".join(_scores(model))
 
 
 def _scores(model: ListedModel) -> list[str]:

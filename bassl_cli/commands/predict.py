@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from bassl_cli import console
 from pipelines.errors import BasslError
@@ -133,7 +132,7 @@ def _one(
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
     elif not quiet:
-        console.out.print(_table(result))
+        _show_scenes(result)
         written = ", ".join(str(path) for path in (output, storyboard, page) if path is not None)
         console.say(
             f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}; wrote {written}"
@@ -158,52 +157,28 @@ def _several(
     for result in results:
         for warning in result.warnings:
             console.warn(warning)
-    failed = [result for result in results if result.status == "failed"]
     if as_json:
-        typer.echo(json.dumps([_plain(result) for result in results], indent=1))
+        typer.echo(json.dumps([console.as_plain(result) for result in results], indent=1))
     elif not quiet:
-        console.out.print(_summary(results))
-    for result in failed:
-        console.complain(result.error)
-    if not quiet:
-        done = sum(result.status == "done" for result in results)
-        console.say(f"{done} done, {len(results) - done - len(failed)} kept, {len(failed)} failed; scenes in {output}")
-    if failed:
-        raise typer.Exit(1)
+        _show_films(results)
+    console.conclude(results, f"scenes in {output}", quiet)
 
 
 def _is_pattern(path: Path) -> bool:
     return any(sign in str(path) for sign in "*?[")
 
 
-def _plain(result: FilmScenes) -> dict[str, object]:
-    return {key: str(value) if isinstance(value, Path) else value for key, value in vars(result).items()}
-
-
-def _summary(results: list[FilmScenes]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("video", overflow="fold")
-    for name in ("status", "length", "shots", "scenes"):
-        table.add_column(name, justify="right")
+def _show_films(results: list[FilmScenes]) -> None:
+    rows = []
     for result in results:
-        known = result.status != "failed"
-        table.add_row(
-            result.video_id,
-            result.status,
-            f"{result.duration:.1f} s" if known else "",
-            f"{result.shots:,}" if known else "",
-            f"{result.scenes:,}" if known else "",
-        )
-    return table
+        facts = (f"{result.duration:.1f} s", f"{result.shots:,}", f"{result.scenes:,}")
+        rows.append((result.video_id, result.status, *(("", "", "") if result.status == "failed" else facts)))
+    console.show_table(("video", "status", "length", "shots", "scenes"), rows)
 
 
-def _table(result: SceneList) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("scene", justify="right")
-    for name in ("start", "end", "length", "shots", "confidence"):
-        table.add_column(name, justify="right")
-    for scene in result.scenes:
-        table.add_row(
+def _show_scenes(result: SceneList) -> None:
+    rows = [
+        (
             str(scene.index + 1),
             scene.start_timecode,
             scene.end_timecode,
@@ -211,4 +186,6 @@ def _table(result: SceneList) -> Table:
             str(scene.end_shot - scene.start_shot),
             f"{scene.confidence:.2f}",
         )
-    return table
+        for scene in result.scenes
+    ]
+    console.show_table(("scene", "start", "end", "length", "shots", "confidence"), rows, text=())

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from bassl_cli import console
 from bassl_cli.launching import STOPPED
@@ -17,6 +16,7 @@ from pipelines.errors import BasslError
 from pipelines.reproduce import NAMES, PlannedRow, ReproduceSettings
 from pipelines.reproduce import plan as plan_rows
 from pipelines.reproduce import reproduce as run
+from pipelines.training.options import words
 
 _defaults = ReproduceSettings()
 
@@ -62,9 +62,8 @@ def reproduce(
 
     Example: bassl reproduce table1
     """
-    chosen = tuple(row.strip() for row in (rows or "").split(",") if row.strip())
     try:
-        settings = ReproduceSettings(table, data, chosen, gpus, epochs, seeds, output, overwrite)
+        settings = ReproduceSettings(table, data, words(rows), gpus, epochs, seeds, output, overwrite)
     except ValueError as error:
         raise BasslError(str(error)) from error
     if plan:
@@ -81,12 +80,7 @@ def reproduce(
         )
     for one in result.tables:
         cells = shown(one)
-        grid = Table(title=heading(result, one), title_justify="left", box=None, pad_edge=False, header_style="bold")
-        for i, name in enumerate(cells.header):
-            grid.add_column(name, justify="right" if i else "left", no_wrap=not i)
-        for row in cells.rows:
-            grid.add_row(*row)
-        console.out.print(grid)
+        console.show_table(cells.header, cells.rows, title=heading(result, one))
     for line in result.failed:
         console.complain(line)
     if not quiet:
@@ -109,23 +103,30 @@ def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings) -> None:
             if line not in said:
                 typer.echo(line)
                 said.add(line)
-    console.out.print("\nWhat it costs on MovieNet at full size, from the paper's 16 V100 GPUs for two days, scaled:")
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("stage", "V100 hours", "how it is reckoned"):
-        grid.add_column(name, justify="right" if name == "V100 hours" else "left")
     found = costs(settings)
-    for cost in found:
-        grid.add_row(cost.stage, f"{cost.hours:,.0f}" if cost.hours >= 10 else f"{cost.hours:.1f}", cost.how)
     total = sum(cost.hours for cost in found)
-    grid.add_row("all", f"{total:,.0f}", f"{total / 16 / 24:.1f} days on 16 GPUs")
-    console.out.print(grid)
-    console.out.print("\nDisk:")
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("what", "GB", "how it is reckoned"):
-        grid.add_column(name, justify="right" if name == "GB" else "left")
-    for need in disk(settings):
-        grid.add_row(need.what, f"{need.gigabytes:,.0f}" if need.gigabytes >= 1 else f"{need.gigabytes:.1f}", need.how)
-    console.out.print(grid)
+    typer.echo()
+    console.show_table(
+        ("stage", "V100 hours", "how it is reckoned"),
+        [
+            *((cost.stage, _number(cost.hours, 10), cost.how) for cost in found),
+            ("all", f"{total:,.0f}", f"{total / 16 / 24:.1f} days on 16 GPUs"),
+        ],
+        text=(0, 2),
+        title="What it costs on MovieNet at full size, from the paper's 16 V100 GPUs for two days, scaled:",
+    )
+    typer.echo()
+    console.show_table(
+        ("what", "GB", "how it is reckoned"),
+        [(need.what, _number(need.gigabytes, 1), need.how) for need in disk(settings)],
+        text=(0, 2),
+        title="Disk:",
+    )
+
+
+def _number(value: float, whole: float) -> str:
+    """Without decimals from a value on."""
+    return f"{value:,.0f}" if value >= whole else f"{value:.1f}"
 
 
 @contextmanager

@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from bassl_cli import console
 from pipelines.errors import BasslError
@@ -182,15 +179,8 @@ def _check_files(table: Path | None, plot: Path | None) -> None:
 def _show(result: ScoreResult | Comparison, scored: tuple[ScoreResult, ...]) -> None:
     from pipelines.reports.tables import table_of
 
-    cells = table_of(result)
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for i, name in enumerate(cells.header):
-        shown.add_column(escape(name), justify="right" if i else "left", overflow="fold")
-    for row in cells.rows:
-        shown.add_row(*map(escape, row))
-    # A file or a pipe has no width that cells would have to be broken for.
-    place = console.out if console.out.is_terminal else Console(highlight=False, width=200)
-    place.print(shown)
+    table = table_of(result)
+    console.show_table(table.header, table.rows)
     for note in dict.fromkeys(note for one in scored for note in one.notes):
         console.say(f"note: {note}")
     films = scored[0].films

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from bassl_cli import console
 from pipelines.errors import BasslError
@@ -67,10 +65,10 @@ def split(
             pieces = cut(film, listed, settings, progress)
             written = pieces[0].path.parent
     if as_json:
-        rows = [{key: str(value) if key == "path" else value for key, value in asdict(p).items()} for p in pieces]
+        rows = [console.as_plain(piece) for piece in pieces]
         typer.echo(json.dumps({"chapters": str(written)} if chapters else rows, indent=1))
     elif not quiet and pieces:
-        console.out.print(_table(pieces, exact))
+        _show(pieces, exact)
     early = [piece.early for piece in pieces if piece.early > 0]
     if early:
         console.warn(
@@ -82,12 +80,14 @@ def split(
         console.say(f"{what}; wrote {written}")
 
 
-def _table(pieces: tuple[Piece, ...], exact: bool) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("scene", justify="right")
-    for name in ("start", "end", *(() if exact else ("early", "late"))):
-        table.add_column(name, justify="right")
-    for piece in pieces:
-        off = () if exact else (f"{piece.early:.3f} s", f"{piece.late:.3f} s")
-        table.add_row(str(piece.scene + 1), timecode(piece.start), timecode(piece.end), *off)
-    return table
+def _show(pieces: tuple[Piece, ...], exact: bool) -> None:
+    rows = [
+        (
+            str(piece.scene + 1),
+            timecode(piece.start),
+            timecode(piece.end),
+            *(() if exact else (f"{piece.early:.3f} s", f"{piece.late:.3f} s")),
+        )
+        for piece in pieces
+    ]
+    console.show_table(("scene", "start", "end", *(() if exact else ("early", "late"))), rows, text=())

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.baselines.segmentation import Features, Floats, centred
-from pipelines.baselines.siamese_network import one_thread
 from pipelines.models.boundary import sequence_starts, sequence_windows
 from pipelines.models.ms_lstm import MSLSTM, MSLSTMSettings
+from pipelines.models.threads import one_thread
 
 
 @dataclass(frozen=True)

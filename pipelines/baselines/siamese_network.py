@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.baselines.segmentation import Features, Floats
+from pipelines.models.threads import one_thread
 
 
 @dataclass(frozen=True)
@@ -127,17 +127,6 @@ def train_siamese(
                 loss.backward()
                 optimizer.step()
     return network.eval()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Networks this small gain nothing from more, and sums in another order would give other weights."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class _Pairs:

@@ -12,9 +12,9 @@ import json
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +32,7 @@ from pipelines.models.efficientnet_lite import (
     efficientnet_lite0_from,
     published_efficientnet_lite0,
 )
+from pipelines.models.threads import one_thread
 
 Item = TypeVar("Item")
 
@@ -147,7 +148,7 @@ def encode_groups(
         return encoder.encode(pictures_of(group))
 
     running: deque[tuple[Item, Future[NDArray[np.float32]]]] = deque()
-    with _one_core_a_thread(), ThreadPoolExecutor(threads) as pool:
+    with one_thread(), ThreadPoolExecutor(threads) as pool:
         try:
             for group in groups:
                 running.append((group, pool.submit(work, group)))
@@ -159,16 +160,6 @@ def encode_groups(
                 yield done, features.result()
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _one_core_a_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def resize_to_square(picture: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:

@@ -54,7 +54,7 @@ class Option:
             return text
         try:
             if self.many:
-                return tuple(self.kind(part.strip()) for part in text.split(",") if part.strip())
+                return tuple(map(self.kind, words(text)))
             return self.kind(text)
         except ValueError as error:
             raise ValueError(f"{self.flag}: {text!r} is not {self.kind.__name__}") from error
@@ -95,6 +95,11 @@ def settings_from(settings: type[S], options: Sequence[Option], given: Mapping[s
             values.setdefault(option.group, {})[option.name] = option.read(given[option.name])
     inner = {group: hints[group](**chosen) for group, chosen in values.items() if group}
     return settings(**values.get("", {}), **inner)
+
+
+def words(text: str | None) -> tuple[str, ...]:
+    """The words of a text that has them with commas between; none of no text."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
 
 
 def parse(settings: type[S], program: str, arguments: Sequence[str] | None) -> S:

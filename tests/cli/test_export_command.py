@@ -5,37 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bassl_cli import app
 from pipelines.reports.exports import FORMATS
+from tests.command import Bassl, running
 from tests.reports.exporting import NTSC, scene_list
 
-Bassl = Callable[..., tuple[int, str, str]]
 HOME = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def bassl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
-    """Run the command in this process, in a folder with a scenes.json; gives exit code, stdout and stderr."""
+    """Run the command in this process, in a folder with a scenes.json."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("BASSL_DEBUG", "0")
     scene_list([30, 31, 29], [1, 2], NTSC, path="film.mp4").save(tmp_path / "scenes.json")
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bassl", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            app.main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return code, *capfd.readouterr()
-
-    return run
+    return running(monkeypatch, capfd)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -7,30 +7,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from bassl_cli import app, console
-from pipelines.extract_keyframes import FilmProgress, FilmResult
+from bassl_cli import console
+from pipelines.extract_keyframes import FilmResult
+from pipelines.progress import FilmProgress
 from tests import films
+from tests.command import Bassl, running
 from tests.test_children import alive, soon
 from tests.test_extract_keyframes import children_of
 
 HOME = Path(__file__).parents[2]
-
-
-@dataclass
-class Run:
-    code: int
-    out: str
-    err: str
-
-
-Bassl = Callable[..., Run]
 
 
 @pytest.fixture(scope="module")
@@ -49,19 +39,7 @@ def bassl(movies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
     """Run the command in this process, in a folder with the films in ``movies``."""
     shutil.copytree(movies, tmp_path / "movies")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("BASSL_DEBUG", "0")
-
-    def run(*arguments: object) -> Run:
-        monkeypatch.setattr(sys, "argv", ["bassl", "extract-keyframes", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            app.main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return Run(code, *capfd.readouterr())
-
-    return run
+    return running(monkeypatch, capfd, "extract-keyframes")
 
 
 def test_a_folder_of_films_becomes_a_folder_of_stores_and_a_table(bassl: Bassl) -> None:

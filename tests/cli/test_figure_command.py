@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
-from bassl_cli import app
+from tests.command import Bassl
 from tests.scored_things import put_csv, put_index, put_scenes
 
 
-def run_here(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["bassl", *map(str, arguments)])
-    monkeypatch.setenv("BASSL_DEBUG", "0")
-    try:
-        app.main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
-
-def test_all_four_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_all_four_figures(bassl: Bassl) -> None:
     put_index(Path("data"))
     (store,) = Path("data/features").glob("*.h5")
     put_scenes(Path("a.json"))
@@ -36,32 +23,26 @@ def test_all_four_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
         (("boundaries", "a.json", "--truth", "t.csv"), "boundaries.png"),
         (("curves", "runs/a", "--label", "mine"), "curves.png"),
     ):
-        capfd.readouterr()
-        assert run_here(monkeypatch, "figure", *arguments) == 0
-        assert capfd.readouterr() == ("", f"wrote {made}\n")
+        assert bassl("figure", *arguments) == (0, "", f"wrote {made}\n")
         with Image.open(made) as picture:
             assert picture.width > 400
-    assert run_here(monkeypatch, "figure", "curves", "runs/a", "-q", "-o", "new/c.pdf") == 0
-    assert capfd.readouterr() == ("", "")
+    assert bassl("figure", "curves", "runs/a", "-q", "-o", "new/c.pdf") == (0, "", "")
     assert Path("new/c.pdf").exists()
-    assert run_here(monkeypatch, "figure", "curves", "runs/a", "-o", "c.gif") == 2
-    assert capfd.readouterr().err == "bassl: c.gif: a plot is a .png, .svg or .pdf file; name one\n"
+    refused = bassl("figure", "curves", "runs/a", "-o", "c.gif")
+    assert (refused.code, refused.err) == (2, "bassl: c.gif: a plot is a .png, .svg or .pdf file; name one\n")
 
 
-def test_help_names_the_figures_among_the_other_commands(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run_here(monkeypatch, "--help") == 0
-    whole = capfd.readouterr().out
-    assert whole.index("│ report ") < whole.index("│ figure ") < whole.index("│ export ")
-    assert run_here(monkeypatch, "figure", "--help") == 0
-    own = capfd.readouterr().out
+def test_help_names_the_figures_among_the_other_commands(bassl: Bassl) -> None:
+    whole = bassl("--help")
+    assert whole.code == 0
+    assert whole.out.index("│ report ") < whole.out.index("│ figure ") < whole.out.index("│ export ")
+    own = bassl("figure", "--help")
+    assert own.code == 0
     for name in ("similarity", "pseudo-boundaries", "boundaries", "curves", "Example: bassl figure"):
-        assert name in own
+        assert name in own.out
 
 
-def test_a_wrong_figure_suggests_the_right_one(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run_here(monkeypatch, "figure", "curve") == 2
-    assert "Did you mean 'curves'" in capfd.readouterr().err
+def test_a_wrong_figure_suggests_the_right_one(bassl: Bassl) -> None:
+    refused = bassl("figure", "curve")
+    assert refused.code == 2
+    assert "Did you mean 'curves'" in refused.err

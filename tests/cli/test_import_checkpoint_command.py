@@ -4,23 +4,16 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
 
 from pipelines.models.bassl import load_bassl_model
+from tests.command import Run
 from tests.released_layout import released_state, save
 
 HOME = Path(__file__).parents[2]
-
-
-@dataclass
-class Run:
-    code: int
-    out: str
-    err: str
 
 
 def execute(*arguments: object, cwd: Path) -> Run:

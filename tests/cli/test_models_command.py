@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from bassl_cli import app, console
 from pipelines.errors import BasslError
 from pipelines.list_models import BOX, ListedModel, list_models, read_facts
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
@@ -23,6 +21,7 @@ from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
 from pipelines.models.mlp import MLPSettings
 from pipelines.models.relational import load_scorer, save_scorer
 from pipelines.pretext.settings import PretextSettings
+from tests.command import Bassl
 from tests.small_stores import refusal
 
 HOME = Path(__file__).parents[2]
@@ -213,24 +212,11 @@ def test_a_file_is_no_folder_of_runs(tmp_path: Path) -> None:
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    monkeypatch.setattr(console, "out", Console(highlight=False, width=160))
-    monkeypatch.setattr(sys, "argv", ["bassl", "models", *map(str, arguments)])
-    capfd.readouterr()
-    try:
-        app.main()
-        code = 0
-    except SystemExit as end:
-        code = int(end.code or 0)
-    return code, *capfd.readouterr()
-
-
-def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_table(bassl: Bassl) -> None:
     put_finetuned(Path("runs/fine [x]"))
-    code, out, err = run(monkeypatch, capfd)
+    code, out, err = bassl("models")
     assert (code, err) == (0, "")
-    lines = [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in out.splitlines()]
+    lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in out.splitlines()]
     measured = read_facts(BOX)["measured"][0]
     scores = f"AP {100 * measured['ap']:.1f}, F1 {100 * measured['f1']:.1f}, mIoU {100 * measured['miou']:.1f}"
     assert lines[1] == ["(the default)", "in the box: relational on any encoder", scores]
@@ -242,12 +228,10 @@ def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytes
     assert lines[5] == ["190 videos, 290,123 shots of data/index.h5; begun with runs/pretrain", "test"]
 
 
-def test_json_and_the_exit_code_for_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_json_and_the_exit_code_for_damage(bassl: Bassl, tmp_path: Path) -> None:
     put_pretrained(tmp_path / "good")
     (put_pretrained(tmp_path / "bad") / "model.safetensors").write_text("no model")
-    code, out, err = run(monkeypatch, capfd, tmp_path, "--json")
+    code, out, err = bassl("models", tmp_path, "--json")
     assert code == 1
     assert [model["stage"] for model in json.loads(out)] == ["in the box", "damaged", "pre-trained"]
     assert err.startswith(f"bassl: {tmp_path / 'bad' / 'model.safetensors'}: not a safetensors file")

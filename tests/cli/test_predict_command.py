@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,50 +17,15 @@ from PIL import Image
 from rich.console import Console
 
 import pipelines
-from bassl_cli import app, console
+from bassl_cli import console
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from tests import films
+from tests.command import Bassl, Run
 from tests.conftest import CUTS
 from tests.video.test_decoding import NO_FILMS
 
 SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
 HOME = Path(__file__).parents[2]
-
-
-@dataclass
-class Run:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def complaints(self) -> list[str]:
-        """Lines on stderr but for the one that says what is being read."""
-        return [line for line in self.err.splitlines() if not line.startswith("reading ")]
-
-
-Bassl = Callable[..., Run]
-
-
-@pytest.fixture
-def bassl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
-    """Run the command in this process (torch is loaded already) in a folder of its own, ``work``."""
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    monkeypatch.setenv("BASSL_DEBUG", "0")
-
-    def run(*arguments: object) -> Run:
-        monkeypatch.setattr(sys, "argv", ["bassl", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            app.main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return Run(code, *capfd.readouterr())
-
-    return run
 
 
 def start(*arguments: object, cwd: Path, **options: object) -> subprocess.Popen[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.cli.test_predict_command import Bassl, Run, bassl  # noqa: F401  # a fixture
+from tests.command import Bassl, Run
 from tests.scored_things import WIDTH, plain, put_csv, put_index, put_run, put_scenes
 
 
@@ -38,7 +38,7 @@ def rows(run: Run) -> dict[str, list[str]]:
     return {line[:20].strip(): line[20:].split() for line in run.out.splitlines()[1:]}
 
 
-def test_a_run_becomes_a_table(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+def test_a_run_becomes_a_table(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     run = bassl("score", home / "run", *on_index, "--frame-rate", 25)
     assert run.code == 0
     header = "metric pooled 95 % interval mean of films 95 % interval mean of 2 seeds"
@@ -52,7 +52,7 @@ def test_a_run_becomes_a_table(bassl: Bassl, home: Path, on_index: list[object])
     assert run.err.splitlines()[-1].startswith("3 films, 90 shots, ")
 
 
-def test_json_is_all_there_is_on_stdout(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+def test_json_is_all_there_is_on_stdout(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     run = bassl("score", home / "run", *on_index, "--json", "--representation")
     content: Any = plain(run.out)
     assert (run.code, content["schema"], content["version"]) == (0, "bassl.score", 1)
@@ -63,13 +63,13 @@ def test_json_is_all_there_is_on_stdout(bassl: Bassl, home: Path, on_index: list
     assert list(Path.cwd().iterdir()) == []
 
 
-def test_quiet_says_nothing(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+def test_quiet_says_nothing(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     run = bassl("score", "default", *on_index, "--quiet", "--table", "t.csv")
     assert (run.code, run.out, run.err) == (0, "", "")
     assert Path("t.csv").exists()
 
 
-def test_scenes_against_the_truth(bassl: Bassl) -> None:  # noqa: F811
+def test_scenes_against_the_truth(bassl: Bassl) -> None:
     put_scenes(Path("a.json"))
     put_csv(Path("truth.csv"), 0, 20.5, 25, 50)
     run = bassl("score", "a.json", "truth.csv")
@@ -82,7 +82,7 @@ def test_scenes_against_the_truth(bassl: Bassl) -> None:  # noqa: F811
     assert rows(bassl("score", "a.json", "truth.csv", "--within", 0.1))["boundary F1"] == ["0.0", "0.0"]
 
 
-def test_folders_name_what_has_no_counterpart(bassl: Bassl) -> None:  # noqa: F811
+def test_folders_name_what_has_no_counterpart(bassl: Bassl) -> None:
     for name in "ab":
         put_scenes(Path("guess") / f"{name}.json")
     for name in "bc":
@@ -99,7 +99,7 @@ def test_folders_name_what_has_no_counterpart(bassl: Bassl) -> None:  # noqa: F8
     ]
 
 
-def test_two_predictions_are_compared(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+def test_two_predictions_are_compared(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     put_scenes(Path("a.json"))
     put_scenes(Path("b.json"), ends=(1,))
     put_csv(Path("truth.csv"), 0, 20, 40, 50)
@@ -115,7 +115,7 @@ def test_two_predictions_are_compared(bassl: Bassl, home: Path, on_index: list[o
     assert low <= content["difference"]["ap"]["pooled"] <= high
 
 
-def test_tables_and_plots_are_written(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+def test_tables_and_plots_are_written(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     assert bassl("score", "default", *on_index, "--table", "made/t.md").code == 0
     run = bassl("score", "default", *on_index, "--table", "made/t.csv", "--plot", "p.png", "--json")
     content: Any = plain(run.out)
@@ -130,7 +130,7 @@ def test_tables_and_plots_are_written(bassl: Bassl, home: Path, on_index: list[o
     assert "<svg" in Path("p.svg").read_text()
 
 
-def test_wrong_use_is_one_line(bassl: Bassl, home: Path, on_index: list[object]) -> None:  # noqa: F811
+def test_wrong_use_is_one_line(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     put_scenes(Path("a.json"))
     put_csv(Path("t.csv"), 0, 20, 50)
     assert_refused(bassl("score"), "nothing to score", "'default'")

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import av
 import pytest
 
-from bassl_cli import app
 from tests import films
+from tests.command import Bassl, running
 from tests.test_split import CUTS, FRAMES, GROUPS, numbers, scenes_of
-
-Bassl = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +24,8 @@ def movie(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bassl(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
     """Run the command in this process, in a folder with the film's scenes.json."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("BASSL_DEBUG", "0")
     scenes_of(movie).save(tmp_path / "scenes.json")
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bassl", "split", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            app.main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return code, *capfd.readouterr()
-
-    return run
+    return running(monkeypatch, capfd, "split")
 
 
 def test_a_film_becomes_one_film_a_scene(bassl: Bassl, movie: Path) -> None:

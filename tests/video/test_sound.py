@@ -16,7 +16,7 @@ from pipelines.stores.features import features_of, open_features
 from pipelines.stores.index import IndexedVideo, read_index, write_index
 from pipelines.video import sound
 from tests import films
-from tests.cli.test_predict_command import Bassl, bassl  # noqa: F401  # a fixture
+from tests.command import Bassl
 from tests.small_stores import refusal
 
 SECONDS, CHANGE = 6.0, 2.5
@@ -135,7 +135,7 @@ def test_what_cannot_be_heard_costs_one_line(film: Path, tmp_path: Path) -> None
     refusal(lambda: sound.shot_sounds(tmp_path / "none.mp4", np.zeros((1, 2))), "no such file", error=VideoError)
 
 
-def test_the_command_names_silent_films_and_goes_on(bassl: Bassl, film: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_the_command_names_silent_films_and_goes_on(bassl: Bassl, film: Path, tmp_path: Path) -> None:
     index = index_of(tmp_path / "index.h5", "film", "silent")
     silent = films.write_film(tmp_path / "silent.mp4", films.pictures(144, (60,)))
     run = bassl("extract-sound", film, silent, "--index", index, "-o", tmp_path / "sound.h5")

@@ -1,0 +1,44 @@
+"""`bassl` run in the process of the tests, where torch is loaded already."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from bassl_cli import app
+
+
+class Run(NamedTuple):
+    """How a command ended, and what it left on stdout and stderr."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def complaints(self) -> list[str]:
+        """Lines on stderr but for the one that says what is being read."""
+        return [line for line in self.err.splitlines() if not line.startswith("reading ")]
+
+
+Bassl = Callable[..., Run]
+
+
+def running(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *command: str) -> Bassl:
+    """A function that runs the command, with its name before all arguments where one is given."""
+    monkeypatch.setenv("BASSL_DEBUG", "0")
+
+    def run(*arguments: object) -> Run:
+        monkeypatch.setattr(sys, "argv", ["bassl", *command, *map(str, arguments)])
+        capfd.readouterr()
+        try:
+            app.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return Run(code, *capfd.readouterr())
+
+    return run
