@@ -27,6 +27,7 @@ from pipelines.finetune import FinetuneProgress, FinetuneSettings, finetune
 from pipelines.models.boundary import load_boundary_model
 from pipelines.models.ms_lstm import MSLSTMSettings
 from pipelines.models.relational import Calibration, calibrated
+from pipelines.models.threads import one_thread
 from pipelines.pretext.settings import PretextSettings
 from pipelines.pretrain import PretrainSettings, pretrain
 from pipelines.stores.features import read_features
@@ -51,12 +52,10 @@ HERE = Place(0, 1, torch.device("cpu"))
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def on_one_thread() -> Iterator[None]:
     """Networks this small are slower on several."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -549,10 +548,8 @@ def pretrained(data: Path) -> Path:
         device="cpu",
         validate_epochs=0,
     )
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    pretrain(settings)
-    torch.set_num_threads(threads)
+    with one_thread():
+        pretrain(settings)
     return settings.output
 
 
@@ -650,26 +647,24 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     label = (np.arange(len(read_index(folder / "plain.h5").label)) % 4 == 3).astype(np.int8)
     label[-1] = NO_LABEL
     write_relabelled(folder / "plain.h5", folder / "index.h5", label, ["train", "train", "val"])
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    pretrain(
-        PretrainSettings(
-            index=folder / "index.h5",
-            output=folder / "runs" / "pretrain",
-            augmentation=AugmentationSettings(size=32, kernel_size=3),
-            encoder="resnet18",
-            decoded_size=40,
-            neighbours=2,
-            epochs=1,
-            batch=8,
-            width=16,
-            heads=2,
-            workers=0,
-            device="cpu",
-            validate_epochs=0,
+    with one_thread():
+        pretrain(
+            PretrainSettings(
+                index=folder / "index.h5",
+                output=folder / "runs" / "pretrain",
+                augmentation=AugmentationSettings(size=32, kernel_size=3),
+                encoder="resnet18",
+                decoded_size=40,
+                neighbours=2,
+                epochs=1,
+                batch=8,
+                width=16,
+                heads=2,
+                workers=0,
+                device="cpu",
+                validate_epochs=0,
+            )
         )
-    )
-    torch.set_num_threads(threads)
     return folder
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pipelines.encode_shots import EncodeSettings
 from pipelines.errors import BasslError
 from pipelines.evaluation import paper_tables
 from pipelines.models import encoders
+from pipelines.models.threads import one_thread
 from pipelines.reproduce import NAMES, ReproduceResult, ReproduceSettings, RowResult, plan, reproduce
 from pipelines.reproduction import building, stages
 from pipelines.reproduction import data as data_module
@@ -61,11 +63,9 @@ FILM_RECIPE = replace(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def on_one_thread() -> Iterator[None]:
+    with one_thread():
+        yield
 
 
 def write_set(folder: Path, videos: int, seed: int) -> None:
