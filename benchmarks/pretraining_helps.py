@@ -9,7 +9,8 @@ testing on the other. *films*: encoder and CRN learn on generated films from the
 encoder, and tests on films that only pre-training has seen, without labels. In both, "from scratch" differs in nothing
 but the weights that fine-tuning begins with.
 
-Every stage is the public function of its command. The settings of pre-training were chosen by its own losses. Figures
+Every stage is the public function of its command. The settings of pre-training were chosen by its own losses; those on
+features are the ones of `bassl reproduce`. Figures
 are AP, pooled over the shots of the tested films, as mean and standard deviation over seeds.
 """
 
@@ -32,16 +33,17 @@ from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
 from pipelines.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.finetune import FinetuneSettings, finetune
 from pipelines.pretrain import PretrainProgress, PretrainSettings, pretrain
+from pipelines.reproduction.data import RECIPES
 from pipelines.score import ScoreSettings, score
 from pipelines.training.augmentation_settings import AugmentationSettings
 
 Rows = list[dict[str, Any]]
 
-ON_FEATURES = PretrainSettings(
-    epochs=10, batch=128, base_rate=3.0, width=64, heads=4, device="cpu", validate_epochs=0, log_steps=1000
+OF_FEATURES = RECIPES["features"]
+ON_FEATURES = PretrainSettings(**OF_FEATURES.pretrain, epochs=10, device="cpu", validate_epochs=0, log_steps=1000)
+AFTER_FEATURES = FinetuneSettings(
+    **OF_FEATURES.finetune["transformer"], **OF_FEATURES.network["transformer"], seeds=1, device="cpu"
 )
-"""Base rates of 0.3 and 3 were compared by the losses of CGM and PP."""
-AFTER_FEATURES = FinetuneSettings(epochs=10, batch=128, rate=5e-4, width=64, heads=4, seeds=1, device="cpu")
 
 FILM = SyntheticFilmSettings(scenes=14, shots_per_scene=(4, 9), shot_seconds=(0.4, 0.8), width=160, height=90)
 ON_FILMS = PretrainSettings(
