@@ -4,7 +4,8 @@ What a scene is shows in how alike the shots around a cut are, not in what they 
 looked at once, for the similarity of every two shots that lie at most `REACH` apart, and everything else is made of
 these similarities and of the lengths of the shots: what a cut there would cost a graph of the shots (normalised cuts,
 at several scales of time), how much more alike the shots are on either side than across, which shots are taken up
-again behind the cut, how many links between shots it severs.
+again behind the cut, how many links between shots it severs, and how likely a scene ends there over all divisions of
+the film into scenes, by several measures of what makes a range of shots a scene.
 
 Two kinds of similarity serve: the cosine after the film's mean has been taken off, which tells settings apart, and the
 cosine after the mean of the surroundings has been taken off, which still tells shots apart within a long sequence of
@@ -17,6 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+from pipelines.models.scene_posteriors import (
+    association,
+    common_mean,
+    foretold,
+    posterior_log_odds,
+    principal_parts,
+)
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.floating[Any] | np.integer[Any]]
@@ -33,6 +42,10 @@ another encoder may lie closer together; a normalised cut should not depend on i
 COST_FLOOR = 0.03
 """Added to a normalised cut before its logarithm is taken: costs below it are all next to nothing."""
 
+SHORTEST_TIME_UNIT = 0.75
+"""Time passes in standard deviations of the shots' lengths, but in so many mean lengths at least: about what the least
+of the films learned from has. In films of nearly even shots (drawn ones have 0.2 to 0.4) the deviation says nothing,
+and edges of the graph would be gone after a shot or two."""
 DECAYS = (10.0, 40.0)
 """d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005. Two shots that lie
 sqrt(d) standard deviations of the shots' lengths apart have a weight of 1/e."""
@@ -47,6 +60,22 @@ RECURRENCE_SIDES = (2, 3, 4, 6, 8, 12, 16)
 LINK_REACHES = (8, 20, 40)
 LINK_STRENGTHS = (1.5, 2.5)
 """z-scores from which on two shots are linked."""
+
+LONGEST_SCENE = 64
+"""Shots of the longest scene that posteriors reckon with. They compare shots that far apart."""
+ASSOCIATION_DECAY, ASSOCIATION_SCALE = 40.0, 6.0
+"""Graphs whose association makes a scene: in time, with each of `MASSES`, and by the number of shots between."""
+ASSOCIATION_WORTH = (40.0, -35.0)
+"""Worth of a scene: so much for the whole of its links, so much for being a scene. Of all worths, these numbers are
+about those of the best AP on the videos that the model in the box was made with, of a few that were tried."""
+SHARPNESSES, STRANGERS = (1.0, 2.0), (0.5, 2.0)
+"""The kernel is exp(s z) of z-scores; the film at large counts as so many shots."""
+FORETOLD_SHARE, FORETOLD_COSTS = 0.5, (1.0, 3.0)
+"""Share of the log likelihood that counts, as shots tell of each other more than once; what a scene costs."""
+AXES, RATIOS = 16, (0.5, 2.0)
+"""Principal axes, and variances between scenes over variances within."""
+MEAN_SHARE, MEAN_COST = 0.3, 2.5
+"""As for the foretold ones."""
 
 
 def cut_evidence(features: Numbers, durations: Numbers) -> tuple[tuple[str, ...], NDArray[np.float32]]:
@@ -68,12 +97,15 @@ def cut_evidence(features: Numbers, durations: Numbers) -> tuple[tuple[str, ...]
     lengths = np.maximum(lengths, lengths[lengths > 0].min() if (lengths > 0).any() else 1.0)
     lengths /= lengths.mean()
     found: dict[str, Floats] = {}
+    worths: dict[str, Floats] = {}
     for name, unit in zip(("film", "near"), unit_features(features), strict=True):
-        band = similarity_band(unit, REACH)
-        found |= {f"{name} {kind}": values for kind, values in _graph_evidence(band, lengths).items()}
-        z = z_scores(band)
-        found |= {f"{name} {kind}": values for kind, values in _similarity_evidence(z).items()}
+        wide = similarity_band(unit, LONGEST_SCENE)
+        band = wide[:, : REACH + 1]
+        found |= {f"{name} {kind}": values for kind, values in _graph_evidence(ShotGraphs(band, lengths)).items()}
+        found |= {f"{name} {kind}": values for kind, values in _similarity_evidence(z_scores(band)).items()}
+        worths |= {f"{name} {kind}": values for kind, values in _scene_worths(unit, wide, lengths).items()}
     found |= _length_evidence(lengths)
+    found |= dict(zip(worths, posterior_log_odds(np.stack(list(worths.values()))), strict=True))
     return tuple(found), np.stack(list(found.values()), axis=1).astype(np.float32)
 
 
@@ -216,41 +248,101 @@ def cut_costs(sums: BlockSums) -> Floats:
 # --- kinds of evidence ------------------------------------------------------------------------------------------------
 
 
-def _graph_evidence(band: Floats, lengths: Floats) -> dict[str, Floats]:
-    """Logarithms of normalised cuts of graphs of the shots, of the whole film and of the surroundings of each cut."""
-    N, reach = len(band), band.shape[1] - 1
-    exists = pairs_exist(N, reach)
-    # Two shots always lie opposite each other about their mean, and equal shots nowhere: that says nothing.
-    spread = float(np.sqrt((band[:, 1:][exists[:, 1:]] ** 2).mean())) if N > 2 else 0.0
-    known = spread > 1e-6
-    alike = np.clip(band * (TYPICAL_COSINE / spread), 0.0, 1.0) if known else exists.astype(np.float64)
-    alike[:, 0] = 1.0  # a shot is its own neighbour
+class ShotGraphs:
+    """Graphs of the shots of a film: weights of edges that rise with likeness and fall with what lies between.
 
-    apart = np.arange(reach + 1)
-    other = np.minimum(np.arange(N)[:, None] + apart, N - 1)
-    middle = np.cumsum(lengths) - lengths / 2
-    # Shots that are all of one length have no deviation; their length, here 1, then says how fast time passes.
-    unit = float(lengths.std())
-    seconds = ((middle[other] - middle[:, None]) / (unit if unit > 1e-6 else 1.0)) ** 2
-    cut = np.arange(1, N)
+    Attributes:
+        known: False where no two shots are more alike than others, and all weights of likeness are 1.
+    """
+
+    def __init__(self, band: Floats, lengths: Floats) -> None:
+        """
+        Args:
+            band: (N, reach + 1), similarities of shots i and i + k.
+            lengths: (N,) of the shots, above 0, their mean 1.
+        """
+        N, reach = len(band), band.shape[1] - 1
+        exists = pairs_exist(N, reach)
+        # Two shots always lie opposite each other about their mean, and equal shots nowhere: that says nothing.
+        spread = float(np.sqrt((band[:, 1:][exists[:, 1:]] ** 2).mean())) if N > 2 else 0.0
+        self.known = spread > 1e-6
+        self._alike = np.clip(band * (TYPICAL_COSINE / spread), 0.0, 1.0) if self.known else exists.astype(np.float64)
+        self._alike[:, 0] = 1.0  # a shot is its own neighbour
+        self._lengths, self._apart = lengths, np.arange(reach + 1)
+        self._other = np.minimum(np.arange(N)[:, None] + self._apart, N - 1)
+        middle = np.cumsum(lengths) - lengths / 2
+        unit = max(float(lengths.std()), SHORTEST_TIME_UNIT)
+        self._seconds = ((middle[self._other] - middle[:, None]) / unit) ** 2
+
+    def in_time(self, decay: float, power: float) -> Floats:
+        """(N, reach + 1), falling with time; a shot counts as this power of its length."""
+        mass = self._lengths**power
+        return np.asarray(self._alike * np.exp(-self._seconds / decay) * mass[:, None] * mass[self._other])
+
+    def in_shots(self, scale: float) -> Floats:
+        """(N, reach + 1), falling with the number of shots between."""
+        return np.asarray(self._alike * np.exp(-((self._apart / scale) ** 2)))
+
+
+def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
+    """Logarithms of normalised cuts of graphs of the shots, of the whole film and of the surroundings of each cut."""
 
     def local(sums: BlockSums, side: int) -> Floats:
+        N = len(sums.own) - 1
+        cut = np.arange(1, N)
         return sums.normalised_cut(np.maximum(cut - side, 0), cut, np.minimum(cut + side, N))
 
     costs: dict[str, Floats] = {}
     for decay in DECAYS:
-        near = alike * np.exp(-seconds / decay)
         for power in MASSES:
-            mass = lengths**power
-            sums = BlockSums(near * mass[:, None] * mass[other])
+            sums = BlockSums(graphs.in_time(decay, power))
             costs[f"cost d{decay:g} m{power:g}"] = cut_costs(sums)
             for side in LOCAL_SIDES:
                 costs[f"local cost d{decay:g} m{power:g} of {side}"] = local(sums, side)
     for scale in INDEX_SCALES:
-        sums = BlockSums(alike * np.exp(-((apart / scale) ** 2)))
+        sums = BlockSums(graphs.in_shots(scale))
         costs[f"cost i{scale:g}"] = cut_costs(sums)
         costs[f"local cost i{scale:g}"] = local(sums, int(3 * scale))
-    return {name: np.log((cost if known else np.ones(N - 1)) + COST_FLOOR) + 1 for name, cost in costs.items()}
+    return {
+        name: np.log((cost if graphs.known else np.ones_like(cost)) + COST_FLOOR) + 1 for name, cost in costs.items()
+    }
+
+
+def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> dict[str, Floats]:
+    """What each range of shots is worth as a scene, (LONGEST_SCENE, N) each (`pipelines.models.scene_posteriors`).
+
+    Args:
+        unit: (N, D), of `unit_features`.
+        band: (N, LONGEST_SCENE + 1), their similarities.
+        lengths: (N,), their mean 1.
+    """
+    worths: dict[str, Floats] = {}
+    graphs = ShotGraphs(band, lengths)
+    whole, cost = ASSOCIATION_WORTH
+    of_graphs = {f"d{ASSOCIATION_DECAY:g} m{power:g}": graphs.in_time(ASSOCIATION_DECAY, power) for power in MASSES}
+    of_graphs[f"i{ASSOCIATION_SCALE:g}"] = graphs.in_shots(ASSOCIATION_SCALE)
+    for name, weights in of_graphs.items():
+        worths[f"association {name}"] = whole * association(weights, LONGEST_SCENE) + cost
+
+    exists = pairs_exist(len(band), LONGEST_SCENE)
+    z = np.maximum(z_scores(band), -Z_LIMIT / 2)
+    kinds, kernels = [(sharpness, some) for sharpness in SHARPNESSES for some in STRANGERS], []
+    for sharpness, _ in kinds:
+        kernel = np.exp(sharpness * z) * exists
+        pairs = kernel[:, 1:][exists[:, 1:]]
+        kernels.append(kernel / (pairs.mean() if len(pairs) else 1.0))
+    better = FORETOLD_SHARE * foretold(np.stack(kernels), [some for _, some in kinds], LONGEST_SCENE)
+    for (sharpness, some), each in zip(kinds, better, strict=True):
+        for cost in FORETOLD_COSTS:
+            worths[f"foretold s{sharpness:g} a{some:g} c{cost:g}"] = each - cost
+
+    parts = principal_parts(unit, AXES)
+    deviations = parts.std(axis=0)  # none is 0
+    together = np.sqrt((deviations**2).mean()) if len(deviations) else 1.0
+    for name, scaled in (("plain", parts / together), ("whitened", parts / deviations)):
+        for ratio in RATIOS:
+            worths[f"mean {name} r{ratio:g}"] = MEAN_SHARE * common_mean(scaled, ratio, LONGEST_SCENE) - MEAN_COST
+    return worths
 
 
 class SideMeans(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the relational CRN learns from: films, and the variations of them that an epoch shows."""
+"""What the relational CRN learns from: films, and the variations of them that fine-tuning shows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from pipelines.models.relational import shot_tokens
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How the model in the box is fitted."""
+    """What fine-tuning shows of a film. The model in the box is fitted to the films as they are."""
 
-    penalty: float = 0.1
-    """Of the squares of the weights, for evidence of deviation 1; the loss is a mean over shots."""
     views: int = 4
     """Forms of each film that are learned from: the film itself, and variations of it."""
     reordered_share: float = 0.5

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from pipelines.baselines import graph_cut
-from pipelines.models.cut_evidence import REACH, BlockSums, cut_costs, cut_evidence, similarity_band, unit_features
+from pipelines.models.cut_evidence import (
+    LONGEST_SCENE,
+    REACH,
+    SHORTEST_TIME_UNIT,
+    BlockSums,
+    ShotGraphs,
+    cut_costs,
+    cut_evidence,
+    similarity_band,
+    unit_features,
+)
 
 
 def band_of(table: np.ndarray, reach: int) -> np.ndarray:
@@ -55,7 +65,28 @@ def test_a_film_run_backwards_has_the_same_evidence() -> None:
     np.testing.assert_allclose(back[::-1], there, atol=1e-3)
 
 
-@pytest.mark.parametrize("N", [1, 2, 3, 5, REACH, REACH + 2])
+def test_scaling_and_turning_the_features_changes_no_evidence() -> None:
+    rng = np.random.default_rng(4)
+    features, lengths = rng.normal(size=(70, 20)), rng.uniform(1, 9, size=70)
+    turn = np.linalg.qr(rng.normal(size=(30, 30)))[0][:20]
+    _, expected = cut_evidence(features, lengths)
+    for same in (1e-3 * features, features @ turn):
+        np.testing.assert_allclose(cut_evidence(same, 25 * lengths)[1], expected, atol=1e-3)
+
+
+def test_time_still_passes_where_all_shots_are_of_one_length() -> None:
+    """Even shots are joined over as many neighbours as in a film whose lengths deviate by the shortest unit."""
+    features = np.random.default_rng(5).normal(size=(40, 20))
+    graphs = [
+        ShotGraphs(similarity_band(unit_features(features)[0], 12), lengths)
+        for lengths in (np.ones(40), 1 + SHORTEST_TIME_UNIT * np.tile([1.0, -1.0], 20))
+    ]
+    even, uneven = (graph.in_time(40, 0) for graph in graphs)
+    # Over an even number of shots as much time has passed in both films.
+    np.testing.assert_allclose(even[:, ::2], uneven[:, ::2], atol=1e-9)
+
+
+@pytest.mark.parametrize("N", [1, 2, 3, 5, REACH, LONGEST_SCENE + 2])
 def test_evidence_is_finite_and_moderate(N: int) -> None:
     rng = np.random.default_rng(2)
     for features in (rng.normal(size=(N, 4)), np.ones((N, 4)), np.zeros((N, 1))):
@@ -72,5 +103,6 @@ def test_a_cut_between_two_settings_costs_least() -> None:
     kinds, evidence = cut_evidence(features, rng.uniform(2, 4, size=36))
     for kind in ("film cost d40 m0.5", "near cost d40 m0", "film links 20 from 1.5", "film closest pairs 4"):
         assert sorted(np.argsort(evidence[:, kinds.index(kind)])[:2].tolist()) == [11, 23], kind
-    contrast = evidence[:, kinds.index("film contrast 8")]
-    assert sorted(np.argsort(contrast)[-2:].tolist()) == [11, 23]
+    rising = ("film contrast 8", "near association i6", "film foretold s1 a0.5 c3", "film mean plain r2")
+    for kind in (*rising, "near mean whitened r0.5"):
+        assert sorted(np.argsort(evidence[:, kinds.index(kind)])[-2:].tolist()) == [11, 23], kind

@@ -307,6 +307,16 @@ def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path: Path, scorer: Relati
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_that_weighs_other_evidence_is_refused(tmp_path: Path, scorer: RelationalScorer) -> None:
+    path = altered(tmp_path, scorer, "nothing")
+    tensors, settings = load_model(path, "relational")
+    for i in range(2):
+        tensors[f"members.{i}.weighing.weight"] = tensors[f"members.{i}.weighing.weight"][:, :185]
+    save_model(path, tensors, "relational", settings)
+    with pytest.raises(StoreError, match=r"weighs 184 kinds of evidence, and this bassl finds 214; .* train it again"):
+        load_scorer(path)
+
+
 def test_an_unaltered_file_is_read(tmp_path: Path, scorer: RelationalScorer) -> None:
     load_scorer(altered(tmp_path, scorer, "nothing"))
 

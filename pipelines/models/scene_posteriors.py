@@ -1,0 +1,186 @@
+"""How likely a scene ends at each cut, over all divisions of a film into scenes, without learning.
+
+Evidence at a cut tells of its surroundings. Whether a scene ends there also depends on where else one may end: a cut
+inside a scene that hangs together is none, however it looks from close by. So each range of shots gets a worth as a
+scene, a division of the film the sum of its scenes' worth, and what is asked is the posterior of a scene end at each
+cut when a division is as likely as the exponential of its worth. Three kinds of worth serve: the share of its links
+that a range of shots keeps to itself (normalised association, Shi and Malik 2000), how well each of its shots is
+foretold by the others (the predictive density of a Chinese restaurant process with a kernel), and how well all of them
+are by a common mean (a Gaussian of random effects on principal axes).
+
+A worth is a table (L, N): `[m - 1, j]` is of the m shots whose last is shot j. Ranges that would begin before the film
+have no worth: what stands there is finite and never looked at.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+ODDS_LIMIT = 12.0
+"""Log odds are clipped here."""
+
+
+def posterior_log_odds(worth: Floats) -> Floats:
+    """Log odds of a scene end at each cut, over all divisions of a film into scenes of at most L shots.
+
+    Args:
+        worth: (B, L, N), B kinds of worth; N >= 1.
+
+    Returns:
+        (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`.
+
+    Complexity: O(B L N) time, in N steps of NumPy each way; O(B L N) memory.
+    """
+    B, L, N = worth.shape
+    # Row L + n: log of the sum over all divisions of the first n shots; in `after`, of the last n. The rows before
+    # row L are of no division.
+    before, after = np.full((L + N + 1, B), -np.inf), np.full((L + N + 1, B), -np.inf)
+    before[L] = after[L] = 0.0
+    ending = np.ascontiguousarray(worth.transpose(2, 1, 0)[:, ::-1])  # [n - 1, L - m]: the scene ends n shots in
+    starting = np.full((N, L, B), -np.inf)  # [n - 1, L - m]: the scene begins n shots before the film's end
+    for m in range(1, min(L, N) + 1):
+        starting[m - 1 :, L - m] = worth[:, m - 1, m - 1 :].T[::-1]
+    for n in range(1, N + 1):
+        for sums, own in ((before, ending), (after, starting)):
+            values = sums[n : n + L] + own[n - 1]
+            greatest = values.max(axis=0)
+            sums[L + n] = greatest + np.log(np.exp(values - greatest).sum(axis=0))
+    # Where an end is all but certain, the sum through it may come out a rounding error above the whole.
+    logs = np.minimum(before[L + 1 : L + N] + after[L + 1 : L + N][::-1] - before[L + N], -1e-9)
+    return np.asarray(np.clip(logs - np.log(-np.expm1(logs)), -ODDS_LIMIT, ODDS_LIMIT).T)
+
+
+# --- worths -----------------------------------------------------------------------------------------------------------
+
+
+def association(weights: Floats, longest: int) -> Floats:
+    """The share of its links that each range of shots keeps to itself, (L, N), between 0 and 1.
+
+    Args:
+        weights: (N, reach + 1), of shots i and i + k of a graph, the shots' own at k = 0; 0 where there is no shot.
+        longest: L.
+    """
+    N, reach = len(weights), weights.shape[1] - 1
+    degree = weights[:, 0].copy()
+    for k in range(1, min(reach, N - 1) + 1):
+        degree[:-k] += weights[:-k, k]
+        degree[k:] += weights[:-k, k]
+    kept = range_sums(weights[:, 0], longest) + 2 * pair_sums(weights, longest)
+    everything = range_sums(degree, longest)
+    return np.asarray(kept / np.where(everything > 0, everything, 1.0))
+
+
+def foretold(kernels: Floats, strangers: Sequence[float], longest: int) -> Floats:
+    """Log of how much better each range's shots are foretold by its others than by the film, summed over shots.
+
+    A shot is foretold by the mean of its kernel to the others, some shots of the film at large among them, to whom it
+    is 1.
+
+    Args:
+        kernels: (B, N, reach + 1), likeness of shots i and i + k, its mean over pairs 1; 0 where there is no such shot.
+        strangers: (B,) how many shots the film at large counts as, above 0.
+        longest: L.
+
+    Returns:
+        (B, L, N).
+
+    Complexity: O(B N L^2), the costliest of all here: some nanoseconds each.
+    """
+    B, N, width = kernels.shape
+    some, extra = min(longest, N), np.asarray(strangers, dtype=np.float64)[:, None]
+    back, on = np.zeros((some, B, N)), np.zeros((some, B, N))  # [a, b, i]: over the a shots before shot i, and after it
+    for k in range(1, some):
+        back[k], on[k] = back[k - 1], on[k - 1]
+        if k < width:
+            back[k, :, k:] += kernels[:, : N - k, k]
+            on[k, :, : N - k] += kernels[:, : N - k, k]
+    back += extra
+    sums = np.zeros((B, longest, N))
+    for m in range(1, some + 1):
+        count = N - m + 1
+        # Logarithms are what this costs: one of a product of sixteen terms, which no double overflows.
+        total, product = np.zeros((B, count)), np.ones((B, count))
+        for a in range(m):
+            product *= back[a, :, a : a + count] + on[m - 1 - a, :, a : a + count]
+            if a % 16 == 15 or a == m - 1:
+                total += np.log(product)
+                product[:] = 1.0
+        sums[:, m - 1, m - 1 :] = total - m * np.log(extra + m - 1)
+    return sums
+
+
+def common_mean(parts: Floats, ratio: float, longest: int) -> Floats:
+    """Log of how much likelier each range's shots are about a mean of their own than about the film's, (L, N).
+
+    Args:
+        parts: (N, d) coordinates about the film's mean, of variance 1 (each, or all taken together); d may be 0.
+        ratio: variance between scenes over variance within.
+        longest: L.
+
+    Source: the marginal likelihood of a Gaussian with random effects, such as S. Searle, G. Casella, C. McCulloch:
+        Variance Components, 1992.
+    """
+    d = parts.shape[1]
+    m = np.arange(1.0, longest + 1)[:, None]
+    within, between = 1 / (1 + ratio), ratio / (1 + ratio)
+    squares = range_sums((parts**2).sum(axis=1), longest)
+    of_sums = (range_sums(parts, longest) ** 2).sum(axis=2)
+    spread = within + m * between
+    distance = (squares - of_sums * (between / spread)) / within
+    return np.asarray((squares - distance - d * ((m - 1) * np.log(within) + np.log(spread))) / 2)
+
+
+# --- what worths are made of ------------------------------------------------------------------------------------------
+
+
+def range_sums(x: Floats, longest: int) -> Floats:
+    """Sums over the shots of each range, (N, ...) to (L, N, ...); 0 where it would begin before the film."""
+    N = len(x)
+    upto = np.concatenate([np.zeros((1, *x.shape[1:])), np.cumsum(x, axis=0)])
+    sums = np.zeros((longest, *x.shape))
+    for m in range(1, min(longest, N) + 1):
+        sums[m - 1, m - 1 :] = upto[m:] - upto[:-m]
+    return sums
+
+
+def pair_sums(band: Floats, longest: int) -> Floats:
+    """Sums over the pairs of different shots of each range, (L, N); 0 where it would begin before the film.
+
+    Args:
+        band: (N, reach + 1), reach >= 1, of shots i and i + k; 0 where there is no such shot. Nothing is added beyond
+            the reach.
+        longest: L.
+    """
+    N, reach = len(band), band.shape[1] - 1
+    onwards = np.cumsum(band[:, 1:], axis=1)
+    sums = np.zeros((longest, N))
+    for m in range(2, min(longest, N) + 1):
+        sums[m - 1, m - 1 :] = sums[m - 2, m - 1 :] + onwards[: N - m + 1, min(m - 2, reach - 1)]
+    return sums
+
+
+def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
+    """Coordinates of shots on their first principal axes, about their mean.
+
+    Args:
+        features: (N, D).
+        axes: how many at most. Axes along which next to nothing varies are left out: a film of few shots, of few
+            dimensions or of equal shots has fewer, perhaps none.
+
+    Returns:
+        (N, `axes` or fewer).
+
+    Complexity: O(N D m + m^3) with m the lesser of N and D.
+    """
+    x = np.asarray(features, dtype=np.float64)
+    x = x - x.mean(axis=0)
+    N, D = x.shape
+    values, vectors = np.linalg.eigh(x.T @ x if D <= N else x @ x.T)
+    values, vectors = values[-axes:], vectors[:, -axes:]
+    alive = (values > 1e-6 * values[-1]) & (values > 1e-9 * N)
+    values, vectors = values[alive], vectors[:, alive]
+    return np.asarray(x @ vectors if D <= N else vectors * np.sqrt(values))

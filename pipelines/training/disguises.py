@@ -1,0 +1,151 @@
+"""Films in disguise: as another encoder, another shot detector or another editor might have made them.
+
+Settings that are chosen by cross-validation on films of one kind fit that kind. So the films that are held out are
+shown in disguise as well as they are.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.training.relational_films import Film, with_scenes_reordered
+
+Floats = NDArray[np.float64]
+Disguise = Callable[[Film, np.random.Generator], Film]
+
+SHARES = (0.1, 0.3)
+"""Share of the shots that another detector would merge, split or miss."""
+SHOT_NOISE = 0.3
+"""How far the halves of a split shot lie from it, in mean deviations of a dimension."""
+
+
+# --- as of another encoder --------------------------------------------------------------------------------------------
+
+
+def raised(film: Film, generator: np.random.Generator) -> Film:
+    """Features to a power, their signs kept."""
+    power = generator.uniform(0.5, 1.25)
+    return _with_features(film, np.sign(film.features) * np.abs(film.features) ** power)
+
+
+def thinned(film: Film, generator: np.random.Generator) -> Film:
+    """A half, a quarter or an eighth of the dimensions, but eight at least."""
+    width = film.features.shape[1]
+    kept = generator.permutation(width)[: max(8, int(width * generator.choice([0.5, 0.25, 0.125])))]
+    return replace(film, features=film.features[:, kept])
+
+
+def projected(film: Film, generator: np.random.Generator) -> Film:
+    """Through a random layer, with a random constant and ReLU."""
+    unit = _unit_rows(film)
+    hidden = unit @ generator.normal(size=(unit.shape[1], int(generator.choice([256, 768, 1280]))))
+    return _with_features(film, np.maximum(hidden - generator.uniform(-0.5, 1.0) * hidden.std(), 0))
+
+
+def noisy(film: Film, generator: np.random.Generator) -> Film:
+    """Noise of 0.2 to 0.6 mean deviations of a dimension on every feature."""
+    noise = generator.uniform(0.2, 0.6) * _spread(film) * generator.normal(size=film.features.shape)
+    return _with_features(film, film.features + noise)
+
+
+# --- as of another shot detector --------------------------------------------------------------------------------------
+
+
+def merged(film: Film, generator: np.random.Generator) -> Film:
+    """Neighbouring shots of one scene become one, likelier where they are alike; the longest lends the picture."""
+    N, lengths, unit = len(film.features), _lengths(film), _unit_rows(film)
+    rank = (unit[:-1] * unit[1:]).sum(axis=1).argsort().argsort() / N
+    same = film.scene_end[:-1] == 0
+    wish = np.where(same, generator.random(N - 1) + rank, -1.0)
+    joined = np.zeros(N - 1, dtype=bool)
+    joined[np.argsort(-wish, kind="stable")[: int(generator.uniform(*SHARES) * N)]] = True
+    group = np.append(0, np.cumsum(~(joined & same)))
+    order = np.lexsort((lengths, group))
+    longest = order[np.append(group[order][1:] != group[order][:-1], True)]
+    last = np.flatnonzero(np.append(group[1:] != group[:-1], True))
+    return Film(film.features[longest], np.bincount(group, lengths), film.scene_end[last])
+
+
+def split(film: Film, generator: np.random.Generator) -> Film:
+    """Shots, likelier long ones, become two that differ a little."""
+    N, lengths = len(film.features), _lengths(film)
+    count = int(generator.uniform(*SHARES) * N)
+    chosen = np.sort(generator.choice(N, size=count, replace=False, p=lengths / lengths.sum()))
+    times = np.ones(N, dtype=np.int64)
+    times[chosen] = 2
+    source = np.repeat(np.arange(N), times)
+    first = np.cumsum(times)[chosen] - 2
+    part = np.ones(len(source))
+    part[first] = generator.uniform(0.2, 0.8, count)
+    part[first + 1] = 1 - part[first]
+    ends = film.scene_end[source].copy()
+    ends[first] = 0
+    features = film.features[source].astype(np.float64)
+    halves = np.append(first, first + 1)
+    features[halves] += SHOT_NOISE * _spread(film) * generator.normal(size=(len(halves), features.shape[1]))
+    return _with_features(Film(film.features, lengths[source] * part, ends), features)
+
+
+def dropped(film: Film, generator: np.random.Generator) -> Film:
+    """Shots are missing; a scene that lost its last shot ends with the one before."""
+    kept = generator.random(len(film.features)) >= generator.uniform(*SHARES)
+    kept[[0, -1]] = True
+    scene = (np.cumsum(film.scene_end, dtype=np.int64) - film.scene_end)[kept]
+    ends = np.append(scene[1:] != scene[:-1], film.scene_end[-1] == 1).astype(np.uint8)
+    return Film(film.features[kept], _lengths(film)[kept], ends)
+
+
+# --- as of another editor ---------------------------------------------------------------------------------------------
+
+
+def stretched(film: Film, generator: np.random.Generator) -> Film:
+    """Lengths to a power: a steadier or a more uneven cut."""
+    return replace(film, durations=_lengths(film) ** generator.uniform(0.4, 1.5))
+
+
+def jittered(film: Film, generator: np.random.Generator) -> Film:
+    """Lengths times log-normal noise of deviation 0.5."""
+    return replace(film, durations=_lengths(film) * np.exp(0.5 * generator.normal(size=len(film.durations))))
+
+
+def even(film: Film, generator: np.random.Generator) -> Film:
+    """All shots of one length, so that lengths say nothing."""
+    return replace(film, durations=np.ones(len(film.durations)))
+
+
+DISGUISES: Mapping[str, Disguise] = {
+    "features to a power": raised,
+    "an eighth to a half of the dimensions": thinned,
+    "projected at random, then ReLU": projected,
+    "noise on the features": noisy,
+    "shots merged": merged,
+    "shots split": split,
+    "shots missing": dropped,
+    "lengths to a power": stretched,
+    "noise on the lengths": jittered,
+    "all shots of one length": even,
+    "scenes reordered": with_scenes_reordered,
+}
+
+
+def _with_features(film: Film, features: NDArray[np.floating[Any]]) -> Film:
+    """The film with other features, which stay non-negative where they were: most encoders end in a ReLU."""
+    if (film.features >= 0).all():
+        features = np.maximum(features, 0)
+    return replace(film, features=features.astype(np.float32))
+
+
+def _unit_rows(film: Film) -> Floats:
+    x = film.features.astype(np.float64)
+    return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9))
+
+
+def _lengths(film: Film) -> Floats:
+    return np.maximum(film.durations, 1).astype(np.float64)
+
+
+def _spread(film: Film) -> float:
+    return float(film.features.std(axis=0).mean())

@@ -1,0 +1,137 @@
+"""Posteriors against every division of a short film, worths against plain loops."""
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import multivariate_normal
+
+from pipelines.models.scene_posteriors import (
+    ODDS_LIMIT,
+    association,
+    common_mean,
+    foretold,
+    pair_sums,
+    posterior_log_odds,
+    principal_parts,
+    range_sums,
+)
+
+Floats = NDArray[np.float64]
+
+
+def band_of(table: Floats, reach: int) -> Floats:
+    N = len(table)
+    return np.array([[table[i, i + k] if i + k < N else 0.0 for k in range(reach + 1)] for i in range(N)])
+
+
+def near_table(N: int, reach: int) -> Floats:
+    """Symmetric weights that are 0 beyond the reach."""
+    table = np.random.default_rng(0).random((N, N))
+    table = (table + table.T) / 2 + np.eye(N)
+    return np.asarray(table * (np.abs(np.arange(N)[:, None] - np.arange(N)) <= reach))
+
+
+def ranges(N: int, longest: int) -> list[tuple[int, int]]:
+    return [(a, b) for a in range(N) for b in range(a + 1, min(N, a + longest) + 1)]
+
+
+SHAPES = [(1, 3, 2), (2, 3, 2), (9, 3, 2), (9, 4, 12), (7, 20, 20)]
+"""Shots, longest scene, reach."""
+
+
+@pytest.mark.parametrize(("N", "longest"), [(1, 3), (2, 1), (2, 5), (9, 3), (9, 20)])
+def test_posteriors_are_those_of_all_divisions(N: int, longest: int) -> None:
+    worth = np.random.default_rng(N).normal(scale=2, size=(2, longest, N))
+    found = posterior_log_odds(worth)
+    assert found.shape == (2, N - 1)
+    for b in range(2):
+        through, total = np.zeros(N - 1), 0.0
+        for count in range(N):
+            for cuts in combinations(range(1, N), count):
+                scenes = list(pairwise([0, *cuts, N]))
+                if max(end - start for start, end in scenes) > longest:
+                    continue
+                weight = np.exp(sum(worth[b, end - start - 1, end - 1] for start, end in scenes))
+                total += weight
+                through[np.array(cuts, dtype=int) - 1] += weight
+        share = np.clip(through / total, 1e-15, 1 - 1e-9)
+        expected = np.clip(np.log(share) - np.log1p(-share), -ODDS_LIMIT, ODDS_LIMIT)
+        np.testing.assert_allclose(found[b], expected, atol=1e-9)
+
+
+def test_a_film_run_backwards_has_the_same_posteriors() -> None:
+    N, longest = 30, 8
+    worth = np.random.default_rng(1).normal(size=(1, longest, N))
+    backwards = np.zeros_like(worth)
+    for start, end in ranges(N, longest):
+        backwards[0, end - start - 1, N - 1 - start] = worth[0, end - start - 1, end - 1]
+    np.testing.assert_allclose(posterior_log_odds(backwards)[0, ::-1], posterior_log_odds(worth)[0], atol=1e-9)
+
+
+def test_posteriors_stay_within_bounds_however_great_the_worth() -> None:
+    for scale in (1e-9, 1.0, 1e6):
+        found = posterior_log_odds(scale * np.random.default_rng(2).normal(size=(3, 5, 40)))
+        assert np.isfinite(found).all()
+        assert np.abs(found).max() <= ODDS_LIMIT
+
+
+@pytest.mark.parametrize(("N", "longest", "reach"), SHAPES)
+def test_sums_and_association_are_those_of_plain_loops(N: int, longest: int, reach: int) -> None:
+    table = near_table(N, reach)
+    own, inside = range_sums(np.diag(table), longest), pair_sums(band_of(table, reach), longest)
+    share = association(band_of(table, reach), longest)
+    for a, b in ranges(N, longest):
+        at = b - a - 1, b - 1
+        assert own[at] == pytest.approx(np.trace(table[a:b, a:b]))
+        assert inside[at] == pytest.approx(np.triu(table[a:b, a:b], 1).sum())
+        assert share[at] == pytest.approx(table[a:b, a:b].sum() / table[a:b].sum())
+
+
+@pytest.mark.parametrize(("N", "longest", "reach"), [*SHAPES, (40, 40, 50)])
+def test_shots_are_foretold_as_in_plain_loops(N: int, longest: int, reach: int) -> None:
+    table = near_table(N, reach)
+    strangers = (0.5, 2.0)
+    found = foretold(np.stack([band_of(table, reach), band_of(3 * table, reach)]), strangers, longest)
+    assert found.shape == (2, longest, N)
+    for kind, (kernel, some) in enumerate(zip((table, 3 * table), strangers, strict=True)):
+        for a, b in ranges(N, longest):
+            others = kernel[a:b, a:b].sum(axis=1) - np.diag(kernel)[a:b]
+            expected = np.log((others + some) / (b - a - 1 + some)).sum()
+            assert found[kind, b - a - 1, b - 1] == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_common_mean_is_the_likelihood_of_random_effects() -> None:
+    N, d, longest, ratio = 7, 3, 5, 2.0
+    parts = np.random.default_rng(3).normal(size=(N, d))
+    found = common_mean(parts, ratio, longest)
+    within, between = 1 / (1 + ratio), ratio / (1 + ratio)
+    for a, b in ranges(N, longest):
+        together = within * np.eye(b - a) + between
+        expected = sum(
+            multivariate_normal.logpdf(part, cov=together) - multivariate_normal.logpdf(part, cov=np.eye(b - a))
+            for part in parts[a:b].T
+        )
+        assert found[b - a - 1, b - 1] == pytest.approx(expected)
+
+
+def test_no_axis_tells_nothing() -> None:
+    assert not common_mean(np.zeros((5, 0)), 0.5, 3).any()
+
+
+@pytest.mark.parametrize(("N", "D"), [(40, 9), (9, 40), (40, 40)])
+def test_principal_parts_are_those_of_the_singular_values(N: int, D: int) -> None:
+    x = np.random.default_rng(4).normal(size=(N, D)) * np.arange(1, D + 1)
+    centred = x - x.mean(axis=0)
+    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    expected = (left * values)[:, :5]
+    found = principal_parts(x, 5)
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-8 * values[0] ** 2)
+
+
+@pytest.mark.parametrize(("N", "D", "axes"), [(1, 4, 0), (2, 4, 1), (5, 30, 4), (30, 3, 3), (30, 1, 1)])
+def test_a_film_has_no_more_axes_than_it_varies_along(N: int, D: int, axes: int) -> None:
+    x = np.random.default_rng(5).normal(size=(N, D))
+    assert principal_parts(x, 16).shape == (N, axes)
+    assert principal_parts(np.ones((N, D)), 16).shape == (N, 0)
