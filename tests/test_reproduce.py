@@ -39,6 +39,7 @@ LEARNING = ("Siamese", "MS-LSTM", "LGSS", "BaSSL (10 epochs)", "BaSSL (40 epochs
 _NETWORK = {"width": 16, "heads": 2}
 RECIPE = Recipe(
     pretrain={"batch": 40, "neighbours": 2, "validate_epochs": 0, **_NETWORK},
+    long_pretrain={"base_rate": 0.25},
     finetune={
         **{crn: {"epochs": 2, "batch": 64, "rate": 1e-3} for crn in ("transformer", "mlp", "ms-lstm")},
         "relational": {"epochs": 1},
@@ -150,7 +151,9 @@ def test_numbers_are_those_of_the_commands(table1: tuple[ReproduceSettings, Repr
     assert len(again.films) == 4
 
 
-def test_forty_epochs_are_four_times_ten(table1: tuple[ReproduceSettings, ReproduceResult]) -> None:
+def test_forty_epochs_are_four_times_ten_and_may_have_a_rate_of_their_own(
+    table1: tuple[ReproduceSettings, ReproduceResult],
+) -> None:
     _, result = table1
     (ten,), (forty,) = (
         [line for line in row_of(result, f"BaSSL ({n} epochs)").commands if "pretrain" in line.split()[1]]
@@ -158,6 +161,8 @@ def test_forty_epochs_are_four_times_ten(table1: tuple[ReproduceSettings, Reprod
     )
     assert " --epochs 1 " in f"{ten} "
     assert " --epochs 4 " in f"{forty} "
+    assert " --base-rate 0.25 " in f"{forty} "
+    assert "--base-rate" not in ten
 
 
 def test_what_is_done_is_kept(

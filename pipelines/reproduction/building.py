@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError
-from pipelines.reproduction.data import FRAME_RATE, OTHER_SETS, PLACES365, Data, Way
+from pipelines.reproduction.data import FRAME_RATE, LONG, OTHER_SETS, PLACES365, Data, Way
 from pipelines.reproduction.rows import ACROSS, ROWS, Cell, Row, System
 from pipelines.reproduction.stages import Stage
 
@@ -74,7 +74,8 @@ def _pretraining(system: System, data: Data, settings: ReproduceSettings) -> Sta
     options: dict[str, Any] = {"index": data.unlabelled.output, "output": output}
     if data.features:
         options["features"] = data.features
-    options |= {**data.recipe.pretrain, **pretraining.options, "epochs": epochs}
+    recipe = data.recipe.pretrain | (data.recipe.long_pretrain if pretraining.epochs > LONG else {})
+    options |= {**recipe, **pretraining.options, "epochs": epochs}
     return Stage("pretrain", options, (), output, (data.unlabelled,))
 
 
