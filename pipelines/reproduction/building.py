@@ -74,8 +74,8 @@ def _pretraining(system: System, data: Data, settings: ReproduceSettings) -> Sta
     options: dict[str, Any] = {"index": data.unlabelled.output, "output": output}
     if data.features:
         options["features"] = data.features
-    recipe = data.recipe.pretrain | (data.recipe.long_pretrain if pretraining.epochs > LONG else {})
-    options |= {**recipe, **pretraining.options, "epochs": epochs}
+    of_long = data.recipe.long_pretrain if pretraining.epochs > LONG else {}
+    options |= {**data.recipe.pretrain, **of_long, **pretraining.options, "epochs": epochs}
     return Stage("pretrain", options, (), output, (data.unlabelled,))
 
 
