@@ -47,7 +47,7 @@ from pipelines.evaluation.bootstrap import compare, measure
 from pipelines.evaluation.metrics import FilmScores, auc_roc
 from pipelines.models.cut_evidence import similarity_band, unit_features
 from pipelines.models.encoders import KEYFRAMES, ShotEncoder, load_encoder
-from pipelines.models.relational import load_scorer
+from pipelines.models.relational import RelationalScorer, load_scorer
 from pipelines.training.default_model import closest_across, left_right_contrast, recursive_cuts
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
@@ -341,13 +341,13 @@ def variants(widths: Mapping[str, Sequence[int]]) -> list[Variant]:
     ]
 
 
-def scores_of(video: ShotFeatures) -> dict[str, Values]:
+def scores_of(video: ShotFeatures, box: RelationalScorer) -> dict[str, Values]:
     """What each scorer says of a film, (N,) each."""
     return {
         "contrast": left_right_contrast(video, CONTRAST_REACH),
         "closest": closest_across(video, CLOSEST_REACH),
         "GraphCut": recursive_cuts(video, 0),
-        "box": load_scorer().score(video.features, video.durations),
+        "box": box.score(video.features, video.durations),
     }
 
 
@@ -367,11 +367,11 @@ def pair_auc(video: ShotFeatures) -> float:
 def judged(films: Sequence[Film], features: Sequence[NDArray[np.float32]], version: str) -> dict[str, Any]:
     """FilmScores by scorer, and the AUC of pairs of each film."""
     scored: dict[str, list[FilmScores]] = {}
-    aucs = []
+    aucs, box = [], load_scorer()
     for film, x in zip(films, features, strict=True):
         video = ShotFeatures(film.name, x, film.shots, film.ends[version])
         aucs.append(pair_auc(video))
-        for name, scores in scores_of(video).items():
+        for name, scores in scores_of(video, box).items():
             whole = FilmScores(video.scene_end, scores, video.shots, film=film.name)
             scored.setdefault(name, []).extend([whole] if len(films) > 1 else stretches(whole))
     return {"scored": scored, "aucs": np.array(aucs)}

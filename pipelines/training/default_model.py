@@ -46,6 +46,7 @@ from pipelines.models.relational import (
     shot_tokens,
     token_width,
 )
+from pipelines.models.threads import one_thread
 from pipelines.scenes import write_atomically
 from pipelines.training.disguises import DISGUISES, Disguise
 from pipelines.training.relational_films import as_film
@@ -681,15 +682,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     # Sums in another order give other weights in the last digits: with one thread the model does not depend on how
     # many cores there are, and networks this small gain little from more.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        make_default_model(options.features, options.output, lambda line: print(line, file=sys.stderr, flush=True))
-    except BasslError as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(2) from error
-    finally:
-        torch.set_num_threads(threads)
+    with one_thread():
+        try:
+            make_default_model(options.features, options.output, lambda line: print(line, file=sys.stderr, flush=True))
+        except BasslError as error:
+            print(error, file=sys.stderr)
+            raise SystemExit(2) from error
 
 
 if __name__ == "__main__":
