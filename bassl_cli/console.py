@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from pipelines.finetune import FinetuneProgress
-    from pipelines.pretrain import PretrainProgress
     from pipelines.progress import Ended, FilmProgress
+    from pipelines.stages.finetune import FinetuneProgress
+    from pipelines.stages.pretrain import PretrainProgress
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)

@@ -4,7 +4,7 @@
 
 ``FEATURES`` holds a folder a data set, with one ``.npz`` of labelled per-shot features a video (``data/README.md``).
 For each network, from scratch and from five seeds: trained on one set and tested on all of the other, and within each
-set leaving out one video at a time (or ``--folds`` by video). Everything goes through ``pipelines.finetune``, a run
+set leaving out one video at a time (or ``--folds`` by video). Everything goes through ``bassl finetune``, a run
 folder each, and scores are read back from its model files. What has been trained is kept under ``results/`` by all that
 decides it, so that an interrupted table goes on.
 
@@ -86,12 +86,12 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
     """Fine-tune in this process; the validation AP of the first seed, what was said of the test videos, and seconds."""
     import torch
 
-    from pipelines.finetune import FinetuneSettings, finetune
     from pipelines.models.boundary import load_boundary_model
     from pipelines.models.relational import Calibration, calibrated
+    from pipelines.stages.finetune import FinetuneSettings, finetune
+    from pipelines.stages.finetune.measures import seed_file
     from pipelines.stores.features import write_features
     from pipelines.stores.index import IndexedVideo, write_index
-    from pipelines.training.finetune_result import seed_file
 
     torch.set_num_threads(1)
     begun = time.perf_counter()

@@ -27,12 +27,12 @@ import torch
 from measure import save
 from numpy.typing import NDArray
 
-from pipelines.baseline import Film, choose
 from pipelines.baselines.segmentation import Segmentation
 from pipelines.baselines.systems import SYSTEMS, Labelled
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision, f1_at, film_miou
 from pipelines.evaluation.paper_tables import TABLE_1
+from pipelines.stages.baseline import Film, choose
 
 FRAME_RATE = 25.0
 NAMES = [name for name, system in SYSTEMS.items() if system.candidates]

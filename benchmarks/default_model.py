@@ -4,7 +4,7 @@
     python benchmarks/default_model.py FEATURES --encoders    # also: generated films through EfficientNet-Lite0
 
 The protocol. What the recipe leaves open, its penalty, is chosen by the rule that chooses the shipped model's
-(`pipelines.training.default_model.choose`), on the training videos alone: once for each direction between the sets,
+(`recipes.box_model.make.choose`), on the training videos alone: once for each direction between the sets,
 and for each fold of a nested cross-validation over all videos. The operating point is fitted on the same training
 videos' blind scores. The rule shows held-out videos in disguises, which are random: five draws of them are averaged,
 and nothing else is left to chance, so there is one run. Intervals are of 1,000 draws of films. Beside it stand the
@@ -31,7 +31,7 @@ from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_fol
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import FilmScores, average_precision
 from pipelines.models.relational import calibrated, load_scorer
-from pipelines.training.default_model import (
+from recipes.box_model.make import (
     AS_IT_IS,
     BASELINES,
     DRAWS,

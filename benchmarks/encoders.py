@@ -48,9 +48,9 @@ from pipelines.evaluation.metrics import FilmScores, auc_roc
 from pipelines.models.cut_evidence import similarity_band, unit_features
 from pipelines.models.encoders import KEYFRAMES, ShotEncoder, load_encoder
 from pipelines.models.relational import RelationalScorer, load_scorer
-from pipelines.training.default_model import closest_across, left_right_contrast, recursive_cuts
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
+from recipes.box_model.make import closest_across, left_right_contrast, recursive_cuts
 
 Pictures = Sequence[Sequence[NDArray[np.uint8]]]
 Values = NDArray[np.float64]

@@ -28,10 +28,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipelines.models.boundary import build_network
 from pipelines.models.crn import CRNSettings
+from pipelines.stages.finetune.data import batches, labelled_films, weighted_cross_entropy, window_epoch
 from pipelines.stores.features import features_of, write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.training.distributed import Place
-from pipelines.training.finetune_data import batches, labelled_films, weighted_cross_entropy, window_epoch
 from pipelines.training.optimization import make_adam, set_learning_rate
 
 WIDTH, NEIGHBOURS, SHOTS = 2048, 8, 400

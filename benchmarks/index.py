@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.datasets.windows import KeyframeWindows
+from pipelines.datasets.keyframe_reader import KeyframeWindows
 from pipelines.scenes import VideoFacts
 from pipelines.stores.index import Index, IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torchvision.transforms import v2
 
-from pipelines.datasets.windows import KeyframeReader, KeyframeWindows, decode_whole
+from pipelines.datasets.keyframe_reader import KeyframeReader, KeyframeWindows, decode_whole
 from pipelines.models.encoders import resize_to_square
 
 RESULTS = Path(__file__).parent / "results"

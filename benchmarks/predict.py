@@ -44,7 +44,7 @@ ENCODE = (
     + """
 import sys
 import numpy as np
-from pipelines.children import cores
+from pipelines.processes import cores
 picture = np.random.default_rng(0).integers(0, 256, (240, 426, 3)).astype(np.uint8)
 shots = int(sys.argv[1])
 groups = [min(encoder.shots_at_a_time, shots - at) for at in range(0, shots, encoder.shots_at_a_time)]

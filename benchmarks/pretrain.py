@@ -32,14 +32,14 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from pipelines.datasets.windows import KeyframeReader
-from pipelines.pretrain import PretrainSettings, make_model, make_views
+from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.stages.pretrain import PretrainSettings, make_model, make_views
+from pipelines.stages.pretrain.data import KeyframeSource, Plan, WindowChooser, noise_of
+from pipelines.stages.pretrain.model import Views
+from pipelines.stages.pretrain.step import make_learner, take_step
 from pipelines.stores.index import Index, read_index
 from pipelines.training.augmentation_settings import AugmentationSettings
 from pipelines.training.distributed import Place, process_group
-from pipelines.training.pretrain_data import KeyframeSource, Plan, WindowChooser, noise_of
-from pipelines.training.pretrain_model import Views
-from pipelines.training.pretrain_step import make_learner, take_step
 
 WARM_UP = 3  # steps that are not counted
 

@@ -23,11 +23,11 @@ from typing import Any
 
 from measure import RESULTS, save
 
-from pipelines.build_index import IndexSettings, build_index
 from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
-from pipelines.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.finetune import FinetuneSettings, finetune
-from pipelines.pretrain import PretrainProgress, PretrainSettings, pretrain
+from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
+from pipelines.stages.finetune import FinetuneSettings, finetune
+from pipelines.stages.pretrain import PretrainProgress, PretrainSettings, pretrain
 from pipelines.training.augmentation_settings import AugmentationSettings
 
 Rows = list[dict[str, Any]]

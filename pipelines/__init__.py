@@ -7,14 +7,14 @@ Each stage is one function in the module of its name, and can be had from here::
 
 __version__ = "0.1.0"
 
-from pipelines.build_index import IndexReport, IndexSettings, build_index
 from pipelines.errors import BasslError
-from pipelines.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.predict import FilmScenes, PredictSettings, predict, predict_films
-from pipelines.pretrain import PretrainResult, PretrainSettings, pretrain
-from pipelines.report import ReportResult, ReportSettings, report
 from pipelines.scenes import Scene, SceneList, Shot
-from pipelines.score import Comparison, ScoreResult, ScoreSettings, compare, score
+from pipelines.stages.build_index import IndexReport, IndexSettings, build_index
+from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
+from pipelines.stages.predict import FilmScenes, PredictSettings, predict, predict_films
+from pipelines.stages.pretrain import PretrainResult, PretrainSettings, pretrain
+from pipelines.stages.report import ReportResult, ReportSettings, report
+from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare, score
 
 __all__ = [
     "BasslError",

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from pipelines.build_index import IndexSettings, build_index
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
+from pipelines.stages.build_index import IndexSettings, build_index
 from tests.labelled_films import write_relabelled
 from tests.small_stores import put_store
 

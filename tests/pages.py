@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.grouping import choose_scene_ends
-from pipelines.reports.page.pictures import kept
+from pipelines.models.scene_ends import choose_scene_ends
+from pipelines.outputs.page.thumbnails import kept
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings

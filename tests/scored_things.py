@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pipelines.build_index import IndexSettings, build_index
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, TransformerBoundary, save_boundary_model
 from pipelines.models.crn import CRNSettings
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
+from pipelines.stages.build_index import IndexSettings, build_index
 
 WIDTH = 8
 SHAPE = CRNSettings(neighbors=2, input_width=WIDTH, width=8, layers=1, heads=2, hidden=8)

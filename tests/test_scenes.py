@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 import pipelines
+from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
-from pipelines.reports.exports.reading import read_scene_list
 from pipelines.scenes import SceneList, Shot, VideoFacts, check_writable, group_shots, timecode, write_atomically
 
 SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
-from pipelines.baseline import BaselineSettings
-from pipelines.baseline import baseline as run
 from pipelines.errors import BasslError
-from pipelines.training.options import words
+from pipelines.options import words
+from pipelines.stages.baseline import BaselineSettings
+from pipelines.stages.baseline import baseline as run
 
 _defaults = BaselineSettings()
 
@@ -67,7 +67,7 @@ def baseline(
 
     Example: bassl baseline graph-cut --index data/index.h5
     """
-    from pipelines.reports.tables import check_table, save_table, table_of
+    from pipelines.outputs.score_tables import check_table, save_table, table_of
 
     if table is not None:
         check_table(table)

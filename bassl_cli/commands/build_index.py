@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from bassl_cli import console
-from pipelines.build_index import IndexReport, IndexSettings, missing, statistics
-from pipelines.build_index import build_index as build
 from pipelines.errors import BasslError
-from pipelines.extract_keyframes import ExtractSettings
+from pipelines.stages.build_index import IndexReport, IndexSettings, missing, statistics
+from pipelines.stages.build_index import build_index as build
+from pipelines.stages.extract_keyframes import ExtractSettings
 
 if TYPE_CHECKING:
     from pipelines.stores.index import Index

@@ -10,8 +10,8 @@ import typer
 
 from bassl_cli import console
 from pipelines.errors import BasslError
-from pipelines.reports.exports import FORMATS, format_of
-from pipelines.reports.exports import export as write_export
+from pipelines.outputs.exports import FORMATS, format_of
+from pipelines.outputs.exports import export as write_export
 
 
 def export(
@@ -50,7 +50,7 @@ def export(
         raise BasslError(f"{output}: is what is to be exported; name another file to write")
 
     # Here, because `bassl --help` must not wait for numpy.
-    from pipelines.reports.exports.reading import read_scene_list
+    from pipelines.datasets.scene_list import read_scene_list
 
     scenes = read_scene_list(file)
     beside = file.parent / scenes.video.path

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
-from pipelines.extract_keyframes import ExtractSettings, FilmResult
-from pipelines.extract_keyframes import extract_keyframes as extract
+from pipelines.stages.extract_keyframes import ExtractSettings, FilmResult
+from pipelines.stages.extract_keyframes import extract_keyframes as extract
 
 _defaults = ExtractSettings()
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
-from pipelines.extract_sound import SoundSettings
-from pipelines.extract_sound import extract_sound as extract
+from pipelines.stages.extract_sound import SoundSettings
+from pipelines.stages.extract_sound import extract_sound as extract
 
 _defaults = SoundSettings()
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
-from pipelines.figure import (
+from pipelines.stages.figure import (
     METHODS,
     BoundarySettings,
     CurveSettings,

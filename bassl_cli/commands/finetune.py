@@ -7,10 +7,11 @@ from typing import Any
 
 import typer
 
-from bassl_cli import console, launching
-from pipelines.finetune import FinetuneResult, FinetuneSettings
-from pipelines.finetune import finetune as train
-from pipelines.training.options import options_of
+from bassl_cli import console
+from bassl_cli import options as launching
+from pipelines.options import options_of
+from pipelines.stages.finetune import FinetuneResult, FinetuneSettings
+from pipelines.stages.finetune import finetune as train
 
 _OPTIONS = options_of(FinetuneSettings)
 _MEASURES = {

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
-from pipelines.list_models import ListedModel, list_models
+from pipelines.stages.list_models import ListedModel, list_models
 
 # Of many measures, those that are told in the table; all are in the JSON.
 _SHOWN = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP of PP"}

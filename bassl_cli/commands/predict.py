@@ -10,11 +10,11 @@ import typer
 
 from bassl_cli import console
 from pipelines.errors import BasslError
-from pipelines.predict import FilmScenes, PredictSettings, predict_films
-from pipelines.predict import predict as find_scenes
-from pipelines.reports.exports import check_ending, save
-from pipelines.reports.pictures import PicturedScenes
+from pipelines.outputs.exports import check_ending, save
+from pipelines.outputs.film_pictures import PicturedScenes
 from pipelines.scenes import SceneList, check_writable
+from pipelines.stages.predict import FilmScenes, PredictSettings, predict_films
+from pipelines.stages.predict import predict as find_scenes
 
 _defaults = PredictSettings()
 _FILE = Path("scenes.json")

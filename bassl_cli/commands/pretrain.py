@@ -7,10 +7,11 @@ from typing import Any
 
 import typer
 
-from bassl_cli import console, launching
-from pipelines.pretrain import PretrainResult, PretrainSettings
-from pipelines.pretrain import pretrain as train
-from pipelines.training.options import options_of
+from bassl_cli import console
+from bassl_cli import options as launching
+from pipelines.options import options_of
+from pipelines.stages.pretrain import PretrainResult, PretrainSettings
+from pipelines.stages.pretrain import pretrain as train
 
 _OPTIONS = options_of(PretrainSettings, skip=("mean", "std"))
 _PANELS = {"": "Options", "pretext": "Pretext tasks", "augmentation": "Augmentation of key-frames"}

@@ -9,8 +9,8 @@ import typer
 
 from bassl_cli import console
 from pipelines.errors import BasslError
-from pipelines.report import ReportSettings
-from pipelines.report import report as write_report
+from pipelines.stages.report import ReportSettings
+from pipelines.stages.report import report as write_report
 
 _defaults = ReportSettings()
 

@@ -11,12 +11,12 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bassl_cli import console
-from bassl_cli.launching import STOPPED
+from bassl_cli.options import STOPPED
 from pipelines.errors import BasslError
-from pipelines.reproduce import NAMES, PlannedRow, ReproduceSettings
-from pipelines.reproduce import plan as plan_rows
-from pipelines.reproduce import reproduce as run
-from pipelines.training.options import words
+from pipelines.options import words
+from pipelines.stages.reproduce import NAMES, PlannedRow, ReproduceSettings
+from pipelines.stages.reproduce import plan as plan_rows
+from pipelines.stages.reproduce import reproduce as run
 
 _defaults = ReproduceSettings()
 
@@ -72,7 +72,7 @@ def reproduce(
     with _progress(quiet) as progress:
         result = run(settings, progress)
 
-    from pipelines.reproduction.report import heading, shown
+    from pipelines.stages.reproduce.tables import heading, shown
 
     if not result.comparable and not quiet:
         console.warn(
@@ -93,7 +93,7 @@ def reproduce(
 
 
 def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings) -> None:
-    from pipelines.reproduction.plan import costs, disk
+    from pipelines.stages.reproduce.cost import costs, disk
 
     said: set[str] = set()
     for row in planned:

@@ -14,10 +14,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from bassl_cli import console
 from pipelines.errors import BasslError
 from pipelines.scenes import check_writable
-from pipelines.score import Comparison, ScoreResult, ScoreSettings
-from pipelines.score import Progress as Tell
-from pipelines.score import compare as score_two
-from pipelines.score import score as score_one
+from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings
+from pipelines.stages.score import Progress as Tell
+from pipelines.stages.score import compare as score_two
+from pipelines.stages.score import score as score_one
 
 _defaults = ScoreSettings()
 
@@ -145,11 +145,11 @@ def score(
     for problem in dict.fromkeys(problem for one in scored for problem in one.problems):
         console.complain(problem)
     if table is not None:
-        from pipelines.reports.tables import save_table
+        from pipelines.outputs.score_tables import save_table
 
         save_table(table, result)
     if plot is not None:
-        from pipelines.reports.curves import save_curves
+        from pipelines.outputs.score_plots import save_curves
 
         films = {one.name: one.films for one in scored}
         for warning in save_curves(plot, films, 0.5 if threshold is None else threshold):
@@ -167,8 +167,8 @@ def score(
 
 def _check_files(table: Path | None, plot: Path | None) -> None:
     """See that what is to be written can be, before hours of work end there."""
-    from pipelines.reports.plots import check_plot
-    from pipelines.reports.tables import check_table
+    from pipelines.outputs.plots import check_plot
+    from pipelines.outputs.score_tables import check_table
 
     for path, check in ((table, check_table), (plot, check_plot)):
         if path is not None:
@@ -177,7 +177,7 @@ def _check_files(table: Path | None, plot: Path | None) -> None:
 
 
 def _show(result: ScoreResult | Comparison, scored: tuple[ScoreResult, ...]) -> None:
-    from pipelines.reports.tables import table_of
+    from pipelines.outputs.score_tables import table_of
 
     table = table_of(result)
     console.show_table(table.header, table.rows)

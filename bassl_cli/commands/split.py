@@ -11,8 +11,8 @@ import typer
 from bassl_cli import console
 from pipelines.errors import BasslError
 from pipelines.scenes import timecode
-from pipelines.split import Piece, SplitSettings, write_chapters
-from pipelines.split import split as cut
+from pipelines.stages.split import Piece, SplitSettings, write_chapters
+from pipelines.stages.split import split as cut
 
 _defaults = SplitSettings()
 
@@ -53,7 +53,7 @@ def split(
         raise BasslError(f"{scenes}: no such file; make it with: bassl predict {film} -o {scenes}")
 
     # Here, because `bassl --help` must not wait for numpy.
-    from pipelines.reports.exports.reading import read_scene_list
+    from pipelines.datasets.scene_list import read_scene_list
 
     listed = read_scene_list(scenes)
     settings = SplitSettings(folder=folder, exact=exact, overwrite=overwrite)

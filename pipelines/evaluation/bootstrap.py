@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.evaluation.boundary_metrics import coverage_overflow, film_boundaries
 from pipelines.evaluation.metrics import FilmScores, film_miou, recall_within_counts
-from pipelines.evaluation.segmentation import coverage_overflow, film_boundaries
 
 METRICS = {
     "ap": "AP",

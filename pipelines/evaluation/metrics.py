@@ -1,8 +1,8 @@
 """How well scores of shots say where scenes end.
 
 The metrics of the BaSSL paper (section 4.1), computed as its release computes them: AP, AUC-ROC and F1 over the shots
-of all films pooled; mIoU, Recall and Recall@3s film by film and then averaged. `pipelines.evaluation.segmentation` has
-those of other literature, `pipelines.evaluation.bootstrap` all of them with intervals.
+of all films pooled; mIoU, Recall and Recall@3s film by film and then averaged. :mod:`.boundary_metrics` has those of
+other literature, :mod:`.bootstrap` all of them with intervals.
 """
 
 from collections.abc import Sequence
@@ -199,7 +199,7 @@ def recall_within(
     """Recall@3s of one film: the share of true scene ends that have a predicted one near.
 
     Near is less than `limit` seconds, from end of shot to end of shot, and at most `reach` shots away. A predicted
-    scene end may serve several true ones; `pipelines.evaluation.segmentation.boundary_match` is stricter. The release
+    scene end may serve several true ones; `boundary_metrics.boundary_match` is stricter. The release
     puts 1e-5 on the denominator against a division by zero; here a film without a scene end has no value.
 
     Args:

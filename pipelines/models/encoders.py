@@ -262,7 +262,7 @@ def rebuild_encoder(
     """
     if not weights:
         return load_encoder(name, device, keyframes)
-    from pipelines.training.pretrain_model import trainable_encoder
+    from pipelines.stages.pretrain.model import trainable_encoder
 
     place = choose_device(device)
     built = trainable_encoder(name, pretrained=False)

@@ -8,7 +8,7 @@ Layout (schema ``bassl.features``, version 1), for V videos with T shots in all:
 ``videos/first_row``  (V + 1,) int64       row of each video's first shot; the last is T
 ``videos/crc32``      (V,) uint32          checksum of each video's features
 ``videos/shots``      (V,) uint32          checksum of the shots and key-frames that were encoded; only where
-                                           :mod:`pipelines.encode_shots` made the store
+                                           :mod:`pipelines.stages.encode` made the store
 ``encoder``           attribute            what made them
 ====================  ===================  ===================================================================
 """

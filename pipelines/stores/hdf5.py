@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, StoreError, first_line
+from pipelines.files import new_partial
 from pipelines.scenes import check_writable
-from pipelines.stores.partials import new_partial
 
 # What h5py raises on files that are damaged in one place or another.
 _DAMAGE = (

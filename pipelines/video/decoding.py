@@ -20,8 +20,8 @@ from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from pipelines.children import cores
 from pipelines.errors import VideoError
+from pipelines.processes import cores
 from pipelines.scenes import VideoFacts
 from pipelines.video.runs import Damage, DecodedRuns, decode, new_beginnings
 

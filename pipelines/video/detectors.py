@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, DatasetError
-from pipelines.video.pictures import Picture
+from pipelines.video.frames import Picture
 
 if TYPE_CHECKING:  # imported where it is needed: it takes its time and looks for an ffmpeg
     from scenedetect.detector import SceneDetector

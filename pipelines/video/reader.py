@@ -15,7 +15,7 @@ from av.video.frame import VideoFrame
 from pipelines.scenes import VideoFacts
 from pipelines.video.decoding import Film
 from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_cuts
-from pipelines.video.pictures import (
+from pipelines.video.frames import (
     FrameReader,
     Picture,
     YUVPicture,

@@ -24,12 +24,12 @@ from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 import pipelines
 from pipelines.datasets.scene_files import read_scenes_json
-from pipelines.grouping import choose_scene_ends
-from pipelines.reports.exports import export
-from pipelines.reports.exports.reading import read_scene_list
-from pipelines.reports.page import TrueEnds, save_page
+from pipelines.datasets.scene_list import read_scene_list
+from pipelines.models.scene_ends import choose_scene_ends
+from pipelines.outputs.exports import export
+from pipelines.outputs.page import TrueEnds, save_page
 from pipelines.scenes import SceneList, group_shots, timecode
-from pipelines.score import ScoreSettings, score
+from pipelines.stages.score import ScoreSettings, score
 from tests import films, pages
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -17,7 +17,7 @@ from tests.datasets.test_bbc import write as put_bbc
 from tests.datasets.test_ovsd import write as put_ovsd
 from tests.datasets.test_scene_files import scenes_json
 from tests.small_stores import put_store
-from tests.test_build_index import put_csv, put_movienet, put_npz
+from tests.stages.test_build_index import put_csv, put_movienet, put_npz
 
 ROOT = Path(__file__).parents[2]
 

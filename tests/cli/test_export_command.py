@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.reports.exports import FORMATS
+from pipelines.outputs.exports import FORMATS
 from tests.command import Bassl, running
-from tests.reports.exporting import NTSC, scene_list
+from tests.outputs.exporting import NTSC, scene_list
 
 HOME = Path(__file__).parents[2]
 

@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 from bassl_cli import console
-from pipelines.extract_keyframes import FilmResult
 from pipelines.progress import FilmProgress
+from pipelines.stages.extract_keyframes import FilmResult
 from tests import films
 from tests.command import Bassl, running
-from tests.test_children import alive, soon
-from tests.test_extract_keyframes import children_of
+from tests.stages.test_extract_keyframes import children_of
+from tests.test_processes import alive, soon
 
 HOME = Path(__file__).parents[2]
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from pipelines.errors import BasslError
-from pipelines.list_models import BOX, ListedModel, list_models, read_facts
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, build_network, save_boundary_model
 from pipelines.models.checkpoints import save_model
@@ -21,6 +20,7 @@ from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
 from pipelines.models.mlp import MLPSettings
 from pipelines.models.relational import load_scorer, save_scorer
 from pipelines.pretext.settings import PretextSettings
+from pipelines.stages.list_models import BOX, ListedModel, list_models, read_facts
 from tests.command import Bassl
 from tests.small_stores import refusal
 
@@ -241,7 +241,7 @@ def test_json_and_the_exit_code_for_damage(bassl: Bassl, tmp_path: Path) -> None
 def test_listing_does_not_wait_for_torch(tmp_path: Path) -> None:
     put_pretrained(tmp_path / "x")
     code = (
-        "import sys; from pathlib import Path; from pipelines.list_models import list_models\n"
+        "import sys; from pathlib import Path; from pipelines.stages.list_models import list_models\n"
         "print(len(list_models(Path(sys.argv[1]))), 'torch' in sys.modules)"
     )
     ended = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=HOME, capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ import pytest
 
 from tests import films
 from tests.command import Bassl, running
-from tests.test_split import CUTS, FRAMES, GROUPS, numbers, scenes_of
+from tests.stages.test_split import CUTS, FRAMES, GROUPS, numbers, scenes_of
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, flat, measure
+from pipelines.evaluation.boundary_metrics import coverage_overflow, film_boundaries
 from pipelines.evaluation.metrics import FilmScores, evaluate, recall_within
-from pipelines.evaluation.segmentation import coverage_overflow, film_boundaries
 
 
 def films(number: int = 6, shots: int = 60, seed: int = 0, levels: int = 0, timed: bool = True) -> list[FilmScores]:

@@ -28,7 +28,7 @@ from pipelines.models.encoders import (
     rebuild_encoder,
     resize_to_square,
 )
-from pipelines.training.pretrain_model import trainable_encoder
+from pipelines.stages.pretrain.model import trainable_encoder
 
 
 class MeanColour(nn.Module):

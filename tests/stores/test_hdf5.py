@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import BasslError, StoreError
+from pipelines.files import remove_partials
 from pipelines.stores.hdf5 import (
     create_store,
     open_store,
@@ -18,7 +19,6 @@ from pipelines.stores.hdf5 import (
     read_json_attribute,
     read_strings,
 )
-from pipelines.stores.partials import remove_partials
 
 REMEDY = "make it again"
 

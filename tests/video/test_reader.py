@@ -17,7 +17,7 @@ from pipelines.datasets.synthetic import SyntheticFilm
 from pipelines.errors import BasslError, DatasetError, VideoError
 from pipelines.video import reader as reader_module
 from pipelines.video.detectors import DETECTORS
-from pipelines.video.pictures import Picture, YUVPicture
+from pipelines.video.frames import Picture, YUVPicture
 from pipelines.video.reader import FilmReader, HeldPictures, keyframe_indices
 from pipelines.video.shots import FilmedShot, ReaderSettings
 from tests import films

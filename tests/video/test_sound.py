@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import VideoError
-from pipelines.extract_sound import SoundSettings, extract_sound
+from pipelines.stages.extract_sound import SoundSettings, extract_sound
 from pipelines.stores.features import features_of, open_features
 from pipelines.stores.index import IndexedVideo, read_index, write_index
 from pipelines.video import sound

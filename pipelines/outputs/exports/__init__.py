@@ -1,0 +1,109 @@
+"""Scenes and shots in the formats of other tools: editing tools, players, tables, labelling tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.errors import BasslError
+from pipelines.outputs.exports.chapters import ffmetadata, matroska_chapters, webvtt
+from pipelines.outputs.exports.editing import edl, fcp7, fcpxml, otio
+from pipelines.outputs.exports.lists import json_lines, label_studio, table
+from pipelines.scenes import SceneList, write_atomically
+
+__all__ = ["FORMATS", "Format", "check_ending", "export", "format_of", "save"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format: what it is for, the endings that mean it, and the function that makes its content.
+
+    ``ending`` is what a file of it is called; ``known_by`` are the endings that say which format is meant.
+    """
+
+    purpose: str
+    ending: str
+    known_by: tuple[str, ...]
+    content: Callable[[SceneList, bool], str]
+
+
+FORMATS: dict[str, Format] = {
+    "csv": Format("table with PySceneDetect's columns", ".csv", (".csv",), table),
+    "edl": Format("edit decision list, CMX 3600", ".edl", (".edl",), edl),
+    "otio": Format("OpenTimelineIO", ".otio", (".otio",), otio),
+    "fcpxml": Format("Final Cut Pro", ".fcpxml", (".fcpxml",), fcpxml),
+    "fcp7": Format("Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve", ".xml", (".xmeml",), fcp7),
+    "matroska": Format("chapters for mkvmerge", ".chapters.xml", (".chapters.xml",), matroska_chapters),
+    "ffmetadata": Format(
+        "chapters for FFmpeg, into MP4 and others", ".ffmetadata", (".ffmetadata", ".ffmeta"), ffmetadata
+    ),
+    "webvtt": Format("chapters for web pages", ".vtt", (".vtt",), webvtt),
+    "jsonl": Format("JSON Lines", ".jsonl", (".jsonl", ".ndjson"), json_lines),
+    "label-studio": Format("task for Label Studio", ".label-studio.json", (".label-studio.json",), label_studio),
+}
+"""By the name that ``--to`` takes."""
+
+
+def format_of(path: Path) -> str:
+    """The format that the ending of a path means.
+
+    Raises:
+        BasslError: no format has that ending, or (``.xml``) two have.
+    """
+    name = path.name.lower()
+    found = [key for key, known in FORMATS.items() if name.endswith(known.known_by)]
+    if found:
+        return found[0]
+    if name.endswith(".xml"):
+        raise BasslError(f"{path}: .xml is the ending of two formats; give --to fcp7 or --to matroska")
+    endings = " ".join(ending for known in FORMATS.values() for ending in known.known_by)
+    raise BasslError(f"{path}: no format is known by that ending; known are {endings}")
+
+
+def export(scene_list: SceneList, path: Path | str, format: str | None = None, shots: bool = False) -> None:
+    """Write scenes in the format of another tool; the file appears whole or not at all.
+
+    Args:
+        scene_list: what :func:`pipelines.stages.predict` gives.
+        path: the file to write.
+        format: a name in ``FORMATS``; None: the one that the ending of ``path`` means.
+        shots: list the shots instead of the scenes.
+
+    Raises:
+        BasslError: one line, where the format is not known, the path cannot be written or is the film itself.
+    """
+    path = Path(path)
+    known = FORMATS.get(format or format_of(path))
+    if known is None:
+        raise BasslError(f"'{format}' is not a format; there are {', '.join(FORMATS)}")
+    if path.resolve() == Path(scene_list.video.path).resolve():
+        raise BasslError(f"{path}: is the video itself; name another file to write")
+    write_atomically(path, known.content(scene_list, shots).encode("utf-8"))
+
+
+def check_ending(path: Path) -> None:
+    """Make sure that :func:`save` knows what to write to ``path``, before hours of work end there.
+
+    Raises:
+        BasslError: one line, where its ending is neither ``.json`` nor that of one format.
+    """
+    if not _is_scenes_json(path):
+        format_of(path)
+
+
+def save(scene_list: SceneList, path: Path) -> None:
+    """Write what the ending of ``path`` says: ``scenes.json`` itself where it is ``.json``, else that format.
+
+    Raises:
+        BasslError: as :func:`export`.
+    """
+    if _is_scenes_json(path):
+        scene_list.save(path)
+    else:
+        export(scene_list, path)
+
+
+def _is_scenes_json(path: Path) -> bool:
+    name = path.name.lower()
+    return name.endswith(".json") and not name.endswith(FORMATS["label-studio"].known_by)

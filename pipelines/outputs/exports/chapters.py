@@ -1,0 +1,57 @@
+"""Chapters for players: Matroska XML (mkvmerge), ffmetadata (FFmpeg, into MP4 and others) and WebVTT (web pages).
+
+Times are those of the presentation timestamps, counted from the film's first frame.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from xml.etree import ElementTree
+
+from pipelines.outputs.exports.segments import segments_of
+from pipelines.scenes import SceneList, timecode
+
+
+def matroska_chapters(scenes: SceneList, shots: bool = False) -> str:
+    """Chapters for ``mkvmerge --chapters FILE`` or ``mkvpropedit FILM --chapters FILE``, to the microsecond."""
+    root = ElementTree.Element("Chapters")
+    edition = ElementTree.SubElement(root, "EditionEntry")
+    for segment in segments_of(scenes, shots):
+        atom = ElementTree.SubElement(edition, "ChapterAtom")
+        ElementTree.SubElement(atom, "ChapterTimeStart").text = _nanoseconds(segment.start)
+        ElementTree.SubElement(atom, "ChapterTimeEnd").text = _nanoseconds(segment.end)
+        display = ElementTree.SubElement(atom, "ChapterDisplay")
+        ElementTree.SubElement(display, "ChapterString").text = segment.name
+        ElementTree.SubElement(display, "ChapterLanguage").text = "und"
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _nanoseconds(seconds: float) -> str:
+    whole, micro = divmod(round(seconds * 1_000_000), 1_000_000)
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{micro:06d}000"
+
+
+def ffmetadata(scenes: SceneList, shots: bool = False) -> str:
+    """Chapters for ``ffmpeg -i FILM -i FILE -map_metadata 0 -map_chapters 1 -codec copy OUT``, to the microsecond."""
+    lines = [";FFMETADATA1"]
+    for segment in segments_of(scenes, shots):
+        lines += [
+            "[CHAPTER]",
+            "TIMEBASE=1/1000000",
+            f"START={round(segment.start * 1_000_000)}",
+            f"END={round(segment.end * 1_000_000)}",
+            "title=" + re.sub(r"([=;#\\])", r"\\\1", segment.name),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def webvtt(scenes: SceneList, shots: bool = False) -> str:
+    """Chapters for ``<track kind="chapters">``, to the millisecond."""
+    cues = [
+        f"{segment.number}\n{timecode(segment.start)} --> {timecode(segment.end)}\n"
+        f"{html.escape(segment.name, quote=False)}\n"
+        for segment in segments_of(scenes, shots)
+    ]
+    return "\n".join(["WEBVTT\n", *cues])

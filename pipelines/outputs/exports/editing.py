@@ -1,0 +1,266 @@
+"""Lists for editing tools: EDL (CMX 3600), OpenTimelineIO, FCPXML (Final Cut Pro) and Final Cut Pro 7 XML.
+
+PySceneDetect writes these four as well. Its lists count real time where timecode counts frames (so that at 29.97 and
+23.976 labels drift from the frames), have no drop-frame timecode, and name every clip a shot; hence our own.
+"""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+from xml.etree import ElementTree
+
+from pipelines.outputs.exports.timecode import smpte, timecode_base
+from pipelines.outputs.exports.timeline import Clip, Timeline, timeline_of
+from pipelines.scenes import SceneList
+
+# Timecode counts no more frames a second than this.
+_FASTEST_EDL = 60
+
+
+def edl(scenes: SceneList, shots: bool = False) -> str:
+    """A CMX 3600 edit decision list: one cut event a scene, source and record timecodes.
+
+    The film's own timecode, where it has one, is on the source side; the record side starts at zero. At 29.97 and 59.94
+    timecodes are drop-frame, unless the film's own is not. Above 60 frames a second every second frame has a label, and
+    cuts go to the nearest. The format is meant for 999 events; more are numbered on with four digits, which tools of
+    today read.
+    """
+    timeline = timeline_of(scenes, shots, _FASTEST_EDL)
+
+    def label(frame: int) -> str:
+        return smpte(frame, timeline.rate, timeline.drop)
+
+    channels = ("V", "B", "AA/V")[min(timeline.media.channels, 2)]
+    lines = [f"TITLE: {timeline.name}", f"FCM: {'DROP FRAME' if timeline.drop else 'NON-DROP FRAME'}", ""]
+    for clip in timeline.clips:
+        source = f"{label(timeline.source_start + clip.start)} {label(timeline.source_start + clip.end)}"
+        lines.append(
+            f"{clip.number:03d}  AX       {channels:<5} C        {source} {label(clip.start)} {label(clip.end)}"
+        )
+        lines.append(f"* FROM CLIP NAME: {timeline.media.name}")
+        lines.append(f"* COMMENT: {clip.name}")
+    return "\n".join(lines) + "\n"
+
+
+def otio(scenes: SceneList, shots: bool = False) -> str:
+    """An OpenTimelineIO timeline (JSON): a track of pictures and, where the film has sound, one of sound.
+
+    Rates are floating-point numbers in this format. The score of each clip is in its metadata.
+    """
+    timeline = timeline_of(scenes, shots)
+
+    def time(frame: int) -> dict[str, Any]:
+        return {"OTIO_SCHEMA": "RationalTime.1", "rate": float(timeline.rate), "value": float(frame)}
+
+    def span(start: int, end: int) -> dict[str, Any]:
+        return {"OTIO_SCHEMA": "TimeRange.1", "start_time": time(start), "duration": time(end - start)}
+
+    media = {
+        "OTIO_SCHEMA": "ExternalReference.1",
+        "name": timeline.media.name,
+        "target_url": timeline.media.uri,
+        "available_range": span(timeline.source_start, timeline.source_start + timeline.length),
+        "metadata": {},
+    }
+
+    def clip_of(clip: Clip) -> dict[str, Any]:
+        return {
+            "OTIO_SCHEMA": "Clip.2",
+            "name": clip.name,
+            "enabled": True,
+            "source_range": span(timeline.source_start + clip.start, timeline.source_start + clip.end),
+            "media_references": {"DEFAULT_MEDIA": media},
+            "active_media_reference_key": "DEFAULT_MEDIA",
+            "markers": [],
+            "effects": [],
+            "metadata": {"bassl": {"score": clip.score}},
+        }
+
+    kinds = ["Video", "Audio"] if timeline.media.channels else ["Video"]
+    tracks: list[dict[str, Any]] = [
+        {
+            "OTIO_SCHEMA": "Track.1",
+            "name": f"{kind} 1",
+            "kind": kind,
+            "enabled": True,
+            "source_range": None,
+            "children": [clip_of(clip) for clip in timeline.clips],
+            "markers": [],
+            "effects": [],
+            "metadata": {},
+        }
+        for kind in kinds
+    ]
+    content = {
+        "OTIO_SCHEMA": "Timeline.1",
+        "name": timeline.name,
+        "global_start_time": time(0),
+        "tracks": {
+            "OTIO_SCHEMA": "Stack.1",
+            "name": "tracks",
+            "enabled": True,
+            "source_range": None,
+            "children": tracks,
+            "markers": [],
+            "effects": [],
+            "metadata": {},
+        },
+        "metadata": {"bassl": dict(scenes.settings)},
+    }
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def fcpxml(scenes: SceneList, shots: bool = False) -> str:
+    """A Final Cut Pro project (FCPXML 1.10): one clip a scene, in exact fractions of a second."""
+    timeline = timeline_of(scenes, shots)
+    display = "DF" if timeline.drop else "NDF"
+
+    def time(frames: int) -> str:
+        return _rational(timeline.seconds(frames))
+
+    root = ElementTree.Element("fcpxml", version="1.10")
+    resources = _add(root, "resources")
+    _add(
+        resources,
+        "format",
+        id="r1",
+        frameDuration=time(1),
+        width=str(timeline.width),
+        height=str(timeline.height),
+    )
+    asset = _add(
+        resources,
+        "asset",
+        id="r2",
+        name=timeline.media.name,
+        start=time(timeline.source_start),
+        duration=time(timeline.length),
+        hasVideo="1",
+        format="r1",
+    )
+    if timeline.media.channels:
+        asset.set("hasAudio", "1")
+        asset.set("audioSources", str(timeline.media.sound_tracks))
+        asset.set("audioChannels", str(timeline.media.channels))
+        asset.set("audioRate", str(timeline.media.sound_rate))
+    _add(asset, "media-rep", kind="original-media", src=timeline.media.uri)
+    event = _add(root, "event", name=timeline.name)
+    project = _add(event, "project", name=timeline.name)
+    sequence = _add(project, "sequence", format="r1", duration=time(timeline.length), tcStart=time(0), tcFormat=display)
+    spine = _add(sequence, "spine")
+    for clip in timeline.clips:
+        _add(
+            spine,
+            "asset-clip",
+            ref="r2",
+            offset=time(clip.start),
+            name=clip.name,
+            start=time(timeline.source_start + clip.start),
+            duration=time(clip.end - clip.start),
+            tcFormat=display,
+        )
+    return _xml(root, "fcpxml")
+
+
+def fcp7(scenes: SceneList, shots: bool = False) -> str:
+    """Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip a scene, with sound."""
+    timeline = timeline_of(scenes, shots)
+    media = timeline.media
+    root = ElementTree.Element("xmeml", version="5")
+    sequence = _add(root, "sequence", id="sequence-1")
+    _add(sequence, "name", timeline.name)
+    _add(sequence, "duration", timeline.length)
+    _rate(sequence, timeline)
+    _timecode(sequence, timeline, 0)
+    tracks = _add(sequence, "media")
+    video = _add(tracks, "video")
+    characteristics = _add(_add(video, "format"), "samplecharacteristics")
+    _add(characteristics, "width", timeline.width)
+    _add(characteristics, "height", timeline.height)
+    _rate(characteristics, timeline)
+    pictures = _add(video, "track")
+    channels = range(1, media.channels + 1)
+    audio = _add(tracks, "audio") if channels else None
+    sounds = [] if audio is None else [_add(audio, "track") for _ in channels]
+    for clip in timeline.clips:
+        items = [_clip_item(pictures, timeline, clip, "video", 0)]
+        items += [_clip_item(track, timeline, clip, "audio", c) for c, track in zip(channels, sounds, strict=True)]
+        for item in items if channels else ():
+            for track, kind in enumerate(["video", *("audio" for _ in channels)]):
+                link = _add(item, "link")
+                _add(link, "linkclipref", _item_id(clip, track))
+                _add(link, "mediatype", kind)
+                _add(link, "trackindex", max(1, track))
+                _add(link, "clipindex", clip.number)
+    return _xml(root, "xmeml")
+
+
+def _clip_item(
+    track: ElementTree.Element, timeline: Timeline, clip: Clip, kind: str, channel: int
+) -> ElementTree.Element:
+    item = _add(track, "clipitem", id=_item_id(clip, channel))
+    _add(item, "name", clip.name)
+    _add(item, "enabled", "TRUE")
+    _add(item, "duration", timeline.length)
+    _rate(item, timeline)
+    for name, frame in (("start", clip.start), ("end", clip.end), ("in", clip.start), ("out", clip.end)):
+        _add(item, name, frame)
+    file = _add(item, "file", id="file-1")
+    if clip.number == 1 and kind == "video":  # described once, referred to ever after
+        _add(file, "name", timeline.media.name)
+        _add(file, "pathurl", timeline.media.uri)
+        _rate(file, timeline)
+        _add(file, "duration", timeline.length)
+        _timecode(file, timeline, timeline.source_start)
+        content = _add(file, "media")
+        characteristics = _add(_add(content, "video"), "samplecharacteristics")
+        _add(characteristics, "width", timeline.width)
+        _add(characteristics, "height", timeline.height)
+        if timeline.media.channels:
+            sound = _add(content, "audio")
+            _add(_add(sound, "samplecharacteristics"), "samplerate", timeline.media.sound_rate)
+            _add(sound, "channelcount", timeline.media.channels)
+    if kind == "audio":
+        source = _add(item, "sourcetrack")
+        _add(source, "mediatype", kind)
+        _add(source, "trackindex", channel)
+    return item
+
+
+def _item_id(clip: Clip, channel: int) -> str:
+    return f"clip-{clip.number}-{channel}"
+
+
+def _rate(parent: ElementTree.Element, timeline: Timeline) -> None:
+    rate = _add(parent, "rate")
+    _add(rate, "timebase", timecode_base(timeline.rate))
+    _add(rate, "ntsc", "TRUE" if timeline.rate.denominator == 1001 else "FALSE")
+
+
+def _timecode(parent: ElementTree.Element, timeline: Timeline, frame: int) -> None:
+    timecode = _add(parent, "timecode")
+    _rate(timecode, timeline)
+    _add(timecode, "string", smpte(frame, timeline.rate, timeline.drop))
+    _add(timecode, "frame", frame)
+    _add(timecode, "displayformat", "DF" if timeline.drop else "NDF")
+
+
+def _rational(seconds: Fraction) -> str:
+    return f"{seconds.numerator}s" if seconds.denominator == 1 else f"{seconds.numerator}/{seconds.denominator}s"
+
+
+def _add(
+    parent: ElementTree.Element, tag: str, text: str | int | None = None, **attributes: str
+) -> ElementTree.Element:
+    element = ElementTree.SubElement(parent, tag, attributes)
+    if text is not None:
+        element.text = str(text)
+    return element
+
+
+def _xml(root: ElementTree.Element, doctype: str) -> str:
+    ElementTree.indent(root)
+    content = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE {doctype}>\n{content}\n'

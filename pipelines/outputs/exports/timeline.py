@@ -1,0 +1,164 @@
+"""A film as an editing tool sees it: clips on a timeline with one rate, and the file that they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path, PureWindowsPath
+
+from pipelines.errors import VideoError, first_line
+from pipelines.outputs.exports.segments import film_name, segments_of
+from pipelines.outputs.exports.timecode import edit_rate, may_drop, parse_smpte, timecode_base
+from pipelines.scenes import SceneList
+
+# Rates nearer to each other than this are one: 23.98 means 23.976, but 24 does not.
+_SAME_RATE = 5e-4
+
+
+@dataclass(frozen=True)
+class Media:
+    """The film's file: its name and URI, its sound, and the timecode that a camera has written into it.
+
+    There is no sound and no timecode where the file is not at hand.
+    """
+
+    name: str
+    uri: str
+    channels: int = 0
+    sound_rate: int = 0
+    sound_tracks: int = 0
+    start_timecode: str | None = None
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One scene or shot: a half-open range of frames of the timeline. The score is that of the segment."""
+
+    number: int
+    name: str
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Clips one after the other, without gap.
+
+    Attributes:
+        name: of the film, without ending.
+        rate: frames a second, exact.
+        drop: whether its timecodes are drop-frame.
+        source_start: the frame that the film's own timecode gives to its first frame; 0 where it has none.
+        length: frames.
+        width: pixels as shown.
+        height: pixels as shown.
+        clips: in order.
+        media: the film's file.
+    """
+
+    name: str
+    rate: Fraction
+    drop: bool
+    source_start: int
+    length: int
+    width: int
+    height: int
+    clips: tuple[Clip, ...]
+    media: Media
+
+    def seconds(self, frames: int) -> Fraction:
+        """Exact seconds that so many frames last."""
+        return frames / self.rate
+
+
+def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = None) -> Timeline:
+    """Put the scenes of a film, or its shots, on a timeline, of at most ``fastest`` frames a second.
+
+    Where the film has a constant rate, frames are those that were counted. Where it varies, editing tools show the film
+    at a constant rate by its timestamps, and so the cuts are placed by their times.
+
+    Raises:
+        VideoError: the film is at hand, but is no video.
+    """
+    rate = edit_rate(scenes.video.frame_rate)
+    if fastest is not None:
+        rate /= -(-timecode_base(rate) // fastest)
+    places = timeline_frames(scenes, rate)
+    media = media_of(scenes)
+    start = parse_smpte(media.start_timecode or "", rate)
+    return Timeline(
+        name=PureWindowsPath(media.name).stem,
+        rate=rate,
+        drop=may_drop(rate) if start is None else start[1],
+        source_start=0 if start is None else start[0],
+        length=places[scenes.shots[-1].end_frame],
+        width=scenes.video.width,
+        height=scenes.video.height,
+        clips=tuple(
+            Clip(segment.number, segment.name, places[segment.start_frame], places[segment.end_frame], segment.score)
+            for segment in segments_of(scenes, shots)
+        ),
+        media=media,
+    )
+
+
+def timeline_frames(scenes: SceneList, rate: Fraction) -> Mapping[int, int]:
+    """For the frame that each shot starts with, and the film's end: its place on a timeline of so many frames a second.
+
+    The same frame where the film runs at that rate; by timestamps, to the nearest frame, where it does not or varies.
+    """
+    if _runs_at(scenes, rate):
+        return {0: 0} | {shot.end_frame: shot.end_frame for shot in scenes.shots}
+    places = {0: 0}
+    last = 0
+    for shot in scenes.shots:
+        last = max(last + 1, round(shot.end * float(rate)))  # no shot may vanish between two frames of the timeline
+        places[shot.end_frame] = last
+    return places
+
+
+def _runs_at(scenes: SceneList, rate: Fraction) -> bool:
+    declared = scenes.video.frame_rate
+    if abs(declared / float(rate) - 1) > _SAME_RATE:
+        return False
+    return any(
+        all(abs(shot.start * steady - shot.start_frame) <= 0.5 for shot in scenes.shots)
+        # What the last frame lasts is not always known.
+        and abs(scenes.shots[-1].end * steady - scenes.shots[-1].end_frame) <= 1.0
+        for steady in (float(rate), declared)
+    )
+
+
+def media_of(scenes: SceneList) -> Media:
+    """What the film's file is called; where it is at hand, also what sound and timecode it has.
+
+    Raises:
+        VideoError: there is a file, but it is no video.
+    """
+    path, name = Path(scenes.video.path), film_name(scenes)
+    windows = PureWindowsPath(scenes.video.path)
+    if windows.is_absolute() and not path.is_absolute():  # written on Windows, read elsewhere
+        return Media(name, windows.as_uri())
+    uri = path.absolute().as_uri()
+    if not path.is_file():
+        return Media(name, uri)
+    import av
+
+    try:
+        with av.open(f"file:{path}", metadata_errors="replace") as container:
+            sound = container.streams.audio
+            timecodes = [
+                tags.get("timecode") for tags in (container.metadata, *(s.metadata for s in container.streams))
+            ]
+            return Media(
+                name=name,
+                uri=uri,
+                channels=sound[0].channels if sound else 0,
+                sound_rate=sound[0].rate or 0 if sound else 0,
+                sound_tracks=len(sound),
+                start_timecode=next(filter(None, timecodes), None),
+            )
+    except (av.FFmpegError, OSError) as error:
+        raise VideoError(f"{path}: not a video that can be read ({first_line(error).lower()})") from error

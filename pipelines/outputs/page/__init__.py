@@ -1,0 +1,176 @@
+"""A page to look at a film's scenes and to correct them: one HTML file that needs nothing else, not even a server.
+
+It holds the pictures, the style and the program, and forbids itself the network; only the film is another file, beside
+it. The program's rules for grouping shots are those of :mod:`pipelines.models.scene_ends` (``scene_ends.js``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+import pipelines
+from pipelines.errors import BasslError
+from pipelines.outputs.exports.segments import film_name, one_line
+from pipelines.outputs.page.thumbnails import TYPE, page_pictures
+from pipelines.scenes import SceneList, timecode, write_atomically
+
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class TrueEnds:
+    """Where scenes truly end, on the shots of a result.
+
+    Attributes:
+        shots: indices of the shots that truly end scenes, the film's last one left out.
+        elsewhere: seconds of the true ends that have no end of a shot within the tolerance: misses, whatever is done.
+        tolerance: in seconds.
+        source: what to call the truth.
+    """
+
+    shots: tuple[int, ...]
+    elsewhere: tuple[float, ...]
+    tolerance: float
+    source: str
+
+
+def save_page(
+    path: Path,
+    result: SceneList,
+    pictures: Sequence[bytes] = (),
+    film: Path | None = None,
+    truth: TrueEnds | None = None,
+    save_as: str = "scenes.json",
+) -> None:
+    """Write the page.
+
+    Args:
+        path: the HTML file.
+        result: scenes and shots.
+        pictures: a JPEG for each shot, as :func:`pipelines.outputs.page.thumbnails.kept` makes them; () for a page
+            without pictures.
+        film: the film, to play beside the scenes; None where it is not at hand.
+        truth: to mark what was found and what was missed.
+        save_as: what the page calls the file that it saves.
+
+    Raises:
+        BasslError: where the path cannot be written, or there is another number of pictures than of shots.
+    """
+    write_atomically(path, page(result, pictures, _address(film, path), truth, save_as).encode())
+
+
+def page(
+    result: SceneList,
+    pictures: Sequence[bytes] = (),
+    film_address: str | None = None,
+    truth: TrueEnds | None = None,
+    save_as: str = "scenes.json",
+) -> str:
+    """The page as text; see :func:`save_page`. ``film_address`` is the film's URL, seen from the page."""
+    if pictures and len(pictures) != len(result.shots):
+        raise BasslError(f"{len(pictures)} pictures were given for {len(result.shots)} shots")
+    shown = page_pictures(pictures)
+    style = (_FOLDER / "page.css").read_text("utf-8")
+    script = "".join((_FOLDER / name).read_text("utf-8") for name in ("scene_ends.js", "page.js"))
+    data = {
+        "file": result.to_dict(),
+        "save_as": one_line(save_as),
+        "film": {"name": film_name(result), "source": film_address},
+        "pictures": {"type": TYPE, "width": shown.width, "height": shown.height} if shown.encoded else None,
+        "truth": None if truth is None else vars(truth),
+    }
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    return environment.get_template("page.html").render(
+        brief=_brief(result),
+        count=_count,
+        data=_script_json(data),
+        facts=_facts(result),
+        pictures=Markup("\n".join(shown.encoded)),  # base64 has no sign that HTML knows
+        policy=_policy(style, script),
+        result=result,
+        save_as=one_line(save_as),
+        scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
+        script=Markup(script),  # ours, as the style is
+        settings=[(name.replace("_", " "), _shown(value)) for name, value in _told(result.settings)],
+        style=Markup(style),
+        title=film_name(result) or "film",
+        version=pipelines.__version__,
+    )
+
+
+def _policy(style: str, script: str) -> str:
+    """A content security policy: this script and this style, pictures of the page's own, the film, and nothing else."""
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (style, script)]
+    return (
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; img-src data:; "
+        "media-src 'self' file: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _script_json(content: Any) -> Markup:
+    """JSON that may stand in a script element, whatever is in it: ASCII without ``<``, ``>`` and ``&``."""
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def _address(film: Path | None, page_path: Path) -> str | None:
+    """The film's URL relative to the page, so that both can be moved together."""
+    if film is None:
+        return None
+    target, folder = film.resolve(), page_path.resolve().parent
+    try:
+        relative = os.path.relpath(target, folder)
+    except ValueError:  # another drive
+        return target.as_uri()
+    # "./" lest a colon in a name make a scheme of what stands before it.
+    return "./" + quote(os.fsencode(Path(relative).as_posix()))
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _brief(result: SceneList) -> list[str]:
+    """What the header says beside numbers that change: the film's picture, and what chose the scenes."""
+    video, settings = result.video, result.settings
+    names = [settings.get(name) for name in ("detector", "encoder", "model")]
+    return [
+        f"{video.width} × {video.height}",
+        f"{round(video.frame_rate, 3):g} frames/s",
+        *(one_line(name) for name in names if isinstance(name, str)),
+    ]
+
+
+def _facts(result: SceneList) -> list[tuple[str, str]]:
+    video = result.video
+    return [
+        ("film", one_line(video.path)),
+        ("length", timecode(video.duration)),
+        ("picture", f"{video.width} × {video.height}"),
+        ("frame rate", f"{round(video.frame_rate, 3):g} /s"),
+        ("frames", f"{video.frames:,}"),
+        ("shots", f"{len(result.shots):,}"),
+    ]
+
+
+def _told(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(one_line(name), value) for name, value in settings.items() if value is not None]
+
+
+def _shown(value: Any) -> str:
+    return one_line(value if isinstance(value, str) else json.dumps(value))

@@ -1,0 +1,97 @@
+// Shots into scenes: the rules of pipelines/models/scene_ends.py and pipelines/scenes.py, so that what the page shows is what
+// `bassl predict --threshold` finds. Nothing here touches the page.
+"use strict";
+
+/** The logarithm of the odds of a probability, kept finite. */
+function logit(probability) {
+  const clipped = Math.min(Math.max(probability, 1e-9), 1 - 1e-9);
+  return Math.log(clipped) - Math.log1p(-clipped);
+}
+
+/** How many of some increasing numbers are no greater than a value. */
+function countUpTo(numbers, value) {
+  let low = 0;
+  let high = numbers.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (numbers[middle] <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/**
+ * The shots that end scenes, the last one included: of all choices that leave no scene shorter than minScene seconds,
+ * the one with the greatest sum of logit(score) - logit(threshold).
+ *
+ * scores: of each shot; shotEnds: when each ends, in seconds; threshold: between 0 and 1.
+ */
+function chooseSceneEnds(scores, shotEnds, threshold, minScene) {
+  const shots = scores.length;
+  const least = logit(threshold);
+  // The small constant decides for an end where a score equals the threshold; the film ends with its last shot anyway.
+  const gain = (i) => (i === shots - 1 ? 0 : logit(scores[i]) - least + 1e-12);
+  const best = new Float64Array(shots).fill(-Infinity);
+  const previous = new Int32Array(shots).fill(-1);
+  // The best over the first j ends, and which it is.
+  const running = new Float64Array(shots + 1).fill(-Infinity);
+  const runningAt = new Int32Array(shots + 1).fill(-1);
+  for (let i = 0; i < shots; i += 1) {
+    const worth = gain(i);
+    const before = Math.min(countUpTo(shotEnds, shotEnds[i] - minScene + 1e-9), i);
+    // A film shorter than the minimum is one scene.
+    if (i === shots - 1 || shotEnds[i] >= minScene - 1e-9) best[i] = worth;
+    if (best[i] < running[before] + worth) {
+      best[i] = running[before] + worth;
+      previous[i] = runningAt[before];
+    }
+    const better = best[i] > running[i];
+    running[i + 1] = better ? best[i] : running[i];
+    runningAt[i + 1] = better ? i : runningAt[i];
+  }
+  const chosen = [shots - 1];
+  while (previous[chosen[chosen.length - 1]] >= 0) chosen.push(previous[chosen[chosen.length - 1]]);
+  return chosen.reverse();
+}
+
+/** The nearest whole number; of two as near, the even one, as Python rounds. */
+function roundHalfEven(value) {
+  const floor = Math.floor(value);
+  if (value - floor !== 0.5) return Math.round(value);
+  return floor % 2 ? floor + 1 : floor;
+}
+
+/** HH:MM:SS.mmm */
+function timecode(seconds) {
+  const milliseconds = roundHalfEven(seconds * 1000);
+  const two = (number) => String(number).padStart(2, "0");
+  const whole = Math.floor(milliseconds / 1000);
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
+  return `${two(hours)}:${two(minutes)}:${two(whole % 60)}.${String(milliseconds % 1000).padStart(3, "0")}`;
+}
+
+/** The scenes of scenes.json, from its shots, those that end scenes, and names by the first shot of a scene. */
+function groupShots(shots, ends, names) {
+  let start = 0;
+  return ends.map((end, index) => {
+    const [first, last] = [shots[start], shots[end]];
+    const borders = [];
+    if (start > 0) borders.push(shots[start - 1].score);
+    if (end < shots.length - 1) borders.push(last.score);
+    const scene = {
+      index,
+      start_shot: start,
+      end_shot: end + 1,
+      start_frame: first.start_frame,
+      end_frame: last.end_frame,
+      start: first.start,
+      end: last.end,
+      start_timecode: timecode(first.start),
+      end_timecode: timecode(last.end),
+      confidence: borders.length ? Math.min(...borders) : 1,
+    };
+    if (names.has(start)) scene.name = names.get(start);
+    start = end + 1;
+    return scene;
+  });
+}

@@ -1,0 +1,113 @@
+"""Precision-recall plot and reliability diagram of a score, side by side in one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.errors import BasslError
+from pipelines.evaluation.bootstrap import measure
+from pipelines.evaluation.curves import pooled_shots, precision_recall, reliability
+from pipelines.evaluation.metrics import FilmScores
+from pipelines.outputs.plots import check_plot, plot_style, save_plot, shown
+
+_COLOURS = ("#1f5fa8", "#d1622b")  # told apart by the colour-blind, and in grey
+_LEVELS = (0.2, 0.4, 0.6, 0.8)  # lines of equal F1
+
+
+def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshold: float) -> tuple[str, ...]:
+    """Draw one or two predictions for some films.
+
+    Left: precision over recall, with the operating point, lines of equal F1 and what chance would reach. Right: how
+    often a scene did end with a shot, by its score, and below it how many shots score so.
+
+    Args:
+        path: .png, .svg or .pdf; appears whole or not at all.
+        scored: films by the name of the model that scored them.
+        threshold: the operating point.
+
+    Returns:
+        lines on what could not be drawn, see :func:`pipelines.outputs.plots.save_plot`.
+
+    Raises:
+        BasslError: another kind of file, one that cannot be written, or nothing to draw: no scores, or no scene end.
+    """
+    check_plot(path)
+    for name, films in scored.items():
+        labels, scores = pooled_shots(films)
+        if np.isnan(scores).any() or not labels.any():
+            lacking = "scores" if np.isnan(scores).any() else "scene ends"
+            raise BasslError(f"{name}: has no curves to plot, for want of {lacking}")
+        if (scores < 0).any() or (scores > 1).any():
+            raise BasslError(f"{name}: has scores that are not between 0 and 1, so how true they come cannot be drawn")
+
+    from matplotlib.figure import Figure
+
+    with plot_style():
+        figure = Figure(figsize=(10, 4.6), layout="constrained")
+        panels = figure.subplot_mosaic([["curve", "true"], ["curve", "shots"]], height_ratios=(4, 1))
+        curve, true, shots = panels["curve"], panels["true"], panels["shots"]
+
+        for level in _LEVELS:
+            recall = np.linspace(level / (2 - level), 1, 200)  # from where the precision is 1
+            curve.plot(recall, level * recall / (2 * recall - level), color="0.85", linewidth=0.8, zorder=0)
+            curve.annotate(
+                f"F1 {level:g}",
+                (1, level / (2 - level)),
+                (2, 0),
+                textcoords="offset points",
+                color="0.6",
+                fontsize=7,
+                va="center",
+                annotation_clip=False,
+            )
+        true.plot([0, 1], [0, 1], color="0.8", linewidth=0.8, zorder=0)
+
+        for colour, (name, films) in zip(_COLOURS, scored.items(), strict=False):
+            points = precision_recall(films)
+            values = measure(films, threshold, resamples=0)
+            ap = values["ap"].pooled
+            curve.step(
+                np.append(0, points.recall),
+                np.append(points.precision[0], points.precision),
+                where="pre",
+                color=colour,
+                linewidth=1.4,
+                label=f"{shown(name)}  AP {100 * (ap or 0):.1f}",
+            )
+            at, found = values["precision"].pooled or 0.0, values["recall"].pooled or 0.0
+            curve.plot(found, at, "o", color=colour, markersize=6, markeredgecolor="white")
+            curve.annotate(f"{threshold:g}", (found, at), (6, 6), textcoords="offset points", color=colour, fontsize=8)
+
+            bins = reliability(films)
+            full = bins.shots > 0
+            true.plot(
+                bins.score[full],
+                bins.share[full],
+                "o-",
+                color=colour,
+                linewidth=1.4,
+                markersize=4,
+                label=f"{shown(name)}  calibration error {100 * bins.error:.1f}",
+            )
+            shots.stairs(bins.shots, bins.edges, color=colour, linewidth=1.2)
+        chance = float(pooled_shots(next(iter(scored.values())))[0].mean())
+        curve.axhline(chance, color="0.5", linewidth=0.8, linestyle=":", label=f"chance  AP {100 * chance:.1f}")
+
+        for panel in (curve, true):
+            panel.set_xlim(0, 1)
+            panel.set_ylim(0, 1.02)
+            panel.legend(loc="upper right" if panel is curve else "upper left")
+        shots.set_xlim(0, 1)
+        shots.set_yscale("symlog", linthresh=1)
+        shots.set_ylim(bottom=0)
+        shots.yaxis.set_major_formatter("{x:,.0f}")
+        curve.set_xlabel("recall of scene ends")
+        curve.set_ylabel("precision")
+        true.set_ylabel("share that are scene ends")
+        true.tick_params(labelbottom=False)
+        shots.set_xlabel("score of the shot")
+        shots.set_ylabel("shots")
+    return save_plot(path, figure)

@@ -1,0 +1,167 @@
+"""The numbers of a score as a table: for the terminal, Markdown, LaTeX, CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.errors import BasslError
+from pipelines.evaluation.bootstrap import CONFIDENCE, METRICS, Measure
+from pipelines.scenes import write_atomically
+from pipelines.stages.score import Comparison, ScoreResult, SeedSpread
+
+NOTHING = "-"
+_INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as they are shown; numbers are percentages with one decimal place."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def table_of(result: ScoreResult | Comparison) -> Table:
+    """A row for each metric that is defined: pooled over the films and as a mean over them, with intervals, and the
+    seeds of a run of several; of a comparison the two, their difference and its interval."""
+    return _compared(result) if isinstance(result, Comparison) else _scored(result)
+
+
+def _scored(result: ScoreResult) -> Table:
+    intervals = any(one.interval or one.films_interval for one in result.measures.values())
+    header = ["metric", "pooled", _INTERVAL, "mean of films", _INTERVAL]
+    if result.seeds:
+        count = max(len(one.values) for one in result.seeds.values())
+        header.append(f"mean of {count} seed{'s' if count > 1 else ''}")
+    rows = []
+    for name, label in METRICS.items():
+        one = result.measures.get(name)
+        if one is None or one.value is None:
+            continue
+        row = [label, _percent(one.pooled), _range(one.interval), _percent(one.films), _range(one.films_interval)]
+        if result.seeds:
+            row.append(_spread(result.seeds.get(name)))
+        rows.append(row)
+    if result.representation is not None:
+        shown = result.representation
+        for k, value in shown.knn.pooled.items():
+            rows.append([f"kNN precision at {k}", _percent(value), NOTHING, _percent(shown.knn.by_video[k]), NOTHING])
+        for trials in shown.nmi:
+            rows.append(
+                [
+                    f"NMI, {trials.scenes} scenes of {trials.length} shots",
+                    _percent(trials.nmi),
+                    NOTHING,
+                    NOTHING,
+                    NOTHING,
+                ]
+            )
+        rows = [row + [NOTHING] * (len(header) - len(row)) for row in rows]
+    if not intervals:
+        keep = [i for i, name in enumerate(header) if name != _INTERVAL]
+        header, rows = [header[i] for i in keep], [[row[i] for i in keep] for row in rows]
+    return Table(tuple(header), tuple(tuple(row) for row in rows))
+
+
+def _compared(result: Comparison) -> Table:
+    names = (result.first.name, result.second.name)
+    rows = []
+    for name, label in METRICS.items():
+        measures = [one.measures.get(name) for one in (result.first, result.second)]
+        if any(one is None or one.value is None for one in measures):
+            continue
+        difference = result.difference[name]
+        interval = difference.interval if difference.pooled is not None else difference.films_interval
+        rows.append(
+            (
+                label + (", mean of films" if difference.pooled is None else ""),
+                *(_percent(one.value) for one in measures if one is not None),
+                _signed(difference),
+                _range(interval, signed=True),
+            )
+        )
+    return Table(("metric", *names, "difference", _INTERVAL), tuple(rows))
+
+
+def _percent(value: float | None) -> str:
+    return NOTHING if value is None or value != value else f"{100 * value:.1f}"
+
+
+def _spread(one: SeedSpread | None) -> str:
+    if one is None:
+        return NOTHING
+    return _percent(one.mean) + (f" ± {_percent(one.deviation)}" if one.deviation is not None else "")
+
+
+def _signed(one: Measure) -> str:
+    return NOTHING if one.value is None else f"{100 * one.value:+.1f}"
+
+
+def _range(interval: tuple[float, float] | None, signed: bool = False) -> str:
+    if interval is None:
+        return NOTHING
+    low, high = (f"{100 * value:{'+' if signed else ''}.1f}" for value in interval)
+    return f"{low} to {high}"
+
+
+def markdown(table: Table) -> str:
+    """As Markdown has tables, numbers to the right."""
+    lines = [table.header, ("---", *("---:" for _ in table.header[1:])), *table.rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def latex(table: Table) -> str:
+    """A `tabular` for the package `booktabs`."""
+    lines = [" & ".join(map(_escaped, row)) + r" \\" for row in (table.header, *table.rows)]
+    columns = "l" + "r" * (len(table.header) - 1)
+    body = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
+    return "\n".join([*body, "\\end{tabular}"]) + "\n"
+
+
+def comma_separated(table: Table) -> str:
+    """As CSV."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows([table.header, *table.rows])
+    return buffer.getvalue()
+
+
+_WRITERS: dict[str, Callable[[Table], str]] = {".md": markdown, ".tex": latex, ".csv": comma_separated}
+FORMATS = (*_WRITERS, ".json")
+
+
+def check_table(path: Path) -> None:
+    """See that a table can be written under that name, before any work is done for it.
+
+    Raises:
+        BasslError: it ends in none of `FORMATS`.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise BasslError(f"{path}: a table is a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file; name one")
+
+
+def save_table(path: Path, result: ScoreResult | Comparison) -> None:
+    """Write the numbers in the format that the file's name ends in; .json has all of them, as `--json`.
+
+    Raises:
+        BasslError: another ending, or a file that cannot be written.
+    """
+    check_table(path)
+    kind = path.suffix.lower()
+    if kind == ".json":
+        text = json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
+    else:
+        text = _WRITERS[kind](table_of(result))
+    write_atomically(path, text.encode())
+
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\\~^±&%$#_{}]", lambda match: _LATEX.get(match[0], f"\\{match[0]}"), text)

@@ -1,0 +1,388 @@
+"""The data of fine-tuning: what an epoch shows of labelled films, and how much each shot counts.
+
+The networks differ in what an example is; a function each makes an epoch of them:
+
+transformer, mlp   a labelled shot with the window around it
+ms-lstm            T consecutive shots, each with the window around its cut
+relational         a labelled shot of a film that is varied anew each epoch
+
+Everything is a function of the seed and the epoch: not of what ran before, and not of the number of processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pipelines.errors import BasslError
+from pipelines.evaluation.metrics import FilmScores
+from pipelines.models.boundary import BoundaryModel, Shape, relational_scorer, sequence_windows
+from pipelines.models.ms_lstm import MSLSTMSettings
+from pipelines.models.relational import padded, windows
+from pipelines.stores.index import Index, window_rows
+from pipelines.training.distributed import Place
+from pipelines.training.relational_films import Film, TrainingSettings, film_tokens, varied
+
+if TYPE_CHECKING:
+    from pipelines.stages.finetune import FinetuneSettings
+
+Loss = Literal["balanced", "plain"]
+_ORDER, _VARY = 200, 201  # what a seed is for
+
+
+@dataclass(frozen=True)
+class Split:
+    """Labelled videos of an index by what they are for; what the epoch is chosen on: val, test, or the last epoch."""
+
+    train: list[int]
+    val: list[int]
+    test: list[int]
+    selected_on: str
+
+
+def share_out(settings: FinetuneSettings, index: Index, tell: Callable[[str], None]) -> Split:
+    """Share the labelled videos out.
+
+    Raises:
+        BasslError: one line, where there is nothing to learn from, or nothing to choose on as the settings want it.
+    """
+    usable = index.rows_of(labelled=True)
+    ends = index.targets(usable)
+    shots, positives = (
+        np.bincount(index.video_of(rows), minlength=len(index.video_ids)) for rows in (usable, usable[ends == 1])
+    )
+
+    def of(splits: Sequence[str]) -> list[int]:
+        return [i for i, split in enumerate(index.splits) if split in splits and shots[i]]
+
+    def both_classes(videos: list[int]) -> bool:
+        return 0 < positives[videos].sum() < shots[videos].sum() if videos else False
+
+    if any(index.splits):
+        train, val, test = of(settings.splits), of([settings.validate_split]), of([settings.test_split])
+    else:
+        train, val, test = [i for i in range(len(index.splits)) if shots[i]], [], []
+        tell("no video of the index has a split: all labelled ones are learned from")
+    if not both_classes(train):
+        there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
+        raise BasslError(
+            f"{settings.index}: has no videos with scene ends and other shots in {', '.join(settings.splits)} "
+            f"(it has {there}); label them, or name other splits with --splits"
+        )
+    for name, videos in ((settings.validate_split, val), (settings.test_split, test)):
+        if set(videos) & set(train):
+            tell(f"the split {name} is learned from, and so neither chosen nor tested on")
+            videos.clear()
+        elif not both_classes(videos):
+            videos.clear()
+    if settings.select == "test" and not test:
+        raise BasslError(
+            f"{settings.index}: has no labelled videos in {settings.test_split}, and --select test wants it"
+        )
+    if settings.select == "test":
+        tell("the epoch is chosen on the test split, as in the paper's release: the result is better than it should be")
+        return Split(train, val, test, "test")
+    if settings.select == "val" and val:
+        return Split(train, val, test, "val")
+    if settings.select == "val":
+        tell(f"no labelled videos in {settings.validate_split}: the last epoch is taken, and scores are not calibrated")
+    return Split(train, val, test, "last epoch")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledFilms:
+    """The films of an index with their features.
+
+    Attributes:
+        index: of the films.
+        features: (T, D_e), on the device where they fit there, else on the CPU; perhaps mapped from a file.
+        durations: (T,) in seconds, or in frames where times are not known.
+        targets: (T,) 0 or 1.
+        usable: (T,) whether the target is a label that training and scoring may use.
+        device: where batches go.
+        views: what :func:`view_of` has made so far.
+    """
+
+    index: Index
+    features: Tensor
+    durations: NDArray[np.float64]
+    targets: NDArray[np.int64]
+    usable: NDArray[np.bool_]
+    device: torch.device
+    views: dict[tuple[int, int], tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]] = field(default_factory=dict)
+
+    def span(self, video: int) -> slice:
+        """The rows of a film."""
+        return slice(int(self.index.first_row[video]), int(self.index.first_row[video + 1]))
+
+    def gather(self, rows: NDArray[np.int64], dtype: torch.dtype = torch.float32) -> Tensor:
+        """Features of rows (...), (..., D_e) on the device."""
+        flat = torch.from_numpy(np.ascontiguousarray(rows)).to(self.features.device).view(-1)
+        found = self.features.index_select(0, flat).view(*rows.shape, -1)
+        return found.to(self.device, dtype, non_blocking=True)
+
+
+def labelled_films(index: Index, features: NDArray[np.floating[Any]], device: torch.device) -> LabelledFilms:
+    """Films with features in the rows of their index; on a GPU if they take less than half of its free memory."""
+    tensor = torch.from_numpy(features)
+    if device.type == "cuda" and features.nbytes < torch.cuda.mem_get_info(device)[0] / 2:
+        tensor = tensor.to(device)
+    return LabelledFilms(index, tensor, durations_of(index), *labels_of(index), device)
+
+
+def durations_of(index: Index) -> NDArray[np.float64]:
+    """(T,) lengths of shots in seconds, or of all of them in frames where times are not known."""
+    seconds = index.seconds[:, 1] - index.seconds[:, 0]
+    known = bool(np.isfinite(seconds).all())
+    return seconds if known else (index.frames[:, 1] - index.frames[:, 0]).astype(np.float64)
+
+
+def labels_of(index: Index) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(T,) targets and (T,) which of them are labels."""
+    rows = np.arange(len(index.label), dtype=np.int64)
+    usable = np.zeros(len(rows), np.bool_)
+    usable[index.rows_of(labelled=True)] = True
+    return index.targets(rows), usable
+
+
+# --- what an epoch shows ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """M examples, of one shot each, or of T.
+
+    Attributes:
+        targets: (M,) or (M, T).
+        usable: of the same shape; what is not is no part of the loss.
+        inputs: of examples (b,), what the network reads.
+    """
+
+    targets: NDArray[np.int64]
+    usable: NDArray[np.bool_]
+    inputs: Callable[[NDArray[np.int64]], Tensor]
+
+
+def window_epoch(
+    films: LabelledFilms, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
+) -> Epoch:
+    """Every labelled shot with the window around it, clipped at the film's edges."""
+    rows = rows_of(films, videos)
+    rows = rows[films.usable[rows]]
+    first_row, reach = films.index.first_row, shape.neighbors
+
+    def inputs(examples: NDArray[np.int64]) -> Tensor:
+        return films.gather(window_rows(first_row, rows[examples], reach, "clip"), dtype)
+
+    return Epoch(films.targets[rows], np.ones(len(rows), np.bool_), inputs)
+
+
+def sequence_epoch(
+    films: LabelledFilms, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
+) -> Epoch:
+    """Every film cut into sequences of T shots, from another place each epoch.
+
+    What of a sequence lies outside the film repeats its first or last shot and is no part of the loss.
+    """
+    assert isinstance(shape, MSLSTMSettings)
+    length, reach, first_row = shape.sequence, shape.neighbors, films.index.first_row
+    rows, inside = [], []
+    for video in videos:
+        start, end = int(first_row[video]), int(first_row[video + 1])
+        offset = int(np.random.default_rng((seed, _VARY, epoch, video)).integers(length))
+        # As many sequences whatever the offset, so that every epoch has as many steps.
+        count = -(-(end - start + length - 1) // length)
+        places = start - offset + np.arange(count * length).reshape(count, length)
+        rows.append(np.clip(places, start, end - 1))
+        inside.append((places >= start) & (places < end))
+    sequences, usable = np.concatenate(rows), np.concatenate(inside)
+
+    def inputs(examples: NDArray[np.int64]) -> Tensor:
+        return films.gather(sequence_windows(first_row, sequences[examples], reach), dtype)
+
+    return Epoch(films.targets[sequences], usable & films.usable[sequences], inputs)
+
+
+def view_of(films: LabelledFilms, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
+    """What the relational network may know of a film, as it is (view 0) or varied.
+
+    Made once for all epochs and seeds: the evidence takes longer to find than a network to be trained on it.
+
+    Returns:
+        (N, F) tokens, (N,) targets, and (N,) which of these are labels.
+    """
+    if (video, view) not in films.views:
+        span = films.span(video)
+        features = films.features[span].float().cpu().numpy()
+        film = Film(features, films.durations[span], films.targets[span].astype(np.uint8), films.usable[span])
+        if view:
+            film = varied(film, TrainingSettings(), np.random.default_rng((_VARY, view, video)))
+        tokens, ends = film_tokens(film)
+        assert film.known is not None
+        films.views[video, view] = tokens, ends.numpy().astype(np.int64), film.known
+    return films.views[video, view]
+
+
+def token_epoch(
+    films: LabelledFilms, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
+) -> Epoch:
+    """Every labelled shot as tokens of the window around its cut; an epoch shows one view of each film."""
+    tables, first, targets, rows = [], [], [], 0
+    for video in videos:
+        tokens, ends, known = view_of(films, video, epoch % TrainingSettings().views)
+        tables.append(padded(tokens, shape.neighbors))
+        first.append(rows + np.flatnonzero(known))
+        targets.append(ends[known])
+        rows += len(tables[-1])
+    table = torch.cat(tables).to(films.device, dtype)
+    starts = torch.from_numpy(np.concatenate(first)).to(table.device)
+
+    def inputs(examples: NDArray[np.int64]) -> Tensor:
+        return windows(table, starts[torch.from_numpy(examples).to(table.device)], shape.neighbors)
+
+    return Epoch(np.concatenate(targets), np.ones(len(starts), np.bool_), inputs)
+
+
+EPOCHS: Mapping[str, Callable[[LabelledFilms, Sequence[int], Shape, torch.dtype, int, int], Epoch]] = {
+    "transformer": window_epoch,
+    "mlp": window_epoch,
+    "ms-lstm": sequence_epoch,
+    "relational": token_epoch,
+}
+
+
+def rows_of(films: LabelledFilms, videos: Sequence[int]) -> NDArray[np.int64]:
+    """The rows of some films, in order."""
+    first_row = films.index.first_row
+    return np.concatenate([np.arange(first_row[video], first_row[video + 1], dtype=np.int64) for video in videos])
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """This process's share of a step.
+
+    Attributes:
+        inputs: what the network reads.
+        targets: (b,) or (b, T).
+        weights: of the same shape, how much each shot counts; over all processes they add up to at most 1.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor
+
+
+def steps_of(examples: int, batch: int) -> int:
+    """Steps in an epoch: as many as are needed for batches of at most ``batch`` examples."""
+    return -(-examples // batch)
+
+
+def batches(epoch: Epoch, batch: int, order: tuple[int, ...], first: int, loss: Loss, place: Place) -> Iterator[Batch]:
+    """The batches of an epoch from a step on.
+
+    An epoch is shared out evenly: the last batch is as large as the others, but for one example.
+
+    Args:
+        epoch: what there is.
+        batch: the most examples in a step, over all processes.
+        order: seed of the order in which examples come.
+        first: step of the epoch, from 0.
+        loss: how examples are weighted.
+        place: this process; the loss of a step is the same whatever the number of processes.
+    """
+    M = len(epoch.targets)
+    shuffled = np.random.default_rng((*order[:1], _ORDER, *order[1:])).permutation(M)
+    for examples in np.array_split(shuffled, steps_of(M, batch))[first:]:
+        weights = loss_weights(epoch.targets[examples], epoch.usable[examples], loss)
+        own = np.array_split(np.arange(len(examples)), place.processes)[place.rank]
+        chosen = examples[own]
+        inputs = epoch.inputs(chosen)
+        yield Batch(
+            inputs,
+            torch.from_numpy(epoch.targets[chosen]).to(inputs.device),
+            torch.from_numpy(weights[own]).to(inputs.device),
+        )
+
+
+def loss_weights(targets: NDArray[np.int64], usable: NDArray[np.bool_], loss: Loss) -> NDArray[np.float64]:
+    """How much each shot of a batch counts in the cross-entropy.
+
+    ``balanced``, the release: positives and negatives have half of the weight each, shared equally among them; where
+    one of the two is missing, so is its half. ``plain``: all shots alike.
+
+    Args:
+        targets: 0 or 1, any shape, of the whole batch.
+        usable: of the same shape; the others count nothing.
+        loss: which.
+    """
+    if loss == "plain":
+        return usable / max(1, int(usable.sum()))
+    positive, negative = usable & (targets == 1), usable & (targets == 0)
+    weights: NDArray[np.float64] = 0.5 * positive / max(1, int(positive.sum())) + 0.5 * negative / max(
+        1, int(negative.sum())
+    )
+    return weights
+
+
+def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    """Cross-entropy of logits (..., 2), or of the single logits (...) of a scene end, summed with weights (...)."""
+    if logits.shape == targets.shape:
+        logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
+    entropy = torch.nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
+    return (entropy * weights.flatten().to(entropy.dtype)).sum()
+
+
+# --- scoring ----------------------------------------------------------------------------------------------------------
+
+
+def film_logits(model: BoundaryModel, films: LabelledFilms, videos: Sequence[int]) -> list[NDArray[np.float64]]:
+    """The logits of whole films, (N,) each."""
+    if model.crn == "relational":
+        scorer = relational_scorer(model)
+        return [scorer.token_logits(view_of(films, video, 0)[0]) for video in videos]
+    logits = []
+    for video in videos:
+        span = films.span(video)
+        logits.append(model.logits(films.features[span].cpu().numpy(), films.durations[span]))
+    return logits
+
+
+def scored(
+    index: Index,
+    targets: NDArray[np.int64],
+    usable: NDArray[np.bool_],
+    videos: Sequence[int],
+    scores: Sequence[NDArray[np.float64]],
+) -> list[FilmScores]:
+    """Films with what was said of them, for `evaluate`.
+
+    Args:
+        index: of the films.
+        targets, usable: (T,) as `labels_of` gives them.
+        videos: which films.
+        scores: of each of them, (N,).
+    """
+    found = []
+    for video, values in zip(videos, scores, strict=True):
+        span = slice(int(index.first_row[video]), int(index.first_row[video + 1]))
+        seconds = index.seconds[span]
+        found.append(
+            FilmScores(
+                targets[span].astype(np.uint8),
+                values,
+                index.frames[span].astype(np.int64),
+                seconds=seconds if np.isfinite(seconds).all() else None,
+                known=usable[span],
+                film=index.video_ids[video],
+            )
+        )
+    return found

@@ -1,0 +1,262 @@
+"""Every row of every table that can be run, as plain data: which system, by which stages, and which number of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+CRNName = Literal["transformer", "mlp", "ms-lstm", "relational"]
+AP = "ap"
+_FOUR = {"AP": "ap", "mIoU": "miou", "AUC-ROC": "auc", "F1": "f1"}
+_FIVE = {**_FOUR, "Sum": "sum"}
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """A run of `bassl pretrain`.
+
+    Attributes:
+        name: of its folder.
+        options: as on the command line, where they are not those of the data (`data.RECIPES`).
+        epochs: the paper's.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    epochs: int = 10
+
+    @property
+    def shots_only(self) -> bool:
+        """Whether it trains the shot encoder alone, so that there is nothing to do on features."""
+        return self.options.get("method", "bassl").startswith("simclr") or self.options.get("tasks") == ("ssm",)
+
+
+@dataclass(frozen=True)
+class System:
+    """One system.
+
+    Attributes:
+        name: of its folder.
+        baseline: of `bassl baseline`; all else is then empty.
+        encoder: where nothing is pre-trained here: whose weights the shot encoder has.
+        pretraining: what comes before fine-tuning.
+        crn: network that is fine-tuned.
+        transfer: what of pre-training is kept.
+        finetune: False for a pre-trained model that is scored as it is, by its head for pseudo-boundaries.
+        several: whether stores of further feature sets (sound) go in, where there are any.
+    """
+
+    name: str
+    baseline: str | None = None
+    encoder: Literal["ImageNet", "Places365"] | None = None
+    pretraining: Pretraining | None = None
+    crn: CRNName = "transformer"
+    transfer: Literal["encoder", "encoder+crn"] | None = None
+    finetune: bool = True
+    several: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of a row: a metric of a system, in percent."""
+
+    system: System
+    metric: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table.
+
+    Attributes:
+        label: as in `pipelines.evaluation.paper_tables`, or a system of ours that the paper does not have.
+        cells: by the paper's column, or a further one.
+        note: what to know of how it is run here.
+    """
+
+    label: str
+    cells: Mapping[str, Cell]
+    note: str = ""
+
+
+BASSL = Pretraining("bassl-10")
+BASSL_40 = Pretraining("bassl-40", epochs=40)
+INSTANCE = Pretraining("simclr-instance", {"method": "simclr-instance"})
+TEMPORAL = Pretraining("simclr-temporal", {"method": "simclr-temporal"})
+NEAREST = Pretraining("simclr-nn", {"method": "simclr-nn"})
+BOTH = Pretraining("bassl-simclr-nn", {"method": "bassl+simclr-nn"})
+
+
+def _transferred(pretraining: Pretraining) -> System:
+    """Pre-trained and fine-tuned with all that transfers: encoder and CRN, or the encoder where there is no more."""
+    transfer: Literal["encoder", "encoder+crn"] = "encoder" if pretraining.shots_only else "encoder+crn"
+    return System(f"{pretraining.name}-transformer", pretraining=pretraining, transfer=transfer)
+
+
+def _encoder_only(pretraining: Pretraining, crn: CRNName) -> System:
+    return System(f"{pretraining.name}-encoder-{crn}", pretraining=pretraining, crn=crn, transfer="encoder")
+
+
+def _image_encoder(encoder: Literal["ImageNet", "Places365"], crn: CRNName) -> System:
+    return System(f"{encoder.lower()}-{crn}", encoder=encoder, crn=crn)
+
+
+def _row(label: str, system: System, metrics: Mapping[str, str], note: str = "") -> Row:
+    return Row(label, {column: Cell(system, metric) for column, metric in metrics.items()}, note)
+
+
+def _baseline(label: str, name: str, several: bool = False, note: str = "") -> Row:
+    return _row(label, System(name, baseline=name, several=several), _FOUR, note)
+
+
+RELATIONAL = _image_encoder("ImageNet", "relational")
+_OURS = "not in the paper: the kind of network in the box, trained here"
+
+_TABLE_1 = (
+    _baseline("Siamese", "siamese"),
+    _row("MS-LSTM", _image_encoder("ImageNet", "ms-lstm"), _FOUR, "picture only"),
+    _baseline("LGSS", "lgss", several=True, note="picture, and sound where there is some"),
+    _baseline("GraphCut", "graph-cut"),
+    _baseline("SCSA", "scsa"),
+    _baseline("DP", "dp"),
+    _baseline("Story Graph", "story-graph"),
+    _baseline("Grouping", "grouping", several=True, note="picture, and sound where there is some"),
+    _row(
+        "BaSSL w/o fine-tuning (10 epochs)",
+        System("bassl-10-head", pretraining=BASSL, finetune=False),
+        _FOUR,
+        "the head for pseudo-boundaries, one pre-training",
+    ),
+    _row("ShotCoL", _encoder_only(NEAREST, "mlp"), _FOUR, "SimCLR (NN) and an MLP"),
+    _row("BaSSL (10 epochs)", _transferred(BASSL), _FOUR),
+    _row("BaSSL (40 epochs)", _transferred(BASSL_40), _FOUR),
+    _row("Relational network", RELATIONAL, _FOUR, _OURS),
+)
+
+_CRNS: tuple[tuple[str, CRNName], ...] = (("MLP", "mlp"), ("MS-LSTM", "ms-lstm"), ("Transformer", "transformer"))
+
+
+def _encoders_row(label: str, of: Pretraining | Literal["ImageNet", "Places365"]) -> Row:
+    return Row(
+        label,
+        {
+            column: Cell(_encoder_only(of, crn) if isinstance(of, Pretraining) else _image_encoder(of, crn), AP)
+            for column, crn in _CRNS
+        },
+    )
+
+
+_TABLE_2 = (
+    _encoders_row("M1 ImageNet", "ImageNet"),
+    _encoders_row("M2 Places365", "Places365"),
+    _encoders_row("M3 SimCLR (instance)", INSTANCE),
+    _encoders_row("M4 SimCLR (temporal)", TEMPORAL),
+    _encoders_row("M5 SimCLR (NN)", NEAREST),
+    _encoders_row("M6 BaSSL", BASSL),
+    _row("M7 BaSSL", _transferred(BASSL), {"Transformer": AP}),
+    _row("M8 M5+M7", _transferred(BOTH), {"Transformer": AP}),
+)
+
+_COMBINATIONS = {
+    "P1": "ssm",
+    "P2": "cgm",
+    "P3": "pp",
+    "P4": "msm",
+    "P5": "ssm cgm",
+    "P6": "ssm pp",
+    "P7": "cgm pp",
+    "P8": "ssm msm",
+    "P9": "cgm msm",
+    "P10": "pp msm",
+    "P11": "cgm pp msm",
+    "P12": "ssm pp msm",
+    "P13": "ssm cgm msm",
+    "P14": "ssm cgm pp",
+    "P15": "ssm cgm pp msm",
+}
+
+
+def _tasks(tasks: str) -> Pretraining:
+    words = tuple(tasks.split())
+    return BASSL if len(words) == 4 else Pretraining(f"bassl-{'-'.join(words)}", {"tasks": words})
+
+
+_TABLE_3 = tuple(
+    _row(label, _transferred(_tasks(tasks)), _FIVE, " ".join(tasks.upper().split()))
+    for label, tasks in _COMBINATIONS.items()
+)
+
+
+def _ablation(label: str, pretraining: Pretraining) -> Row:
+    return _row(label, _transferred(pretraining), {"AP": AP})
+
+
+_TABLE_4A = (
+    *(
+        _ablation(name.capitalize(), Pretraining(f"bassl-{name}", {"pseudo_boundary": name}))
+        for name in ("random", "fixed", "synthesized")
+    ),
+    _ablation("DTW (ours)", BASSL),
+)
+_TABLE_4B = tuple(
+    _ablation(str(k), BASSL if k == 8 else Pretraining(f"bassl-k{k}", {"neighbours": k})) for k in (4, 8, 12, 16)
+)
+_TABLE_4C = tuple(
+    _ablation(str(n), {10: BASSL, 40: BASSL_40}.get(n) or Pretraining(f"bassl-{n}", epochs=n))
+    for n in (10, 20, 30, 40, 50)
+)
+
+ACROSS = "table7"
+"""The table whose rows are the sets that are tested on."""
+_MODELS = {
+    "SimCLR (instance)": _encoder_only(INSTANCE, "transformer"),
+    "SimCLR (temporal)": _encoder_only(TEMPORAL, "transformer"),
+    "SimCLR (NN)": _encoder_only(NEAREST, "transformer"),
+    "BaSSL": _transferred(BASSL),
+    "no pre-training": _image_encoder("ImageNet", "transformer"),
+    "Relational network": RELATIONAL,
+}
+_TABLE_7 = tuple(
+    Row(name, {column: Cell(system, AP) for column, system in _MODELS.items()}) for name in ("BBC", "OVSD")
+)
+
+_NMI = {"Short (8)": "nmi_8", "Medium (16)": "nmi_16", "Long (32)": "nmi_32", "short to long": "nmi_change"}
+_TABLE_8 = (
+    _row("ImageNet", _image_encoder("ImageNet", "transformer"), _NMI),
+    _row("SimCLR (temporal)", _encoder_only(TEMPORAL, "transformer"), _NMI),
+    _row("SimCLR (NN)", _encoder_only(NEAREST, "transformer"), _NMI),
+    _row("BaSSL (ours)", _transferred(BASSL), _NMI),
+)
+_TABLE_9 = tuple(
+    _row(label, _transferred(_tasks(tasks)), {"NMI": "nmi_16"}, "scenes of 16 shots")
+    for label, tasks in (
+        ("SSM", "ssm"),
+        ("SSM+MSM", "ssm msm"),
+        ("SSM+MSM+CGM", "ssm cgm msm"),
+        ("SSM+MSM+CGM+PP", "ssm cgm pp msm"),
+    )
+)
+
+ROWS: Mapping[str, tuple[Row, ...]] = {
+    "table1": _TABLE_1,
+    "table2": _TABLE_2,
+    "table3": _TABLE_3,
+    "table4a": _TABLE_4A,
+    "table4b": _TABLE_4B,
+    "table4c": _TABLE_4C,
+    ACROSS: _TABLE_7,
+    "table8": _TABLE_8,
+    "table9": _TABLE_9,
+}
+"""By the paper's table."""
+
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "table1": ("table1",),
+    "table2": ("table2",),
+    "table3": ("table3",),
+    "table4": ("table4a", "table4b", "table4c"),
+    "nmi": ("table8", "table9"),
+    "bbc-ovsd": (ACROSS,),
+}
+"""What can be asked for, and the tables of the paper that it is."""

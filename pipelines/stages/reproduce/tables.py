@@ -1,0 +1,169 @@
+"""The measured tables as Markdown, LaTeX and JSON, and the commands that they took."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from pipelines.evaluation.paper_tables import TABLES, Number
+from pipelines.outputs.score_tables import NOTHING, Table, latex, markdown
+from pipelines.scenes import write_atomically
+from pipelines.stages.reproduce import SCHEMA, SCHEMA_VERSION, Measured, ReproduceResult, RowResult, TableResult
+
+NOT_RUN = "not run"
+FAILED = "failed"
+
+
+def heading(result: ReproduceResult, table: TableResult) -> str:
+    """What was measured on what, and whether the paper's numbers are of the same, in a line."""
+    paper = TABLES[table.name]
+    way = f", {table.way}" if table.way else ""
+    same = "the paper's data" if result.comparable else f"the paper's column is {paper.data}: not comparable"
+    return f"{paper.title} ({table.name}); measured on {result.data}{way}; {same}"
+
+
+def shown(table: TableResult) -> Table:
+    """Two columns for each of the paper's, in percent: what is printed there, and mean ± deviation over seeds here."""
+    printed = TABLES[table.name]
+    header = ["", *(f"{column} {which}".strip() for column in table.columns for which in ("paper", "measured"))]
+    rows = []
+    for row in table.rows:
+        paper = printed.rows.get(row.label)
+        cells = [row.label]
+        reasons = {_reason(row, column) for column in table.columns if column in row.cells or not row.cells}
+        for i, column in enumerate(table.columns):
+            cells.append(_paper(paper[column] if paper is not None else None))
+            reason = _reason(row, column)
+            if reason and len(reasons) == 1 and i:  # one reason for the whole row need not be said again
+                reason = NOTHING
+            cells.append(reason or _measured(row.cells[column]))
+        rows.append(tuple(cells))
+    keep = [0, *(i for i in range(1, len(header)) if i % 2 == 0 or any(row[i] != NOTHING for row in rows))]
+    return Table(tuple(header[i] for i in keep), tuple(tuple(row[i] for i in keep) for row in rows))
+
+
+def _reason(row: RowResult, column: str) -> str:
+    """Why there is no number."""
+    if row.error:
+        return FAILED
+    if not row.cells:
+        return NOT_RUN
+    return row.cells[column].absent if column in row.cells else NOTHING
+
+
+def _paper(number: Number | None) -> str:
+    if number is None:
+        return NOTHING
+    return f"{number.mean:.2f}" + (f" ± {number.deviation:.2f}" if number.deviation is not None else "")
+
+
+def _measured(one: Measured) -> str:
+    if one.mean is None:
+        return NOTHING
+    return f"{100 * one.mean:.1f}" + (f" ± {100 * one.deviation:.1f}" if one.deviation is not None else "")
+
+
+def write_tables(result: ReproduceResult, folder: Path) -> ReproduceResult:
+    """Write ``table.md``, ``table.tex``, ``table.json`` and ``commands.sh``; the result, with the names of these.
+
+    Raises:
+        BasslError: where one cannot be written.
+    """
+    texts = {
+        "table.md": _markdown(result),
+        "table.tex": _latex(result),
+        "table.json": json.dumps(to_dict(result), indent=1, allow_nan=False) + "\n",
+        "commands.sh": _commands(result),
+    }
+    files = []
+    for name, text in texts.items():
+        write_atomically(folder / name, text.encode())
+        files.append(folder / name)
+    return replace(result, files=tuple(files))
+
+
+def _settings(result: ReproduceResult) -> str:
+    settings = result.settings
+    parts = [f"{settings.seeds} seeds", f"{settings.epochs or result.recipe.epochs} epochs where the paper has 10"]
+    return ", ".join(parts)
+
+
+def _markdown(result: ReproduceResult) -> str:
+    parts = [f"# {result.settings.table} ({time.strftime('%Y-%m-%d')})\n", f"{_settings(result)}; in percent.\n"]
+    for table in result.tables:
+        parts += [f"{heading(result, table)}.\n", markdown(shown(table))]
+        notes = [f"- {row.label}: {row.error or row.note}" for row in table.rows if row.error or row.note]
+        if notes:
+            parts.append("\n".join(notes) + "\n")
+    return "\n".join(parts)
+
+
+def _latex(result: ReproduceResult) -> str:
+    return "\n".join(f"% {heading(result, table)}\n{latex(shown(table))}" for table in result.tables)
+
+
+def _commands(result: ReproduceResult) -> str:
+    """All commands, each once, before the first row that takes it."""
+    lines, said = ["#!/bin/sh", "# Run in the folder that `bassl reproduce` was run in.", "set -e"], set()
+    for table in result.tables:
+        for row in table.rows:
+            fresh = [command for command in row.commands if command not in said]
+            if row.commands:
+                lines += ["", f"# {table.name}{f', {table.way}' if table.way else ''}: {row.label}", *fresh]
+                said.update(fresh)
+    return "\n".join(lines) + "\n"
+
+
+def to_dict(result: ReproduceResult) -> dict[str, Any]:
+    """All of it as plain JSON values; measured numbers from 0 to 1, the paper's in percent."""
+    settings = {name: _plain(value) for name, value in asdict(result.settings).items()}
+    return {
+        "schema": SCHEMA,
+        "version": SCHEMA_VERSION,
+        "date": time.strftime("%Y-%m-%d"),
+        "settings": settings,
+        "recipe": _plain(asdict(result.recipe)),
+        "data": result.data,
+        "comparable": result.comparable,
+        "stopped": result.stopped,
+        "failed": list(result.failed),
+        "tables": [
+            {
+                "table": table.name,
+                "title": TABLES[table.name].title,
+                "way": table.way,
+                "columns": list(table.columns),
+                "rows": [_row(table, row) for row in table.rows],
+            }
+            for table in result.tables
+        ],
+    }
+
+
+def _row(table: TableResult, row: RowResult) -> dict[str, Any]:
+    paper = TABLES[table.name].rows.get(row.label)
+    return {
+        "label": row.label,
+        "paper": {} if paper is None else {name: asdict(number) for name, number in paper.numbers.items()},
+        "measured": {
+            name: {"mean": one.mean, "deviation": one.deviation, "values": list(one.values), "absent": one.absent}
+            for name, one in row.cells.items()
+        },
+        "note": row.note,
+        "error": row.error,
+        "seconds": row.seconds,
+        "finished": row.finished,
+        "commands": list(row.commands),
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, Path) else value

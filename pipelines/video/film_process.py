@@ -1,0 +1,124 @@
+"""Reading a film in a process of its own.
+
+Decoding and detection keep one core busy without leaving Python's lock free for much else, so that they and an encoder
+in threads of one process would wait for each other. A process of its own also keeps a crash inside a codec away from
+the caller: it becomes a :class:`VideoError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from pipelines.errors import BasslError, VideoError
+from pipelines.processes import Child, Send
+from pipelines.scenes import VideoFacts
+from pipelines.video.shots import FilmedShot, ReaderSettings
+
+# Messages that may wait for the caller: about 40 MB of key-frames.
+_WAITING_MESSAGES = 48
+
+_Message = tuple[str, dict[str, Any], bytes] | BasslError | None
+
+
+class FilmProcess:
+    """Reads like :class:`pipelines.video.reader.FilmReader`, but in another process, from the moment it is made.
+
+    Use it in a ``with`` block, which ends the process in any case.
+
+    Raises (while iterating):
+        BasslError: what the reader raises; a :class:`VideoError` when its process dies.
+    """
+
+    facts: VideoFacts
+    warnings: list[str]
+
+    def __init__(
+        self,
+        path: Path,
+        settings: ReaderSettings,
+        progress: Callable[[float, float | None], None] | None = None,
+    ) -> None:
+        self._path = path
+        self._progress = progress or (lambda done, total: None)
+        shots = settings.shots and str(settings.shots)
+        self._child = Child(_read, {"path": str(path), "settings": asdict(settings) | {"shots": shots}})
+        self._messages: Queue[_Message] = Queue(_WAITING_MESSAGES)
+        self._closing = False
+        self._receiver = Thread(target=self._receive, daemon=True)
+        self._receiver.start()
+
+    @property
+    def pid(self) -> int:
+        return self._child.process.pid
+
+    def __enter__(self) -> FilmProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing = True
+        self._child.process.kill()
+        while self._receiver.is_alive():  # it may be waiting for room
+            while not self._messages.empty():
+                self._messages.get_nowait()
+            self._receiver.join(0.01)
+        self._child.kill()
+
+    def __iter__(self) -> Iterator[FilmedShot]:
+        while (message := self._messages.get()) is not None:
+            if isinstance(message, BasslError):
+                raise message
+            kind, head, pixels = message
+            match kind:
+                case "progress":
+                    self._progress(head["done"], head["total"])
+                case "shot":
+                    pictures = np.frombuffer(pixels, np.uint8).reshape(head.pop("shape"))
+                    indices = tuple(head.pop("keyframe_indices"))
+                    yield FilmedShot(**head, keyframes=tuple(pictures), keyframe_indices=indices)
+                case "end":
+                    self.facts = VideoFacts(**head["facts"])
+                    self.warnings = head["warnings"]
+                    return
+        how = self._child.how_it_ended()
+        raise VideoError(f"{self._path}: the process that read it died ({how}); the file may be damaged")
+
+    def _receive(self) -> None:
+        # Keeps the pipe empty while the caller is busy (importing torch), so that the reading goes on meanwhile.
+        message: _Message
+        while not self._closing:
+            try:
+                message = self._child.receive()
+            except BasslError as error:
+                message = error
+            self._messages.put(message)
+            if message is None:
+                break
+
+
+def _read(task: dict[str, Any], send: Send) -> None:
+    """The child's side."""
+    from pipelines.video.reader import FilmReader
+
+    settings = task["settings"]
+    settings["shots"] = settings["shots"] and Path(settings["shots"])
+    reader = FilmReader(
+        Path(task["path"]),
+        ReaderSettings(**settings),
+        lambda done, total: send("progress", {"done": done, "total": total}),
+    )
+    for shot in reader:
+        head = {key: getattr(shot, key) for key in ("index", "start_frame", "end_frame", "start", "end")}
+        head["keyframe_indices"] = shot.keyframe_indices
+        head["shape"] = (len(shot.keyframes), *shot.keyframes[0].shape)
+        send("shot", head, [np.ascontiguousarray(picture).data for picture in shot.keyframes])
+    send("end", {"facts": asdict(reader.facts), "warnings": reader.warnings})

@@ -1,0 +1,151 @@
+"""Coverage, overflow and boundaries against sets of shots and an assignment solver, by hand and at the edges."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from pipelines.evaluation.boundary_metrics import boundary_match, coverage_overflow, f_of, film_boundaries
+from pipelines.evaluation.metrics import FilmScores
+
+CASES = range(20)
+
+
+def scenes(ends: NDArray[np.uint8]) -> list[set[int]]:
+    found, current = [], set()
+    for shot, end in enumerate(ends):
+        current.add(shot)
+        if end or shot == len(ends) - 1:
+            found.append(current)
+            current = set()
+    return found
+
+
+def of_sets(labels: NDArray[np.uint8], predicted: NDArray[np.uint8]) -> tuple[float, float]:
+    """The two formulas as they are printed."""
+    truth, guess = scenes(labels), scenes(predicted)
+    coverage = overflow = 0.0
+    for t, true in enumerate(truth):
+        coverage += max(len(s & true) for s in guess)
+        around = (len(truth[t - 1]) if t > 0 else 0) + (len(truth[t + 1]) if t + 1 < len(truth) else 0)
+        outside = sum(len(s - true) * min(1, len(s & true)) for s in guess)
+        overflow += len(true) * (outside / around if around else 0.0)
+    return coverage / len(labels), overflow / len(labels)
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_coverage_and_overflow_are_the_formulas_on_sets_of_shots(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    N = int(rng.integers(1, 50))
+    labels, predicted = (rng.random((2, N)) < rng.uniform(0, 0.6, (2, 1))).astype(np.uint8)
+    result = coverage_overflow(labels, predicted)
+    coverage, overflow = of_sets(labels, predicted)
+    assert result.coverage == pytest.approx(coverage)
+    assert result.overflow == pytest.approx(overflow)
+    assert result.shots == N
+
+
+def test_coverage_and_overflow_by_hand() -> None:
+    # Truth: shots 0-1, 2-4, 5-7; predicted: 0-2, 3-7.
+    result = coverage_overflow([0, 1, 0, 0, 1, 0, 0, 1], [0, 0, 1, 0, 0, 0, 0, 1])
+    assert result.coverage == pytest.approx((2 * 1 + 3 * (2 / 3) + 3 * 1) / 8)
+    assert result.overflow == pytest.approx((2 * (1 / 3) + 3 * ((2 + 3) / (2 + 3)) + 3 * (2 / 3)) / 8)
+    assert result.f == pytest.approx(2 * 0.875 * (1 - 17 / 24) / (0.875 + 1 - 17 / 24))
+
+
+def test_one_scene_for_all_covers_all_and_overflows() -> None:
+    labels = [0, 1, 0, 1, 0, 1]
+    nothing = coverage_overflow(labels, [0] * 6)
+    assert nothing.coverage == 1.0
+    # The outer scenes have one neighbour of two shots and four shots outside, the middle one 4 of 4.
+    assert nothing.overflow == pytest.approx((4 / 2 + 4 / 4 + 4 / 2) / 3)
+    assert nothing.f == 0.0
+    everything = coverage_overflow(labels, [1] * 6)
+    assert (everything.coverage, everything.overflow) == (0.5, 0.0)
+    assert everything.f == pytest.approx(2 * 0.5 / 1.5)
+
+
+def test_a_film_without_true_boundaries_has_no_overflow() -> None:
+    assert coverage_overflow([0, 0, 0, 0], [0, 0, 0, 0]).f == 1.0
+    halves = coverage_overflow([0, 0, 0, 0], [0, 1, 0, 0])
+    assert (halves.coverage, halves.overflow) == (0.5, 0.0)
+    one_shot = coverage_overflow([0], [1])
+    assert (one_shot.coverage, one_shot.overflow, one_shot.shots) == (1.0, 0.0, 1)
+
+
+def test_the_last_label_changes_nothing() -> None:
+    assert coverage_overflow([0, 1, 0, 0], [1, 0, 0, 0]) == coverage_overflow([0, 1, 0, 1], [1, 0, 0, 1])
+
+
+def test_f_never_leaves_its_range() -> None:
+    assert f_of(1.0, 0.0) == 1.0
+    assert f_of(1.0, 1.5) == f_of(1.0, 1.0) == f_of(0.0, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("marks", [[], [[0, 1]], [0, 2]], ids=["none", "two dimensions", "a two"])
+def test_marks_that_are_none_are_refused(marks: object) -> None:
+    with pytest.raises(ValueError, match="marks"):
+        coverage_overflow(marks, marks)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="length"):
+        coverage_overflow([0, 1], [0, 1, 0])
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_as_many_boundaries_are_paired_as_an_assignment_solver_pairs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    true, found = (np.unique(rng.uniform(0, 60, int(rng.integers(0, 25)))) for _ in range(2))
+    for tolerance in (0.0, 0.5, 3.0, 20.0):
+        near = np.abs(true[:, None] - found[None, :]) <= tolerance
+        rows, columns = linear_sum_assignment(near, maximize=True)
+        pairs = int(near[rows, columns].sum())
+        result = boundary_match(true, found, tolerance)
+        assert (result.matched, result.true, result.predicted) == (pairs, len(true), len(found))
+        assert result.f1 == pytest.approx(2 * pairs / max(1, len(true) + len(found)))
+
+
+def test_one_boundary_is_in_one_pair_only() -> None:
+    result = boundary_match([10.0, 11.0], [10.5], 3.0)
+    assert (result.precision, result.recall) == (1.0, 0.5)
+    assert result.f1 == pytest.approx(2 / 3)
+    # Taking the nearest first would leave the other alone: 2 is nearest to 3, but 3 is all that 5 can have.
+    assert boundary_match([2.0, 5.0], [0.0, 3.0], 2.0).matched == 2
+
+
+def test_the_tolerance_counts_itself_and_a_gap_is_no_distance() -> None:
+    assert boundary_match([10.0], [13.0], 3.0).matched == 1
+    assert boundary_match([10.0], [13.01], 3.0).matched == 0
+    assert boundary_match([[10.0, 20.0]], [18.0], 0.0).matched == 1
+
+
+def test_no_boundaries() -> None:
+    for true, found in (([], []), ([], [1.0]), ([1.0], [])):
+        result = boundary_match(true, found, 3.0)
+        assert (result.matched, result.precision, result.recall, result.f1) == (0, 0.0, 0.0, 0.0)
+
+
+def test_boundaries_of_a_film_leave_out_its_end() -> None:
+    shots = np.array([[0, 24], [24, 48], [48, 96], [96, 240]])
+    labels = np.array([0, 1, 0, 1], np.uint8)
+    film = FilmScores(labels, np.array([0.1, 0.2, 0.9, 0.9]), shots, seconds=shots / 24)
+    match = film_boundaries(film, 0.5, 3.0)
+    assert match is not None
+    assert (match.matched, match.true, match.predicted) == (1, 1, 1)  # 2 s and 4 s
+    match = film_boundaries(film, 0.5, 1.0)
+    assert match is not None
+    assert match.matched == 0
+    assert film_boundaries(FilmScores(labels, film.scores, shots), 0.5, 3.0) is None
+
+
+def test_boundaries_on_time_lines_of_their_own_are_taken_from_there() -> None:
+    shots = np.array([[0.0, 10.0], [10.0, 20.0], [20.0, 30.0]])
+    film = FilmScores(
+        np.array([1, 0, 0], np.uint8),
+        np.array([0.9, 0.1, 0.1]),
+        shots,
+        seconds=shots,
+        true_ends=np.array([[10.9, 10.9]]),
+        predicted_ends=np.array([[9.2, 9.2], [25.0, 25.0]]),
+    )
+    match = film_boundaries(film, 0.5, 1.0)
+    assert match is not None
+    assert (match.matched, match.true, match.predicted) == (0, 1, 2)

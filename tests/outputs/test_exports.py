@@ -1,0 +1,712 @@
+"""Exports: each is read back, by the tools that it is for where they can be had, and says what scenes.json says."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import av
+import jsonschema
+import pytest
+from hypothesis import given, settings
+
+from pipelines.datasets.scene_files import read_scenes_csv
+from pipelines.datasets.scene_list import read_scene_list
+from pipelines.errors import BasslError, DatasetError, VideoError
+from pipelines.outputs.exports import FORMATS, check_ending, export, format_of, save
+from pipelines.outputs.exports.segments import one_line
+from pipelines.scenes import SceneList
+from tests import films
+from tests.outputs.exporting import FILM_23, NTSC, edl_frame, named, scene_list, steady_films, unsteady_films
+
+Ranges = list[tuple[int, int]]
+
+
+def content(scenes: SceneList, name: str, shots: bool = False) -> str:
+    return FORMATS[name].content(scenes, shots)
+
+
+# --- readers: the frames or the times that a file holds -------------------------------------------------------------
+
+
+def csv_rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def csv_frames(text: str, rate: Fraction) -> Ranges:
+    return [(int(row["Start Frame"]) - 1, int(row["End Frame"])) for row in csv_rows(text)]
+
+
+def jsonl_frames(text: str, rate: Fraction) -> Ranges:
+    return [(row["start_frame"], row["end_frame"]) for row in map(json.loads, text.splitlines())]
+
+
+def edl_events(text: str) -> list[list[str]]:
+    """The events of an EDL, each as its eight fields; anything that is neither event, header nor comment is refused."""
+    lines = text.splitlines()
+    assert re.fullmatch(r"TITLE: .+", lines[0])
+    assert lines[1] in ("FCM: DROP FRAME", "FCM: NON-DROP FRAME")
+    events = [line.split() for line in lines[2:] if line and not line.startswith("* ")]
+    assert all(len(event) == 8 for event in events)
+    assert [int(event[0]) for event in events] == list(range(1, len(events) + 1))
+    separator = ";" if lines[1] == "FCM: DROP FRAME" else ":"
+    assert all(label[8] == separator for event in events for label in event[4:])
+    return events
+
+
+def edl_frames(text: str, rate: Fraction) -> Ranges:
+    found = []
+    for _, reel, _, kind, *labels in edl_events(text):
+        assert (reel, kind) == ("AX", "C")
+        source_in, source_out, record_in, record_out = (edl_frame(label, rate) for label in labels)
+        assert (source_in, source_out) == (record_in, record_out)
+        found.append((record_in, record_out))
+    return found
+
+
+def otio_frames(text: str, rate: Fraction) -> Ranges:
+    otio = pytest.importorskip("opentimelineio")
+    timeline = otio.adapters.read_from_string(text, "otio_json")
+    track = timeline.video_tracks()[0]
+    found = []
+    for clip in track:
+        assert clip.source_range.start_time.rate == float(rate)
+        here = track.range_of_child(clip)
+        assert here == clip.source_range
+        assert clip.media_reference.available_range.start_time <= clip.source_range.start_time
+        end = here.end_time_exclusive().value
+        assert end <= clip.media_reference.available_range.end_time_exclusive().value
+        assert here.start_time.value == int(here.start_time.value)
+        found.append((int(here.start_time.value), int(end)))
+    return found
+
+
+def fcpxml_frames(text: str, rate: Fraction) -> Ranges:
+    root = ElementTree.fromstring(text)
+
+    def seconds(text: str) -> Fraction:
+        assert re.fullmatch(r"\d+(/\d+)?s", text)
+        return Fraction(text[:-1])
+
+    form = root.find("resources/format")
+    assert form is not None
+    assert seconds(form.attrib["frameDuration"]) == 1 / rate
+    found = []
+    for clip in root.iter("asset-clip"):
+        start, length = seconds(clip.attrib["offset"]) * rate, seconds(clip.attrib["duration"]) * rate
+        assert start.denominator == length.denominator == 1  # Final Cut Pro refuses what is between two frames
+        assert clip.attrib["start"] == clip.attrib["offset"]
+        found.append((int(start), int(start + length)))
+    return found
+
+
+def fcp7_frames(text: str, rate: Fraction) -> Ranges:
+    root = ElementTree.fromstring(text)
+    timebase, ntsc = root.findtext("sequence/rate/timebase"), root.findtext("sequence/rate/ntsc")
+    assert timebase is not None
+    assert int(timebase) * (Fraction(1000, 1001) if ntsc == "TRUE" else 1) == rate
+    found = []
+    for clip in root.findall("sequence/media/video/track/clipitem"):
+        start, end, first, last = (int(clip.findtext(name) or -1) for name in ("start", "end", "in", "out"))
+        assert (start, end) == (first, last)
+        found.append((start, end))
+    return found
+
+
+def label_studio_frames(text: str, rate: Fraction) -> Ranges:
+    (task,) = json.loads(text)
+    assert task["data"]["fps"] == float(rate)
+    spans = [span for region in task["predictions"][0]["result"] for span in region["value"]["ranges"]]
+    return [(span["start"] - 1, span["end"]) for span in spans]
+
+
+def csv_times(text: str) -> list[tuple[float, float]]:
+    return [(float(row["Start Time (seconds)"]), float(row["End Time (seconds)"])) for row in csv_rows(text)]
+
+
+def jsonl_times(text: str) -> list[tuple[float, float]]:
+    return [(row["start"], row["end"]) for row in map(json.loads, text.splitlines())]
+
+
+def matroska_times(text: str) -> list[tuple[float, float]]:
+    def seconds(atom: ElementTree.Element, name: str) -> float:
+        hours, minutes, rest = (atom.findtext(name) or "").split(":")
+        assert len(rest) == 12
+        return int(hours) * 3600 + int(minutes) * 60 + float(rest)
+
+    atoms = ElementTree.fromstring(text).iter("ChapterAtom")
+    return [(seconds(atom, "ChapterTimeStart"), seconds(atom, "ChapterTimeEnd")) for atom in atoms]
+
+
+def ffmetadata_times(text: str) -> list[tuple[float, float]]:
+    with av.open(io.BytesIO(text.encode()), format="ffmetadata") as container:
+        chapters = container.chapters()
+    return [(float(c["start"] * (c["time_base"] or 0)), float(c["end"] * (c["time_base"] or 0))) for c in chapters]
+
+
+def webvtt_cues(text: str) -> list[tuple[float, float, str]]:
+    with av.open(io.BytesIO(text.encode()), format="webvtt") as container:
+        packets = [packet for packet in container.demux() if packet.size]
+    return [(float(p.pts * p.time_base), float((p.pts + p.duration) * p.time_base), bytes(p).decode()) for p in packets]
+
+
+def webvtt_times(text: str) -> list[tuple[float, float]]:
+    return [(start, end) for start, end, _ in webvtt_cues(text)]
+
+
+COUNTED: dict[str, Callable[[str, Fraction], Ranges]] = {"csv": csv_frames, "jsonl": jsonl_frames}
+PLACED: dict[str, Callable[[str, Fraction], Ranges]] = {
+    "edl": edl_frames,
+    "otio": otio_frames,
+    "fcpxml": fcpxml_frames,
+    "fcp7": fcp7_frames,
+    "label-studio": label_studio_frames,
+}
+TIMED: dict[str, tuple[float, Callable[[str], list[tuple[float, float]]]]] = {
+    "csv": (0.0005, csv_times),
+    "jsonl": (0.0, jsonl_times),
+    "matroska": (1e-6, matroska_times),
+    "ffmetadata": (1e-6, ffmetadata_times),
+    "webvtt": (0.0005, webvtt_times),
+}
+
+
+def frames_of(scenes: SceneList, shots: bool) -> Ranges:
+    return [(item.start_frame, item.end_frame) for item in (scenes.shots if shots else scenes.scenes)]
+
+
+def times_of(scenes: SceneList, shots: bool) -> list[tuple[float, float]]:
+    return [(item.start, item.end) for item in (scenes.shots if shots else scenes.scenes)]
+
+
+# --- frames and times agree with scenes.json ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*COUNTED, *PLACED])
+@settings(max_examples=25, deadline=None)
+@given(film=steady_films())
+def test_at_a_constant_rate_every_format_has_the_frames_that_were_counted(
+    name: str, film: tuple[SceneList, Fraction]
+) -> None:
+    scenes, rate = film
+    read = (COUNTED | PLACED)[name]
+    for shots in (False, True):
+        assert read(content(scenes, name, shots), rate) == frames_of(scenes, shots)
+
+
+@pytest.mark.parametrize("name", TIMED)
+@settings(max_examples=25, deadline=None)
+@given(film=steady_films())
+def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, film: tuple[SceneList, Fraction]) -> None:
+    scenes, rate = film
+    tolerance, read = TIMED[name]
+    for shots in (False, True):
+        found = read(content(scenes, name, shots))
+        assert found == [pytest.approx(times, abs=tolerance + 1e-9) for times in times_of(scenes, shots)]
+        assert [tuple(round(time * rate) for time in times) for times in found] == frames_of(scenes, shots)
+
+
+@pytest.mark.parametrize("name", [*COUNTED, *PLACED])
+@settings(max_examples=25, deadline=None)
+@given(scenes=unsteady_films())
+def test_where_the_rate_varies_frames_are_counted_and_timelines_go_by_time(name: str, scenes: SceneList) -> None:
+    from pipelines.outputs.exports.timecode import edit_rate
+
+    rate = edit_rate(scenes.video.frame_rate)
+    for shots in (False, True):
+        found = (COUNTED | PLACED)[name](content(scenes, name, shots), rate)
+        if name in COUNTED:
+            assert found == frames_of(scenes, shots)
+            continue
+        assert all(end == start for (_, end), (start, _) in pairwise(found))
+        assert all(start < end for start, end in found)
+        ends = [end for _, end in times_of(scenes, shots)]
+        # A shot that is shorter than a frame of the timeline takes one all the same, and may push those after it.
+        pushed = sum(shot.end - shot.start < 1 / rate for shot in scenes.shots)
+        assert all(
+            abs(end / rate - time) * rate <= 0.5 + 1e-6 + pushed for (_, end), time in zip(found, ends, strict=True)
+        )
+
+
+@pytest.mark.parametrize("name", TIMED)
+@settings(max_examples=25, deadline=None)
+@given(scenes=unsteady_films())
+def test_where_the_rate_varies_times_are_those_of_the_timestamps(name: str, scenes: SceneList) -> None:
+    tolerance, read = TIMED[name]
+    assert read(content(scenes, name)) == [pytest.approx(t, abs=tolerance + 1e-9) for t in times_of(scenes, False)]
+
+
+def test_a_rate_that_containers_round_is_still_constant() -> None:
+    # As of a real film: the average rate is a little off, and so are times in milliseconds.
+    times = [round(frame / 24, 3) for frame in range(14_316)]
+    scenes = scene_list([1146, 201, 12_968], rate=24.00033, times=times)
+    assert edl_frames(content(scenes, "edl"), Fraction(24)) == frames_of(scenes, False)
+
+
+def test_a_rate_that_editors_do_not_have_goes_by_time() -> None:
+    scenes = scene_list([175, 174], rate=17.45)
+    assert edl_frames(content(scenes, "edl"), Fraction(17)) == [(0, 170), (170, 340)]
+
+
+# --- EDL ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_edl_to_the_letter() -> None:
+    assert content(scene_list([1800, 16_182], rate=NTSC), "edl") == (
+        "TITLE: film\n"
+        "FCM: DROP FRAME\n"
+        "\n"
+        "001  AX       V     C        00:00:00;00 00:01:00;02 00:00:00;00 00:01:00;02\n"
+        "* FROM CLIP NAME: film.mp4\n"
+        "* COMMENT: Scene 1\n"
+        "002  AX       V     C        00:01:00;02 00:10:00;00 00:01:00;02 00:10:00;00\n"
+        "* FROM CLIP NAME: film.mp4\n"
+        "* COMMENT: Scene 2\n"
+    )
+
+
+def test_timecode_at_23_976_counts_24_frames_a_second() -> None:
+    events = edl_events(content(scene_list([24 * 3600, 24], rate=FILM_23), "edl"))
+    assert events[1][4:6] == ["01:00:00:00", "01:00:01:00"]
+
+
+def test_above_60_frames_a_second_every_second_frame_has_a_label() -> None:
+    assert edl_frames(content(scene_list([121, 119], rate=120), "edl"), Fraction(60)) == [(0, 60), (60, 120)]
+
+
+def test_an_edl_of_more_than_999_events() -> None:
+    events = edl_events(content(scene_list([2] * 1200), "edl"))
+    assert (events[998][0], events[999][0], events[-1][0]) == ("999", "1000", "1200")
+
+
+@pytest.mark.parametrize("rate", [FILM_23, Fraction(24), Fraction(25), NTSC, Fraction(60000, 1001)], ids=str)
+def test_opentimelineio_reads_the_edl(rate: Fraction) -> None:
+    otio = pytest.importorskip("opentimelineio")
+    pytest.importorskip("otio_cmx3600_adapter")
+    scenes = scene_list([2000, 31_000, 500], rate=rate)
+    timeline = otio.adapters.read_from_string(content(scenes, "edl"), "cmx_3600", rate=float(rate))
+    assert clip_frames(timeline.video_tracks()[0]) == frames_of(scenes, False)
+
+
+# --- OpenTimelineIO, Final Cut Pro ----------------------------------------------------------------------------------
+
+
+def clip_frames(track: Iterable[Any]) -> Ranges:
+    spans = [clip.source_range for clip in track]
+    return [(round(s.start_time.value), round(s.end_time_exclusive().value)) for s in spans]
+
+
+# The adapter for FCPXML takes rates for whole numbers (23 for 23.976) and rounds fractions of a second down.
+@pytest.mark.parametrize(
+    ("name", "adapter", "rate"),
+    [
+        ("fcpxml", "fcpx_xml", Fraction(25)),
+        ("fcp7", "fcp_xml", FILM_23),
+        ("fcp7", "fcp_xml", Fraction(25)),
+        ("fcp7", "fcp_xml", NTSC),
+    ],
+    ids=str,
+)
+def test_opentimelineio_reads_the_xml(name: str, adapter: str, rate: Fraction) -> None:
+    otio = pytest.importorskip("opentimelineio")
+    pytest.importorskip("otio_fcpx_xml_adapter" if name == "fcpxml" else "otio_fcp_adapter")
+    scenes = scene_list([2000, 31_000, 500], rate=rate)
+    timeline = otio.adapters.read_from_string(content(scenes, name), adapter)
+    if not isinstance(timeline, otio.schema.Timeline):
+        (timeline,) = timeline
+    (track,) = timeline.video_tracks()
+    assert clip_frames(track) == frames_of(scenes, False)
+    assert [clip.name for clip in track] == ["Scene 1", "Scene 2", "Scene 3"]
+
+
+def without_nothing(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nothing(inner) for key, inner in value.items() if inner is not None}
+    return [without_nothing(inner) for inner in value] if isinstance(value, list) else value
+
+
+def test_opentimelineio_writes_the_same_timeline_again() -> None:
+    otio = pytest.importorskip("opentimelineio")
+    text = content(scene_list([48, 100], rate=NTSC), "otio")
+    timeline = otio.adapters.read_from_string(text, "otio_json")
+    # No schema of it is outdated; what our file does not say is empty.
+    assert without_nothing(json.loads(otio.adapters.write_to_string(timeline, "otio_json"))) == without_nothing(
+        json.loads(text)
+    )
+    assert timeline.video_tracks()[0][1].metadata["bassl"]["score"] == pytest.approx(0.1)
+
+
+@pytest.fixture(scope="module")
+def film_with_sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return films.write_film(
+        tmp_path_factory.mktemp("sound") / "Film & <sound>.mp4", films.pictures(50), rate=25, sound_seconds=2
+    )
+
+
+def test_sound_comes_along_where_the_film_is_at_hand(film_with_sound: Path) -> None:
+    scenes = scene_list([20, 30], path=str(film_with_sound))
+    assert {event[2] for event in edl_events(content(scenes, "edl"))} == {"AA/V"}
+    otio = pytest.importorskip("opentimelineio")
+    (sound,) = otio.adapters.read_from_string(content(scenes, "otio"), "otio_json").audio_tracks()
+    assert clip_frames(sound) == [(0, 20), (20, 50)]
+    asset = ElementTree.fromstring(content(scenes, "fcpxml")).find("resources/asset")
+    assert asset is not None
+    assert (asset.get("hasAudio"), asset.get("audioChannels"), asset.get("audioRate")) == ("1", "2", "48000")
+    root = ElementTree.fromstring(content(scenes, "fcp7"))
+    tracks = root.findall("sequence/media/audio/track")
+    assert [[clip.findtext("sourcetrack/trackindex") for clip in track] for track in tracks] == [["1"] * 2, ["2"] * 2]
+    known = {clip.get("id") for clip in root.iter("clipitem")}
+    assert {link.text for link in root.iter("linkclipref")} == known
+
+
+def test_the_film_is_named_as_a_uri(film_with_sound: Path) -> None:
+    scenes = scene_list([50], path=str(film_with_sound))
+    uri = film_with_sound.as_uri()
+    assert "%26" in uri
+    media = ElementTree.fromstring(content(scenes, "fcpxml")).find("resources/asset/media-rep")
+    assert media is not None
+    assert media.get("src") == uri
+    assert ElementTree.fromstring(content(scenes, "fcp7")).findtext(".//pathurl") == uri
+    assert (
+        json.loads(content(scenes, "otio"))["tracks"]["children"][0]["children"][0]["media_references"][
+            "DEFAULT_MEDIA"
+        ]["target_url"]
+        == uri
+    )
+
+
+def test_the_film_of_a_list_made_on_windows() -> None:
+    scenes = scene_list([50], path="C:\\Films\\My film.mp4")
+    assert "file:///C:/Films/My%20film.mp4" in content(scenes, "otio")
+    assert "* FROM CLIP NAME: My film.mp4\n" in content(scenes, "edl")
+
+
+@pytest.mark.parametrize(
+    ("written", "rate", "shown"),
+    [
+        ("10:00:00:00", Fraction(25), "10:00:01:05"),
+        ("01:00:00;00", NTSC, "01:00:01;00"),
+        ("01:00:00:00", NTSC, "01:00:01:00"),
+    ],
+)
+def test_the_timecode_of_a_camera_is_the_source(tmp_path: Path, written: str, rate: Fraction, shown: str) -> None:
+    path = tmp_path / "camera.mov"
+    with av.open(str(path), "w", container_options={"movflags": "faststart"}) as container:
+        container.metadata["timecode"] = written
+        stream = container.add_stream("libx264", rate=rate)
+        stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
+        for picture in films.pictures(60):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    scenes = scene_list([30, 30], rate=rate, path=str(path))
+    event = edl_events(content(scenes, "edl"))[1]
+    assert event[4] == shown
+    assert edl_frame(event[6], rate) == 30
+    clip = ElementTree.fromstring(content(scenes, "fcpxml")).findall(".//asset-clip")[1]
+    assert Fraction(clip.attrib["start"][:-1]) * rate == edl_frame(shown, rate)
+    reference = ElementTree.fromstring(content(scenes, "fcp7")).find(".//file/timecode")
+    assert reference is not None
+    assert reference.findtext("string") == written
+    otio_clip = json.loads(content(scenes, "otio"))["tracks"]["children"][0]["children"][1]
+    assert otio_clip["source_range"]["start_time"]["value"] == edl_frame(shown, rate)
+
+
+def test_a_film_that_has_become_something_else_is_told(tmp_path: Path) -> None:
+    (tmp_path / "film.mp4").write_text("no film")
+    with pytest.raises(VideoError, match=r"film\.mp4: not a video that can be read"):
+        content(scene_list([50], path=str(tmp_path / "film.mp4")), "edl")
+
+
+# --- chapters -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("mkvmerge") is None, reason="mkvmerge is not installed")
+def test_mkvmerge_takes_the_chapters(film: Path, tmp_path: Path) -> None:
+    scenes = named(scene_list([30, 31, 29, 30], [1, 3], Fraction(24)), "Übergang <1>", "A & B")
+    export(scenes, tmp_path / "film.chapters.xml")
+    command = ["mkvmerge", "-q", "-o", "out.mkv", "--chapters", "film.chapters.xml", str(film)]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    with av.open(str(tmp_path / "out.mkv")) as container:
+        chapters = container.chapters()
+    assert [chapter["metadata"]["title"] for chapter in chapters] == ["Übergang <1>", "A & B"]
+    starts = [float(chapter["start"] * (chapter["time_base"] or 0)) for chapter in chapters]
+    assert starts == pytest.approx([0, 61 / 24], abs=1e-6)
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg program is not installed")
+def test_ffmpeg_takes_the_chapters(film: Path, tmp_path: Path) -> None:
+    scenes = named(scene_list([30, 31, 29, 30], [1, 3], Fraction(24)), "a=b;c#d\\e", "[CHAPTER]")
+    export(scenes, tmp_path / "film.ffmetadata")
+    command = ["ffmpeg", "-v", "error", "-i", str(film), "-i", "film.ffmetadata"]
+    command += ["-map_metadata", "0", "-map_chapters", "1", "-codec", "copy", "out.mp4"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    with av.open(str(tmp_path / "out.mp4")) as container:
+        chapters = container.chapters()
+    assert [chapter["metadata"]["title"] for chapter in chapters] == ["a=b;c#d\\e", "[CHAPTER]"]
+    assert [chapter["start"] for chapter in chapters] == [0, 2542]
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def test_our_own_reader_takes_the_csv(tmp_path: Path) -> None:
+    scenes = scene_list([30, 31, 29], [1, 2], FILM_23)
+    export(scenes, tmp_path / "film.csv")
+    read = read_scenes_csv(tmp_path / "film.csv")
+    assert read.scenes_frames is not None
+    assert read.scenes_seconds is not None
+    assert read.scenes_frames.tolist() == [list(frames) for frames in frames_of(scenes, False)]
+    assert read.scenes_seconds.tolist() == [pytest.approx(times, abs=0.0005) for times in times_of(scenes, False)]
+
+
+def test_csv_columns_are_those_of_pyscenedetect() -> None:
+    from scenedetect import FrameTimecode
+    from scenedetect.output import write_scene_list
+
+    scenes = scene_list([50, 200, 25])
+    theirs = io.StringIO()
+    spans = [(FrameTimecode(a, 25.0), FrameTimecode(b, 25.0)) for a, b in frames_of(scenes, False)]
+    write_scene_list(theirs, spans, include_cut_list=False)
+    ours = [line.rsplit(",", 2)[0] for line in content(scenes, "csv").splitlines()]
+    assert ours == theirs.getvalue().splitlines()
+
+
+def test_json_lines_are_the_entries_of_scenes_json() -> None:
+    scenes = scene_list([30, 31, 29], [1, 2])
+    whole = scenes.to_dict()
+    for shots, key in ((False, "scenes"), (True, "shots")):
+        rows = [json.loads(line) for line in content(scenes, "jsonl", shots).splitlines()]
+        assert rows == [{"video": "/films/film.mp4", **entry} for entry in whole[key]]
+
+
+LABEL_STUDIO = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["data", "predictions"],
+        "additionalProperties": False,
+        "properties": {
+            "data": {"type": "object", "required": ["video", "fps"]},
+            "predictions": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["result", "model_version"],
+                    "properties": {
+                        "result": {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "required": ["id", "from_name", "to_name", "type", "value"],
+                                "properties": {
+                                    "type": {"const": "timelinelabels"},
+                                    "score": {"type": "number", "minimum": 0, "maximum": 1},
+                                    "value": {
+                                        "type": "object",
+                                        "required": ["ranges", "timelinelabels"],
+                                        "properties": {
+                                            "timelinelabels": {"type": "array", "items": {"enum": ["Scene", "Shot"]}},
+                                            "ranges": {
+                                                "type": "array",
+                                                "minItems": 1,
+                                                "maxItems": 1,
+                                                "items": {
+                                                    "properties": {
+                                                        "start": {"type": "integer", "minimum": 1},
+                                                        "end": {"type": "integer", "minimum": 1},
+                                                    }
+                                                },
+                                            },
+                                        },
+                                    },
+                                },
+                            },
+                        }
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("shots", [False, True])
+def test_a_task_for_label_studio(shots: bool) -> None:
+    tasks = json.loads(content(scene_list([30, 31, 29], [1, 2], path="my films/film.mp4"), "label-studio", shots))
+    jsonschema.validate(tasks, LABEL_STUDIO)
+    regions = tasks[0]["predictions"][0]["result"]
+    assert len({region["id"] for region in regions}) == len(regions) == (3 if shots else 2)
+    assert tasks[0]["data"]["video"] == "/data/local-files/?d=my%20films/film.mp4"
+
+
+# --- names that mean harm -------------------------------------------------------------------------------------------
+
+HOSTILE = (
+    '=HYPERLINK("http://x")',
+    "@SUM(1)",
+    "]]></name><script>&amp;",
+    "one\ntwo\r\n002  AX  V  C",
+    "a --> b\n\nNOTE x",
+    "\udcff\x00\x0b\ufffe",
+    "[CHAPTER]\nSTART=0",
+    "映画 \u2028 'quoted' \"twice\"",
+)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_hostile_names_change_nothing_but_the_name(name: str) -> None:
+    plain = scene_list([50] * len(HOSTILE), path="/films/x\n<&>\"'=.mp4")
+    text = content(named(plain, *HOSTILE), name)
+    text.encode()
+    if name in COUNTED | PLACED:
+        assert (COUNTED | PLACED)[name](text, Fraction(25)) == frames_of(plain, False)
+    if name in TIMED:
+        tolerance, read = TIMED[name]
+        assert read(text) == [pytest.approx(times, abs=tolerance + 1e-9) for times in times_of(plain, False)]
+
+
+def test_hostile_names_come_back_as_they_were() -> None:
+    scenes = named(scene_list([50] * len(HOSTILE)), *HOSTILE)
+    lines = [one_line(name) for name in HOSTILE]
+    assert not any(re.search(r"[\x00-\x1f\u2028\ud800-\udfff]", line) for line in lines)
+    chapters = ElementTree.fromstring(content(scenes, "matroska")).iter("ChapterString")
+    assert [chapter.text for chapter in chapters] == lines
+    assert [c.get("name") for c in ElementTree.fromstring(content(scenes, "fcpxml")).iter("asset-clip")] == lines
+    with av.open(io.BytesIO(content(scenes, "ffmetadata").encode()), format="ffmetadata") as container:
+        assert [chapter["metadata"]["title"] for chapter in container.chapters()] == lines
+    cues = [
+        text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+        for *_, text in webvtt_cues(content(scenes, "webvtt"))
+    ]
+    assert cues == lines
+
+
+def test_no_cell_of_the_csv_is_a_formula() -> None:
+    rows = csv_rows(content(named(scene_list([50] * 4), "=1+1", "+1", "-1", "@x"), "csv"))
+    assert [row["Name"] for row in rows] == ["'=1+1", "'+1", "'-1", "'@x"]
+    assert not any(value.startswith(("=", "+", "-", "@")) for row in rows for value in row.values())
+
+
+# --- the file -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a.csv", "csv"),
+        ("A.EDL", "edl"),
+        ("a.b.otio", "otio"),
+        ("a.fcpxml", "fcpxml"),
+        ("a.chapters.xml", "matroska"),
+        ("a.ffmeta", "ffmetadata"),
+        ("a.vtt", "webvtt"),
+        ("a.ndjson", "jsonl"),
+        ("a.label-studio.json", "label-studio"),
+    ],
+)
+def test_the_ending_says_the_format(path: str, name: str) -> None:
+    assert format_of(Path(path)) == name
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_ending_that_a_format_gives_itself_does_not_mean_another(name: str) -> None:
+    path = Path(f"a{FORMATS[name].ending}")
+    if name == "fcp7":
+        with pytest.raises(BasslError, match=r"a\.xml: .* two formats; give --to fcp7 or --to matroska"):
+            format_of(path)
+    else:
+        assert format_of(path) == name
+
+
+def test_an_ending_that_means_nothing() -> None:
+    with pytest.raises(BasslError, match=r"a\.txt: no format is known by that ending; known are \.csv \.edl"):
+        format_of(Path("a.txt"))
+
+
+@pytest.mark.parametrize("name", ["a.json", "A.JSON", "a.csv", "a.label-studio.json", "a.chapters.xml"])
+def test_what_is_saved_is_what_the_ending_says(tmp_path: Path, name: str) -> None:
+    scenes, path = scene_list([50, 20]), tmp_path / name
+    check_ending(path)
+    save(scenes, path)
+    if name.lower() == "a.json":
+        assert read_scene_list(path) == scenes
+    else:
+        assert path.read_text() == content(scenes, format_of(path))
+
+
+@pytest.mark.parametrize("name", ["a", "a.txt", "a.xml", ".csv2"])
+def test_an_ending_that_cannot_be_saved_is_told_before(name: str) -> None:
+    with pytest.raises(BasslError):
+        check_ending(Path(name))
+
+
+def test_a_format_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(BasslError, match="'avid' is not a format; there are csv, edl"):
+        export(scene_list([50]), tmp_path / "a.csv", "avid")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_film_is_never_written_over(film: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "film.csv"
+    copy.write_bytes(film.read_bytes())
+    (tmp_path / "link.csv").symlink_to(copy)
+    for path in (copy, tmp_path / "link.csv"):
+        with pytest.raises(BasslError, match="is the video itself"):
+            export(scene_list([50], path=str(copy)), path)
+    assert copy.read_bytes() == film.read_bytes()
+
+
+def test_what_cannot_be_made_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "scenes.jsonl"
+    path.write_text("old")
+    scenes = scene_list([50])
+    broken = replace(scenes, scenes=(replace(scenes.scenes[0], confidence=float("nan")),))
+    with pytest.raises(ValueError):
+        export(broken, path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# --- scenes.json back -----------------------------------------------------------------------------------------------
+
+
+def test_a_scene_list_comes_back_as_it_was(tmp_path: Path) -> None:
+    scenes = scene_list([30, 31, 29], [1, 2], FILM_23)
+    scenes.save(tmp_path / "scenes.json")
+    assert read_scene_list(tmp_path / "scenes.json") == scenes
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda d: d.update(schema="other"), "is not a scenes.json"),
+        (lambda d: d.update(version=9), "version 9"),
+        (lambda d: d.update(settings=[]), "its settings are not an object"),
+        (lambda d: d["video"].pop("width"), "width"),
+        (lambda d: d["video"].update(frame_rate=0), "0.0 is not a number of frames a second"),
+        (lambda d: d["shots"][0].update(score=2), "score of shot 0 is 2"),
+        (lambda d: d["shots"][0].update(score=None), "score of shot 0"),
+        (lambda d: d["scenes"][1].update(confidence=-1), "confidence of scene 1"),
+        (lambda d: d["scenes"][1].update(start_frame=3), "scene"),
+        (lambda d: d["shots"].pop(), "shots"),
+    ],
+    ids=range(10),
+)
+def test_what_is_no_scene_list_is_told_in_one_line(tmp_path: Path, spoil: Callable[[Any], object], reason: str) -> None:
+    damaged = json.loads(json.dumps(scene_list([30, 31, 29], [1, 2]).to_dict()))
+    spoil(damaged)
+    path = tmp_path / "scenes.json"
+    path.write_text(json.dumps(damaged))
+    with pytest.raises(DatasetError, match=reason) as caught:
+        read_scene_list(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)

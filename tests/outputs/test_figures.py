@@ -1,0 +1,392 @@
+"""Figures show the numbers that they say they show, whatever names are in them, and refuse in one line."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from PIL import Image
+
+from pipelines.errors import BasslError
+from pipelines.models.bassl import load_bassl_model
+from pipelines.outputs import plots
+from pipelines.outputs.figures import similarity_figure
+from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.figure import (
+    BoundarySettings,
+    CurveSettings,
+    PseudoBoundarySettings,
+    SimilaritySettings,
+    draw_boundaries,
+    draw_curves,
+    draw_pseudo_boundaries,
+    draw_similarity,
+)
+from pipelines.stores.features import write_features
+from tests.scored_things import SHAPE, put_csv, put_index, put_pretrained, put_run, put_scenes, scene_list
+from tests.small_stores import jpeg, put_store, refusal
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an index of five films of 30 shots, their features and their labels."""
+    folder = tmp_path_factory.mktemp("indexed")
+    put_index(folder)
+    put_pretrained(folder / "pretrained.safetensors")
+    return folder
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that are saved from here on."""
+    figures: list[Figure] = []
+    save = plots.save_plot
+
+    def kept(path: Path, figure: Figure) -> tuple[str, ...]:
+        figures.append(figure)
+        return save(path, figure)
+
+    monkeypatch.setattr(plots, "save_plot", kept)
+    return figures
+
+
+def film(folder: Path, number: int) -> tuple[NDArray[np.float64], list[int]]:
+    """Features of a film of the index, and the shots that end its scenes, as its labels say."""
+    with np.load(folder / "npz" / f"{number:02}.npz") as content:
+        return content["features"].astype(np.float64), np.flatnonzero(content["scene_end"]).tolist()
+
+
+def cosines(a: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.array([[x @ y / np.sqrt((x @ x) * (y @ y)) for y in a] for x in a])
+
+
+def words(path: Path) -> str:
+    return "\n".join(ET.parse(path).getroot().itertext())
+
+
+def settings_of(folder: Path, **more: Any) -> dict[str, Any]:
+    return {"index": folder / "index.h5", "features": folder / "features", **more}
+
+
+# --- similarity -------------------------------------------------------------------------------------------------------
+
+
+def test_similarities_are_those_of_the_store_and_of_the_shots_in_context(
+    indexed: Path, tmp_path: Path, drawn: list[Figure]
+) -> None:
+    (store,) = (indexed / "features").glob("*.h5")
+    model = indexed / "pretrained.safetensors"
+    settings = SimilaritySettings(**settings_of(indexed, video="npz/02", first=9, shots=12))
+    assert draw_similarity([store, model], tmp_path / "f.png", settings).warnings == ()
+
+    features, ends = film(indexed, 2)
+    crn = load_bassl_model(model).build_crn().eval()
+    shots = torch.from_numpy(features).float()
+    inside = [[min(max(n + k, 0), 29) for k in range(-2, 3)] for n in range(30)]
+    with torch.inference_mode():
+        context = torch.stack([crn(shots[window][None])[0][0, SHAPE.center] for window in inside]).double().numpy()
+
+    own, contextual = (panel.images[0] for panel in drawn[0].axes[:2])
+    assert np.allclose(own.get_array(), cosines(features)[9:21, 9:21], atol=1e-5)
+    assert np.allclose(contextual.get_array(), cosines(context)[9:21, 9:21], atol=1e-5)
+    assert own.get_clim() == contextual.get_clim()  # colours can be compared
+    assert own.get_extent() == [8.5, 20.5, 20.5, 8.5]  # so that ticks are numbers of shots
+    # Each scene is outlined.
+    starts = [9, *(end + 1 for end in ends if 9 <= end < 20)]
+    boxes = {(box.get_x(), box.get_width()) for box in drawn[0].axes[0].patches}
+    assert boxes == {(a - 0.5, b - a) for a, b in zip(starts, [*starts[1:], 21], strict=True)}
+    assert len(boxes) > 1
+
+
+def test_a_scale_for_each_matrix_begins_with_its_own_least() -> None:
+    matrices = {"a": np.array([[1.0, 0.2], [0.2, 1.0]]), "b": np.array([[1.0, 0.9], [0.9, 1.0]])}
+    own = similarity_figure(matrices, 0, None, own_scale=True)
+    shared = similarity_figure(matrices, 0, None)
+    limits = [[image.get_clim() for panel in f.axes for image in panel.images][:2] for f in (own, shared)]
+    assert limits == [[(0.2, 1), (0.9, 1)], [(0.2, 1), (0.2, 1)]]
+
+
+# --- pseudo-boundaries ------------------------------------------------------------------------------------------------
+
+
+def lanes_of(panel: Any) -> list[list[tuple[float, float]]]:
+    """What the two lanes below a window show, as ranges of shots."""
+    by_height: dict[float, list[tuple[float, float]]] = {}
+    for bar in panel.patches:
+        if bar.get_fill():
+            span = (round(bar.get_x(), 1), round(bar.get_x() + bar.get_width(), 1))
+            by_height.setdefault(bar.get_y(), []).append(span)
+    return [by_height[y] for y in sorted(by_height, reverse=True)]
+
+
+def spans(ends: list[int], length: int) -> list[tuple[float, float]]:
+    starts = [0, *(end + 1 for end in ends if end < length - 1)]
+    return [(float(a), float(b)) for a, b in zip(starts, [*starts[1:], length], strict=True)]
+
+
+@pytest.mark.parametrize(("centre", "first"), [(12, 8), (1, 0), (29, 21)])  # the last two at the film's edges
+def test_a_window_shows_where_its_features_divide_it_and_where_its_scenes_end(
+    indexed: Path, tmp_path: Path, drawn: list[Figure], centre: int, first: int
+) -> None:
+    settings = PseudoBoundarySettings(**settings_of(indexed, neighbours=4))
+    draw_pseudo_boundaries([f"npz/01:{centre}"], tmp_path / "f.svg", settings)
+    features, ends = film(indexed, 1)
+    similarity = cosines(features[first : first + 9])[[0, -1]]
+    cost = 1 - similarity
+    best = min(range(8), key=lambda b: cost[0, : b + 1].sum() + cost[1, b + 1 :].sum())
+
+    panel = drawn[0].axes[0]
+    assert np.allclose([line.get_ydata() for line in panel.lines[:2]], similarity, atol=1e-5)
+    assert panel.lines[2].get_xdata() == [best + 1, best + 1]
+    found, true = lanes_of(panel)
+    assert found == spans([best], 9)
+    assert true == spans([end - first for end in ends if first <= end < first + 9], 9)
+    assert f"npz/01, shots {first} to {first + 8}: pseudo-boundary after shot {first + best}" in words(
+        tmp_path / "f.svg"
+    )
+
+
+def test_windows_drawn_by_lot_have_a_scene_end_and_follow_from_the_seed(
+    indexed: Path, tmp_path: Path, drawn: list[Figure]
+) -> None:
+    for seed in (0, 0, 1):
+        settings = PseudoBoundarySettings(**settings_of(indexed, neighbours=2, windows=3, seed=seed))
+        draw_pseudo_boundaries([], tmp_path / "f.png", settings)
+    titles = [[panel.get_title(loc="left") for panel in figure.axes] for figure in drawn]
+    assert len(set(titles[0])) == 3
+    assert titles[0] == titles[1] != titles[2]
+    assert all(len(lanes_of(panel)[1]) > 1 for figure in drawn for panel in figure.axes)
+
+
+@pytest.fixture
+def pictured(tmp_path: Path) -> Path:
+    """An index of a film of ten shots with key-frames and no labels, whose features change after shot 5."""
+    put_store(tmp_path / "keyframes" / "film.h5", shots=10)
+    build_index([tmp_path / "keyframes"], IndexSettings(output=tmp_path / "index.h5"))
+    (tmp_path / "features").mkdir()
+    two = np.eye(4, dtype=np.float32)[[0] * 6 + [1] * 4]
+    write_features(tmp_path / "features" / "made-up.h5", "made up", {"film": two})
+    return tmp_path
+
+
+def test_key_frames_stand_in_their_place_and_the_pseudo_boundary_has_a_frame(
+    pictured: Path, drawn: list[Figure]
+) -> None:
+    settings = PseudoBoundarySettings(**settings_of(pictured, neighbours=3))
+    draw_pseudo_boundaries(["film:5"], pictured / "f.png", settings)
+    panel = drawn[0].axes[0]
+    assert len(panel.images) == 7
+    for place, image in enumerate(panel.images):
+        (pictured / "k.jpg").write_bytes(jpeg(0, 2 + place, 1))  # the middle one of three
+        whole = np.asarray(Image.open(pictured / "k.jpg").resize((20, 12), Image.Resampling.BOX), float)
+        shown = np.asarray(Image.fromarray(np.asarray(image.get_array())).resize((20, 12), Image.Resampling.BOX), float)
+        assert np.abs(whole - shown).mean() < 12
+        assert place < image.get_extent()[0] < image.get_extent()[1] < place + 1
+    (frame,) = (patch for patch in panel.patches if not patch.get_fill())
+    assert frame.get_x() == pytest.approx(3, abs=0.1)  # shot 5 of the shots 2 to 8
+    assert lanes_of(panel) == [spans([3], 7)]
+    assert "no labels" in [text.get_text() for text in panel.texts]
+
+
+def test_similarities_stand_below_the_key_frames(pictured: Path, drawn: list[Figure]) -> None:
+    settings = SimilaritySettings(**settings_of(pictured, shots=8))
+    draw_similarity([pictured / "features" / "made-up.h5"], pictured / "f.png", settings)
+    strip, matrix = drawn[0].axes[:2]
+    assert len(strip.images) == 8
+    assert np.array_equal(matrix.images[0].get_array()[0], [1, 1, 1, 1, 1, 1, 0, 0])
+    assert not matrix.patches  # nobody knows where its scenes end
+    assert drawn[0].get_suptitle() == "film, shots 0 to 7, without labels"
+
+
+# --- predicted boundaries ---------------------------------------------------------------------------------------------
+
+
+def test_each_lane_shows_its_own_shots_scores_and_scene_ends_by_time(tmp_path: Path, drawn: list[Figure]) -> None:
+    first = put_scenes(tmp_path / "a.json")  # scenes end at 20 and 40
+    second = tmp_path / "b.json"
+    scene_list((0, 15, 22.5, 45, 50), [0, 1], (0.7, 0.8, 0.2, 0.4)).save(second)
+    truth = put_csv(tmp_path / "t.csv", 0, 21, 30, 50)
+    settings = BoundarySettings(truth=truth, within=2.0, labels=("one", "two"))
+    draw_boundaries([first, second], tmp_path / "f.svg", settings)
+
+    true, one, two = drawn[0].axes
+    bars = [path.get_extents().intervalx.tolist() for bar in true.collections for path in bar.get_paths()]
+    assert sorted(bars) == [[0, 21], [21, 30], [30, 50]]
+    for panel, edges, scores, ends, hits in (
+        (one, [0, 10, 20, 30, 40, 50], [0.1, 0.9, 0.2, 0.6, 0.3], [20, 40], [20]),
+        (two, [0, 15, 22.5, 45, 50], [0.7, 0.8, 0.2, 0.4], [15, 22.5], [22.5]),
+    ):
+        stairs = panel.patches[0].get_data()
+        assert np.allclose(stairs.edges, edges)
+        assert np.allclose(stairs.values, scores)
+        assert [path.vertices[0, 0] for path in panel.collections[0].get_paths()] == ends
+        marked = {
+            line.get_markerfacecolor(): list(line.get_xdata()) for line in panel.lines if line.get_marker() == "v"
+        }
+        assert sorted(time for times in marked.values() for time in times) == ends
+        assert [times for colour, times in marked.items() if colour != "white"] == [hits]
+        dashed = [line.get_xdata()[0] for line in panel.lines if line.get_marker() != "v"]
+        assert dashed == [21, 30]
+    text = words(tmp_path / "f.svg")
+    for word in ("one", "two", "a.mp4", "3 scenes, boundary F1 within 2 s: 50.0", "0:20"):
+        assert word in text
+
+
+def test_the_threshold_is_drawn_unless_another_rule_decided(tmp_path: Path, drawn: list[Figure]) -> None:
+    path = put_scenes(tmp_path / "a.json")
+    content = path.read_text()
+    for name, rule in (("t", '{"threshold": 0.25, "scenes": null}'), ("n", '{"threshold": 0.25, "scenes": 3}')):
+        (tmp_path / f"{name}.json").write_text(content.replace('"settings": {}', f'"settings": {rule}'))
+    draw_boundaries([tmp_path / "t.json", tmp_path / "n.json"], tmp_path / "f.png")
+    flat = [[line.get_ydata()[0] for line in panel.lines if line.get_marker() != "v"] for panel in drawn[0].axes]
+    assert flat == [[0.25], []]
+
+
+def test_films_of_different_lengths_are_pointed_out(tmp_path: Path) -> None:
+    first = put_scenes(tmp_path / "a.json")
+    scene_list((0, 15, 90), [0], (0.7, 0.8)).save(tmp_path / "b.json")
+    (warning,) = draw_boundaries([first, tmp_path / "b.json"], tmp_path / "f.pdf").warnings
+    assert "b.json lasts 90.0 s" in warning
+    assert (tmp_path / "f.pdf").read_bytes().startswith(b"%PDF")
+
+
+# --- training curves --------------------------------------------------------------------------------------------------
+
+
+def put_logs(run: Path, log: str, validation: str | None = None) -> Path:
+    run.mkdir(parents=True)
+    (run / "log.csv").write_text(log)
+    if validation is not None:
+        (run / "validation.csv").write_text(validation)
+    return run
+
+
+def test_curves_are_the_columns_of_the_logs_and_seeds_share_a_line(tmp_path: Path, drawn: list[Figure]) -> None:
+    one = put_logs(
+        tmp_path / "one",
+        "step,epoch,learning_rate,loss,windows_per_second,waiting\n10,1,0.1,3,9,0\n20,1,0.2,2.5,9,0\n30,2,0.",
+        "step,epoch,knn@1\n20,1,0.5\n",
+    )
+    two = put_logs(
+        tmp_path / "two",
+        "step,seed,epoch,learning_rate,loss,shots_per_second,waiting\n"
+        "5,7,1,0.3,4,9,0\n10,7,2,0.1,2,9,0\n15,8,1,0.3,5,9,0\n20,8,2,0.1,1,9,0\n",
+        "step,seed,epoch,val_ap\n10,7,2,0.25\n20,8,2,0.75\n",
+    )
+    draw_curves([one, two], tmp_path / "f.svg")
+    lines = {
+        panel.get_title(): [(list(line.get_xdata()), list(line.get_ydata())) for line in panel.lines]
+        for panel in drawn[0].axes
+    }
+    assert lines == {
+        "learning rate": [([10, 20], [0.1, 0.2]), ([5, 10], [0.3, 0.1])],
+        "loss": [([10, 20], [3, 2.5]), ([5, 10], [4.5, 1.5])],
+        "knn@1": [([20], [0.5])],
+        "val ap": [([10], [0.5])],
+    }
+    (band,) = drawn[0].axes[1].collections
+    assert {tuple(point) for point in band.get_paths()[0].vertices} >= {(5, 4), (5, 5), (10, 1), (10, 2)}
+    looks = {(line.get_color(), line.get_linestyle()) for line in drawn[0].axes[1].lines}
+    assert len({colour for colour, _ in looks}) == len({dash for _, dash in looks}) == 2
+    assert "one\n" in words(tmp_path / "f.svg")
+
+
+# --- names and refusals -----------------------------------------------------------------------------------------------
+
+
+def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+    names = ("$x^$ & <b>", "_hidden", "two\nlines\x01", "long " * 40)
+    runs = [put_logs(tmp_path / str(i), "step,epoch,loss\n1,1,2\n") for i in range(4)]
+    draw_curves(runs, tmp_path / "f.svg", CurveSettings(names))
+    texts = [text for text in words(tmp_path / "f.svg").splitlines() if text.strip()]
+    assert {"$x^$ & <b>", "_hidden", "two lines�"} <= set(texts)
+    assert max(map(len, texts)) < 60
+    (warning,) = draw_curves(runs[:1], tmp_path / "f.png", CurveSettings(("映画",))).warnings
+    assert "no 映 画" in warning
+    assert draw_curves(runs[:1], tmp_path / "g.svg", CurveSettings(("映画",))).warnings == ()
+
+
+def test_the_same_numbers_are_the_same_file_whatever_matplotlibrc_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import matplotlib as mpl
+
+    run = put_logs(tmp_path / "run", "step,epoch,loss\n1,1,2\n2,1,1\n")
+    for ending in plots.FORMATS:
+        draw_curves([run], tmp_path / f"a{ending}")
+    with monkeypatch.context() as patch:
+        patch.setitem(mpl.rcParams, "font.size", 30)
+        patch.setitem(mpl.rcParams, "figure.facecolor", "black")
+        before = dict(mpl.rcParams)
+        for ending in plots.FORMATS:
+            draw_curves([run], tmp_path / f"b{ending}")
+        assert dict(mpl.rcParams) == before
+    for ending in plots.FORMATS:
+        assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
+
+
+def test_what_cannot_be_drawn_is_one_line_and_no_file(indexed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    out = folder / "f.png"
+    (store,) = (indexed / "features").glob("*.h5")
+    scenes = put_scenes(tmp_path / "a.json")
+    empty = put_logs(tmp_path / "empty", "step,epoch,loss\n")
+    broken = put_logs(tmp_path / "broken", "step,epoch,loss\n1,1,2\n2,1,x\n3,1,1\n")
+    endless = put_logs(tmp_path / "endless", "step,epoch,loss\nnan,1,2\n")
+    other = tmp_path / "other.h5"
+    write_features(other, "other", {"99": np.ones((30, 8), np.float32)})
+    fine = put_run(tmp_path / "fine")
+    wide = tmp_path / "wide.h5"
+    write_features(wide, "wide", {"npz/00": np.ones((30, 9), np.float32)})
+
+    def similar(*models: Path, **more: Any) -> Callable[[], object]:
+        settings = SimilaritySettings(**settings_of(indexed, **{"video": "npz/00", **more}))
+        return lambda: draw_similarity(models, out, settings)
+
+    def divided(*windows: str, **more: Any) -> Callable[[], object]:
+        return lambda: draw_pseudo_boundaries(windows, out, PseudoBoundarySettings(**settings_of(indexed, **more)))
+
+    for draw, parts in (
+        (similar(store, video="npz/0O"), ("no video 'npz/0O'", "did you mean npz/0")),
+        (similar(store, video=None), ("5 videos", "--video")),
+        (similar(store, first=20), ("30 shots, 0 to 29", "20 to 35")),
+        (similar(store, first=-1), ("-1 to 14",)),
+        (similar(store, shots=1), ("at least 2 shots",)),
+        (similar(store, index=tmp_path / "no.h5"), ("no.h5", "build-index")),
+        (similar(other), ("other.h5", "has no features of npz/00")),
+        (similar(tmp_path / "none"), ("none", "no such feature store, run or model")),
+        (similar(fine, features=wide), ("wide.h5", "9 wide", "reads 8", "--features")),
+        (similar(store, store), ("named twice", "--label")),
+        (similar(store, labels=("a", "b")), ("2 labels", "1 things")),
+        (divided("npz/00:30"), ("npz/00 has 30 shots, 0 to 29, and no shot 30",)),
+        (divided("npz/00"), ("'npz/00'", "VIDEO:SHOT")),
+        (divided("npz/00:-1"), ("'npz/00:-1'", "VIDEO:SHOT")),
+        (divided("7:1"), ("no video '7'",)),
+        (divided("npz/00:3", neighbours=15), ("30 shots", "window of 31", "--neighbours")),
+        (divided(neighbours=15), ("no window of 31 shots",)),
+        (divided(windows=0), ("at least 1 window",)),
+        (divided(seed=-1), ("a seed is 0 or more",)),
+        (lambda: plots.save_plot(out, Figure(figsize=(4, 500))), ("too much to draw",)),
+        (divided("npz/00:3", method="random"), ("dtw, mean, dtw-tslearn", "'random'")),
+        (divided("npz/00:3", features=other), ("other.h5", "has no features of npz/00")),
+        (lambda: draw_boundaries([tmp_path / "no.json"], out), ("no.json",)),
+        (lambda: draw_boundaries([scenes], out, BoundarySettings(truth=tmp_path / "t.csv")), ("t.csv", "no such")),
+        (lambda: draw_curves([tmp_path / "none"], out), ("none", "no such folder")),
+        (lambda: draw_curves([indexed], out), ("holds no log.csv",)),
+        (lambda: draw_curves([empty], out), ("log.csv", "no rows yet")),
+        (lambda: draw_curves([broken], out), ("log.csv, line 3",)),
+        (lambda: draw_curves([endless], out), ("log.csv, line 2",)),
+        (lambda: draw_curves([empty], folder / "f.jpg"), ("f.jpg", ".png, .svg or .pdf")),
+        (lambda: draw_curves([empty], indexed), (str(indexed), ".png")),
+    ):
+        refusal(draw, *parts, error=BasslError)
+    (tmp_path / "a folder.png").mkdir()
+    refusal(lambda: draw_curves([empty], tmp_path / "a folder.png"), "is a folder", error=BasslError)
+    assert not list(folder.glob("*"))

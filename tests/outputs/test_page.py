@@ -1,0 +1,135 @@
+"""The page as a file: whole in itself, safe whatever names are in it, and no larger than a browser opens at once.
+
+What it does in a browser stands in `tests/browser/test_page_in_chromium.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode, b64encode
+from dataclasses import replace
+from hashlib import sha256
+from html.parser import HTMLParser
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pipelines.errors import BasslError
+from pipelines.outputs.page import TrueEnds, page, save_page
+from pipelines.outputs.page.thumbnails import BUDGET, page_pictures
+from pipelines.scenes import SceneList
+from tests import pages
+
+HOSTILE = "</script><!--<img src=x onerror=\"harm()\">&amp; 'name'\u2028\ud800"
+
+
+class Elements(HTMLParser):
+    """All elements with their attributes, and the text of those that hold data or code."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, str] = {}
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        self.found.append((tag, attributes))
+        self._inside = attributes.get("id") or tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        self.texts[self._inside] = self.texts.get(self._inside, "") + data
+
+
+def hostile() -> SceneList:
+    plain = pages.invented(6, name=HOSTILE.replace("/", "\\"))
+    first, *others = plain.scenes
+    return replace(
+        plain, settings={**plain.settings, HOSTILE: [HOSTILE]}, scenes=(replace(first, name=HOSTILE), *others)
+    )
+
+
+def test_nothing_is_fetched_from_anywhere() -> None:
+    elements = Elements(page(pages.invented(6), pages.noise(6), "./film.mp4"))
+    addresses = [value for _, given in elements.found for name, value in given.items() if name in ("src", "href")]
+    assert addresses == ["data:,"]
+    assert not {tag for tag, _ in elements.found} & {"iframe", "object", "embed", "base"}
+    assert "url(" not in elements.texts["style"]
+    assert "@import" not in elements.texts["style"]
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", elements.texts["script"])
+
+
+def test_the_policy_allows_this_script_and_style_and_no_network() -> None:
+    elements = Elements(page(pages.invented(6)))
+    (policy,) = [given["content"] for _, given in elements.found if given.get("http-equiv")]
+    rules = dict(rule.split(" ", 1) for rule in (policy or "").split("; "))
+    assert rules["default-src"] == "'none'"
+    for kind in ("script", "style"):
+        digest = b64encode(sha256(elements.texts[kind].encode()).digest()).decode()
+        assert rules[f"{kind}-src"] == f"'sha256-{digest}'"
+    assert "http" not in (policy or "")
+
+
+def test_names_are_text_whatever_they_hold(tmp_path: Path) -> None:
+    scenes = hostile()
+    truth = TrueEnds((0,), (1.5,), 1.0, HOSTILE)
+    save_page(tmp_path / "page.html", scenes, pages.noise(6), truth=truth, save_as=HOSTILE)
+    elements = Elements((tmp_path / "page.html").read_text("utf-8"))
+    harmless = Elements(page(pages.invented(6), pages.noise(6), truth=replace(truth, source="truth")))
+    tags = [tag for tag, _ in elements.found]
+    # One more setting is a row of three more elements.
+    assert tags.count("div") == [tag for tag, _ in harmless.found].count("div") + 1
+    assert tags.count("img") == [tag for tag, _ in harmless.found].count("img")
+    assert not any(name.startswith("on") for _, given in elements.found for name in given)
+    data = json.loads(elements.texts["data"])
+    assert data["file"] == json.loads(json.dumps(scenes.to_dict()))
+    assert data["file"]["scenes"][0]["name"] == HOSTILE
+    assert data["truth"]["source"] == HOSTILE
+
+
+def test_a_film_is_named_from_where_the_page_is(tmp_path: Path) -> None:
+    film = tmp_path / "films" / "a: b #1 50%.mp4"
+    save_page(tmp_path / "pages" / "page.html", pages.invented(3), film=film)
+    data = json.loads(Elements((tmp_path / "pages" / "page.html").read_text()).texts["data"])
+    assert data["film"]["source"] == "./../films/a%3A%20b%20%231%2050%25.mp4"
+
+
+def test_pictures_are_those_of_the_shots_in_their_order() -> None:
+    given = pages.noise(5)
+    elements = Elements(page(pages.invented(5), given))
+    data = json.loads(elements.texts["data"])
+    assert data["pictures"] == {"type": "image/webp", "width": 64, "height": 36}
+    for picture, encoded in zip(given, elements.texts["pictures"].split("\n"), strict=True):
+        before, after = (Image.open(BytesIO(content)).convert("RGB") for content in (picture, b64decode(encoded)))
+        assert after.size == (64, 36)
+        differences = [abs(a - b) for a, b in zip(before.tobytes(), after.tobytes(), strict=True)]
+        assert sum(differences) / len(differences) < 40  # pictures of other noise are 64 apart on average
+
+
+def test_another_number_of_pictures_than_shots_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BasslError, match="3 pictures were given for 4 shots"):
+        save_page(tmp_path / "page.html", pages.invented(4), pages.noise(3))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_shots_have_smaller_pictures() -> None:
+    given = pages.noise(8, 320, 180)
+    fine, small = page_pictures(given), page_pictures(given, budget=8 * 20_000)
+    assert (fine.width, fine.height) == (320, 180)
+    assert small.width < 320
+    assert sum(map(len, small.encoded)) <= 8 * 20_000
+    assert small.height == round(small.width * 180 / 320)
+    # Three thousand shots of noise, the worst there is, fit at a width of 96 or more.
+    assert 3000 * len(page_pictures(given, budget=8 * BUDGET // 3000).encoded[0]) < 22e6
+
+
+def test_high_films_are_no_higher_than_twice_their_width() -> None:
+    (tall,) = ([picture] for picture in pages.noise(1, 30, 200))
+    assert (page_pictures(tall).width, page_pictures(tall).height) == (30, 60)

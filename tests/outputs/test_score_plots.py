@@ -1,0 +1,57 @@
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.errors import BasslError
+from pipelines.evaluation.metrics import FilmScores
+from pipelines.outputs.score_plots import save_curves
+from tests.evaluation.test_bootstrap import films, one_film
+from tests.small_stores import refusal
+
+
+def test_a_png_of_one_model_is_a_picture_with_colour(tmp_path: Path) -> None:
+    save_curves(tmp_path / "a.png", {"mine": films()}, 0.5)
+    picture = np.asarray(Image.open(tmp_path / "a.png").convert("RGB")).astype(int)
+    assert picture.shape[1] == 1500
+    blue = (picture[..., 2] - picture[..., 0] > 80).sum()
+    assert blue > 2000  # the curve, its reliability and the counts of shots
+
+
+def test_an_svg_names_both_models_and_what_they_reach(tmp_path: Path) -> None:
+    save_curves(tmp_path / "a.svg", {"mine": films(), "theirs": films(levels=6)}, 0.4)
+    text = "".join(ET.parse(tmp_path / "a.svg").getroot().itertext())
+    for word in ("mine  AP", "theirs  AP", "chance  AP", "0.4", "calibration error", "recall of scene ends"):
+        assert word in text
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.svg"])
+def test_the_same_numbers_are_the_same_file(tmp_path: Path, name: str) -> None:
+    save_curves(tmp_path / name, {"mine": films()}, 0.5)
+    first = (tmp_path / name).read_bytes()
+    save_curves(tmp_path / name, {"mine": films()}, 0.5)
+    assert (tmp_path / name).read_bytes() == first
+
+
+def test_a_plot_leaves_no_state_behind(tmp_path: Path) -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    save_curves(tmp_path / "a.png", {"mine": films(2)}, 0.5)
+    assert dict(mpl.rcParams) == before
+
+
+def test_nothing_to_draw_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    film = films(1)[0]
+    listed = FilmScores(film.labels, np.full(len(film.labels), np.nan), film.shots, predicted=film.scores > 0.5)
+    for bad, words in (
+        (listed, "for want of scores"),
+        (one_film([0, 0], [0.1, 0.9]), "for want of scene ends"),
+        (one_film([0, 1], [0.1, 1.5]), "not between 0 and 1"),
+    ):
+        refusal(lambda bad=bad: save_curves(path, {"mine": [bad]}, 0.5), "mine", words, error=BasslError)  # type: ignore[misc]
+    refusal(lambda: save_curves(tmp_path / "a.jpg", {"mine": [film]}, 0.5), ".png, .svg or .pdf", error=BasslError)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,85 @@
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import BasslError
+from pipelines.evaluation.bootstrap import Measure
+from pipelines.outputs.score_tables import Table, comma_separated, latex, markdown, save_table, table_of
+from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, SeedSpread
+from tests.small_stores import refusal
+
+AP = Measure(0.4163, (0.4, 0.4322), 0.45, (0.41, 0.49))
+MIOU = Measure(None, None, 0.5, (0.4, 0.6))
+RESULT = ScoreResult("runs/a_b", (), {"ap": AP, "miou": MIOU}, 0.5, ScoreSettings())
+ODD = Table(("a_b", "50 %"), (("x|y & #1", "1.0 ± 0.1"), ("~^\\{}$", "-")))
+
+
+def test_numbers_are_percentages() -> None:
+    assert table_of(RESULT) == Table(
+        ("metric", "pooled", "95 % interval", "mean of films", "95 % interval"),
+        (("AP", "41.6", "40.0 to 43.2", "45.0", "41.0 to 49.0"), ("mIoU", "-", "-", "50.0", "40.0 to 60.0")),
+    )
+
+
+def test_without_intervals_there_are_no_columns_for_them() -> None:
+    alone = ScoreResult("x", (), {"ap": Measure(0.4163, None, 0.45, None)}, 0.5, ScoreSettings())
+    assert table_of(alone) == Table(("metric", "pooled", "mean of films"), (("AP", "41.6", "45.0"),))
+
+
+def test_metrics_that_are_not_defined_have_no_row() -> None:
+    nothing = Measure(None, None, None, None)
+    result = ScoreResult("x", (), {"ap": nothing, "miou": MIOU}, 0.5, ScoreSettings())
+    assert [row[0] for row in table_of(result).rows] == ["mIoU"]
+
+
+def test_seeds_have_a_column() -> None:
+    spread = {"ap": SeedSpread(0.42, 0.012, {1: 0.41, 2: 0.43})}
+    table = table_of(ScoreResult("x", (), RESULT.measures, 0.5, ScoreSettings(), spread))
+    assert table.header[-1] == "mean of 2 seeds"
+    assert [row[-1] for row in table.rows] == ["42.0 ± 1.2", "-"]
+
+
+def test_a_single_seed_has_no_deviation() -> None:
+    table = table_of(ScoreResult("x", (), {"ap": AP}, 0.5, ScoreSettings(), {"ap": SeedSpread.of({3: 0.42})}))
+    assert (table.header[-1], table.rows[0][-1]) == ("mean of 1 seed", "42.0")
+
+
+def test_a_comparison_has_signs() -> None:
+    difference = {"ap": Measure(0.02, (-0.01, 0.05), None, None), "miou": Measure(None, None, -0.1, (-0.2, -0.05))}
+    table = table_of(Comparison(RESULT, RESULT, difference))
+    assert table.header == ("metric", "runs/a_b", "runs/a_b", "difference", "95 % interval")
+    assert table.rows == (
+        ("AP", "41.6", "41.6", "+2.0", "-1.0 to +5.0"),
+        ("mIoU, mean of films", "50.0", "50.0", "-10.0", "-20.0 to -5.0"),
+    )
+
+
+def test_markdown_keeps_its_columns() -> None:
+    lines = markdown(ODD).splitlines()
+    assert lines[:3] == ["| a_b | 50 % |", "| --- | ---: |", "| x\\|y & #1 | 1.0 ± 0.1 |"]
+
+
+def test_latex_is_escaped() -> None:
+    text = latex(ODD)
+    assert "a\\_b & 50 \\% \\\\" in text
+    assert "x|y \\& \\#1 & 1.0 $\\pm$ 0.1 \\\\" in text
+    assert "\\textasciitilde{}\\textasciicircum{}\\textbackslash{}\\{\\}\\$ & - \\\\" in text
+    assert text.startswith("\\begin{tabular}{lr}\n\\toprule\n")
+    assert text.endswith("\\bottomrule\n\\end{tabular}\n")
+
+
+def test_csv_reads_back() -> None:
+    assert list(csv.reader(io.StringIO(comma_separated(ODD)))) == [list(ODD.header), *map(list, ODD.rows)]
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.tex", "a.csv", "a.json", "A.MD"])
+def test_the_ending_says_the_format(tmp_path: Path, name: str) -> None:
+    save_table(tmp_path / "new" / name, RESULT)
+    text = (tmp_path / "new" / name).read_text()
+    assert {"md": "| AP |", "tex": "AP &", "csv": "AP,", "json": '"ap"'}[name.lower()[2:]] in text
+
+
+def test_another_ending_is_refused(tmp_path: Path) -> None:
+    refusal(lambda: save_table(tmp_path / "a.xls", RESULT), "a.xls", ".md, .tex, .csv or .json", error=BasslError)

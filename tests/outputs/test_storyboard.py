@@ -1,0 +1,83 @@
+"""The storyboard: a band a scene, the pictures of its shots in their places."""
+
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.errors import BasslError
+from pipelines.outputs.storyboard import save_storyboard, thumbnail
+from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
+
+COLOURS = ((220, 30, 30), (30, 200, 30), (40, 40, 230), (230, 220, 30))
+
+
+def scene_list(shots: int, ends: list[int]) -> SceneList:
+    listed = tuple(Shot(i, 10 * i, 10 * i + 10, 0.4 * i, 0.4 * i + 0.4, 0.5) for i in range(shots))
+    facts = VideoFacts("movie.mp4", 160, 90, 0.4 * shots, 10 * shots, 25.0)
+    return SceneList(facts, {}, listed, group_shots(listed, ends))
+
+
+def plain(colour: tuple[int, int, int], size: tuple[int, int] = (90, 160)) -> bytes:
+    return thumbnail(np.full((*size, 3), colour, np.uint8))
+
+
+def has_colour(picture: np.ndarray, colour: tuple[int, int, int]) -> np.ndarray:
+    """Which pixels are of a colour, as far as JPEG keeps it."""
+    return np.abs(picture.astype(int) - colour).max(axis=2) < 12
+
+
+def test_scenes_stand_below_each_other_with_their_shots_from_left_to_right(tmp_path: Path) -> None:
+    path = tmp_path / "board.png"
+    save_storyboard(path, scene_list(4, [1, 3]), [plain(colour) for colour in COLOURS])
+    picture = np.asarray(Image.open(path).convert("RGB"))
+    places = [np.argwhere(has_colour(picture, colour)).mean(axis=0) for colour in COLOURS]
+    assert [place[0] for place in places[:2]] == pytest.approx([places[0][0]] * 2)
+    assert [place[0] for place in places[2:]] == pytest.approx([places[2][0]] * 2)
+    assert places[0][0] < places[2][0]
+    assert places[0][1] < places[1][1]
+    assert places[0][1] == pytest.approx(places[2][1])
+
+
+def test_all_pictures_fit_on_it_whole(tmp_path: Path) -> None:
+    path = tmp_path / "board.png"
+    shots = 20
+    save_storyboard(path, scene_list(shots, [9, 18, 19]), [plain(COLOURS[0])] * shots)
+    small = np.asarray(Image.open(BytesIO(plain(COLOURS[0]))))
+    shown = has_colour(np.asarray(Image.open(path).convert("RGB")), COLOURS[0]).sum()
+    assert shown == pytest.approx(shots * small.shape[0] * small.shape[1], rel=0.01)
+
+
+def test_of_a_scene_of_very_many_shots_an_even_choice_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "board.png"
+    shots = 500
+    save_storyboard(path, scene_list(shots, [shots - 1]), [plain(COLOURS[i * 4 // shots]) for i in range(shots)])
+    picture = np.asarray(Image.open(path).convert("RGB"))
+    assert picture.shape[0] < 600
+    counts = [has_colour(picture, colour).sum() for colour in COLOURS]
+    assert min(counts) == pytest.approx(max(counts), rel=0.01)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (1, 4000), (4000, 1), (240, 135), (101, 51)])
+def test_pictures_of_any_shape_are_drawn(tmp_path: Path, size: tuple[int, int]) -> None:
+    save_storyboard(tmp_path / "board.png", scene_list(1, [0]), [plain(COLOURS[0], size)])
+    assert Image.open(tmp_path / "board.png").height < 500
+
+
+def test_a_thumbnail_is_small_and_keeps_the_proportions() -> None:
+    content = plain(COLOURS[0], (240, 427))
+    assert len(content) < 5000
+    assert Image.open(BytesIO(content)).size == (168, 94)
+
+
+def test_another_number_of_pictures_than_shots_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BasslError, match="3 pictures were given for 4 shots"):
+        save_storyboard(tmp_path / "board.png", scene_list(4, [3]), [plain(COLOURS[0])] * 3)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BasslError, match="is a folder"):
+        save_storyboard(tmp_path, scene_list(1, [0]), [plain(COLOURS[0])])

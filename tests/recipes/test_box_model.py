@@ -1,0 +1,332 @@
+"""Training the model in the box: what is shown is what the labels mean, it learns, and it can be made again."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.evaluation.calibration import best_f1_threshold, platt_slope
+from pipelines.evaluation.metrics import average_precision, f1_at
+from pipelines.models.relational import RelationalScorer, calibrated, load_scorer
+from pipelines.stages.list_models import read_facts
+from pipelines.training.relational_films import Film, as_film, with_scenes_reordered
+from recipes.box_model import make as default_model
+from recipes.box_model.make import (
+    AS_IT_IS,
+    BASELINES,
+    PENALTIES,
+    Form,
+    Forms,
+    calibrate,
+    choose,
+    closest_across,
+    cross_validate,
+    disguised,
+    fit,
+    folds,
+    form_of,
+    left_right_contrast,
+    main,
+    prepare,
+)
+from recipes.box_model.perturbations import DISGUISES
+
+PENALTY = 0.1
+
+
+def made_up(seed: int, name: str = "made", scenes: int = 12, D: int = 24) -> ShotFeatures:
+    """A film of scenes of 3 to 8 shots; within a scene two settings alternate, so neighbours are not the most alike."""
+    rng = np.random.default_rng(seed)
+    rows, ends = [], []
+    for _ in range(scenes):
+        common, sides = rng.normal(size=D), rng.normal(size=(2, D))
+        length = int(rng.integers(3, 9))
+        rows += [1.2 * common + sides[i % 2] + 0.4 * rng.normal(size=D) for i in range(length)]
+        ends += [0] * (length - 1) + [1]
+    ends[-1] = 0
+    edges = np.concatenate([[0], np.cumsum(rng.integers(24, 240, size=len(rows)))])
+    return ShotFeatures(
+        f"{name}/{seed:02}",
+        np.asarray(rows, dtype=np.float32),
+        np.stack([edges[:-1], edges[1:]], axis=1).astype(np.int64),
+        np.asarray(ends, dtype=np.uint8),
+    )
+
+
+def scenes_of(film: Film) -> list[list[float]]:
+    """The film as scenes, each a list of its shots' first feature."""
+    scenes: list[list[float]] = [[]]
+    for row, end in zip(film.features, film.scene_end, strict=True):
+        scenes[-1].append(float(row[0]))
+        if end:
+            scenes.append([])
+    return [scene for scene in scenes if scene]
+
+
+# What training shows.
+
+
+def test_reordering_keeps_every_scene_whole() -> None:
+    film = as_film(made_up(0))
+    other = with_scenes_reordered(film, np.random.default_rng(0))
+    assert scenes_of(other) != scenes_of(film)
+    assert sorted(scenes_of(other)) == sorted(scenes_of(film))
+    lengths = dict(zip(film.features[:, 0].tolist(), film.durations.tolist(), strict=True))
+    assert [lengths[value] for value in other.features[:, 0].tolist()] == other.durations.tolist()
+
+
+def test_reordering_serves_a_film_of_one_shot_or_one_scene() -> None:
+    for N in (1, 4):
+        film = Film(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
+        assert scenes_of(with_scenes_reordered(film, np.random.default_rng(0))) == scenes_of(film)
+
+
+def test_folds_hold_every_video_once() -> None:
+    assert folds(7, 3) == [[0, 3, 6], [1, 4], [2, 5]]
+    assert folds(2, 5) == [[0], [1]]
+
+
+# Training.
+
+
+@pytest.fixture(scope="module")
+def taught() -> RelationalScorer:
+    return fit([form_of(made_up(seed)) for seed in range(8)], PENALTY)
+
+
+def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> float:
+    return average_precision(np.concatenate([video.scene_end for video in videos]), np.concatenate(scores))
+
+
+def test_training_learns_scenes_of_films_it_has_not_seen(taught: RelationalScorer) -> None:
+    unseen = [made_up(seed) for seed in range(100, 104)]
+    chance = np.mean(np.concatenate([video.scene_end for video in unseen]))
+    learnt = pooled_ap([taught.score(video.features, video.durations) for video in unseen], unseen)
+    assert learnt > 0.8
+    assert learnt > chance + 0.5
+
+
+def test_what_it_learnt_holds_for_another_encoder(taught: RelationalScorer) -> None:
+    unseen = [made_up(seed, D=200) for seed in range(200, 204)]
+    for name in ("features to a power", "projected at random, then ReLU", "noise on the features"):
+        shown = [disguised(video, DISGUISES[name], np.random.default_rng(0)) for video in unseen]
+        assert pooled_ap([taught.score(v.features, v.durations) for v in shown], shown) > 0.75, name
+
+
+def test_the_fit_is_where_the_loss_is_least() -> None:
+    """Against plain gradient descent on the same loss."""
+    forms = [form_of(made_up(seed)) for seed in range(2)]
+    x = torch.cat([form.tokens[:-1, :-1] for form in forms]).double()
+    y = torch.cat([torch.from_numpy(form.video.scene_end[:-1]) for form in forms]).double()
+    deviation = x.std(dim=0).clamp_min(1e-6)
+    weighing = fit(forms, PENALTY).members[0].weighing
+    weights = (weighing.weight[0, :-1].double() * deviation).detach()
+    bias = float(weighing.bias[0].detach()) + float((weights / deviation) @ x.mean(dim=0))
+    point = torch.cat([weights, torch.tensor([bias], dtype=torch.float64)]).requires_grad_()
+    logits = ((x - x.mean(dim=0)) / deviation) @ point[:-1] + point[-1]
+    share = torch.where(y == 1, 0.5 / y.sum(), 0.5 / (1 - y).sum())
+    loss = (share * F.binary_cross_entropy_with_logits(logits, y, reduction="none")).sum()
+    loss = loss + PENALTY / 2 * (point[:-1] ** 2).sum()
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert point.grad is not None
+    assert float(point.grad.abs().max()) < 1e-5
+
+
+def test_films_that_teach_nothing_are_refused() -> None:
+    video = made_up(0)
+    for videos in ([], [replace(video, scene_end=np.zeros_like(video.scene_end))]):
+        with pytest.raises(ValueError, match="scene ends"):
+            fit([form_of(each) for each in videos], PENALTY)
+    with pytest.raises(ValueError, match="two videos"):
+        cross_validate([form_of(video)], PENALTY)
+
+
+def test_no_scorer_of_cross_validation_has_seen_what_it_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    forms = [form_of(made_up(seed)) for seed in range(5)]
+    seen: dict[int, list[int]] = {}
+
+    def note(taught: list[Form], penalty: float) -> RelationalScorer:
+        scorer = fit(taught, penalty)
+        seen[id(scorer)] = [id(form) for form in taught]
+        return scorer
+
+    monkeypatch.setattr(default_model, "fit", note)
+    scorers = cross_validate(forms, PENALTY, number=3)
+    for form, scorer in zip(forms, scorers, strict=True):
+        assert id(form) not in seen[id(scorer)]
+        assert len(seen[id(scorer)]) >= 3
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[list[Forms]]:
+    """The same films in two draws of the disguises."""
+    videos = [made_up(seed, scenes=6) for seed in range(4)]
+    videos[3] = replace(videos[3], scene_end=np.zeros_like(videos[3].scene_end))
+    return [prepare(videos, seed) for seed in range(2)]
+
+
+def test_a_film_is_shown_as_it_is_and_in_each_disguise_the_same_each_time(drawn: list[list[Forms]]) -> None:
+    shown = drawn[0]
+    again = prepare([shown[0][AS_IT_IS].video])[0]
+    assert list(again) == list(shown[0]) == [AS_IT_IS, *DISGUISES]
+    for name, form in shown[0].items():
+        np.testing.assert_array_equal(form.tokens, again[name].tokens)
+        if name != AS_IT_IS:
+            assert form.tokens.shape != again[AS_IT_IS].tokens.shape or not form.tokens.equal(again[AS_IT_IS].tokens)
+            assert form.video.durations.mean() == pytest.approx(1000, abs=1)
+    assert not drawn[1][0]["noise on the features"].tokens.equal(shown[0]["noise on the features"].tokens)
+
+
+def test_the_penalty_is_the_one_that_does_best_on_what_is_held_out_in_every_form(drawn: list[list[Forms]]) -> None:
+    """By plain loops; a film without a scene end is learned from and has no say."""
+    shown = drawn[0]
+    chosen, scorers = choose(drawn, number=2)
+    table = np.zeros((len(PENALTIES), 3))
+    for p, penalty in enumerate(PENALTIES):
+        for i in range(3):
+            scorer = fit([forms[AS_IT_IS] for k, forms in enumerate(shown) if k % 2 != i % 2], penalty)
+            precision = [
+                average_precision(form.video.scene_end, scorer.token_logits(form.tokens))
+                for films in drawn
+                for form in films[i].values()
+            ]
+            table[p, i] = np.mean(precision)
+    assert chosen == PENALTIES[table.mean(axis=1).argmax()]
+    for i in range(4):
+        expected = fit([forms[AS_IT_IS] for k, forms in enumerate(shown) if k % 2 != i % 2], chosen)
+        tokens = shown[i][AS_IT_IS].tokens
+        np.testing.assert_allclose(scorers[i].token_logits(tokens), expected.token_logits(tokens))
+
+
+# Calibration.
+
+
+def test_the_slope_of_labels_drawn_from_a_logistic_is_found() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(1, 3, size=40_000)
+    labels = (rng.random(40_000) < 1 / (1 + np.exp(-(0.6 * logits - 2)))).astype(np.uint8)
+    assert platt_slope(logits, labels) == pytest.approx(0.6, rel=0.03)
+
+
+def test_the_slope_stays_finite_where_classes_are_apart_and_is_refused_where_they_are_upside_down() -> None:
+    logits, labels = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([0, 0, 1, 1], dtype=np.uint8)
+    assert 0 < platt_slope(logits, labels) < 10
+    with pytest.raises(ValueError, match="do not rise"):
+        platt_slope(-logits, labels)
+    with pytest.raises(ValueError, match="both classes"):
+        platt_slope(logits, np.ones(4, np.uint8))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_threshold_has_a_better_f1(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    logits = rng.integers(-4, 5, size=60) / 2  # many are equal
+    labels = (rng.random(60) < 0.3).astype(np.uint8)
+    found = f1_at(labels, logits, best_f1_threshold(logits, labels))
+    assert found == pytest.approx(max(f1_at(labels, logits, t) for t in logits))
+
+
+def test_half_is_the_operating_point_and_order_is_kept() -> None:
+    videos = [made_up(seed) for seed in range(4)]
+    rng = np.random.default_rng(0)
+    logits = [3 * video.scene_end + rng.normal(size=len(video.scene_end)) for video in videos]
+    calibration = calibrate(logits, videos)
+    labels, pooled = np.concatenate([video.scene_end for video in videos]), np.concatenate(logits)
+    scores = calibrated(pooled, calibration)
+    assert f1_at(labels, scores, 0.5) == pytest.approx(max(f1_at(labels, scores, t) for t in scores))
+    np.testing.assert_array_equal(np.argsort(scores, kind="stable"), np.argsort(pooled, kind="stable"))
+
+
+# The baseline.
+
+
+def similarity_table(video: ShotFeatures) -> NDArray[np.float64]:
+    """z-scores over all pairs of different shots at most 48 apart, by plain loops."""
+    x = video.features.astype(np.float64)
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    x = x - x.mean(axis=0)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    table, N = unit @ unit.T, len(x)
+    pairs = [table[i, j] for i in range(N) for j in range(i + 1, min(N, i + 49))]
+    return np.asarray(np.clip((table - np.mean(pairs)) / np.std(pairs), -6, 6))
+
+
+def test_contrast_is_what_the_text_says() -> None:
+    video = made_up(1)
+    table, N, reach = similarity_table(video), len(video.features), 3
+
+    def inside(shots: NDArray[np.int64]) -> float:
+        pairs = [table[i, j] for i in shots for j in shots if i < j]
+        return float(np.mean(pairs)) if pairs else 0.0
+
+    expected = []
+    for cut in range(N - 1):
+        left, right = np.arange(max(0, cut - reach + 1), cut + 1), np.arange(cut + 1, min(N, cut + 1 + reach))
+        expected.append((inside(left) + inside(right)) / 2 - table[np.ix_(left, right)].mean())
+    found = left_right_contrast(video, reach)
+    np.testing.assert_allclose(found[:-1], expected, atol=1e-4)
+    assert found[-1] <= found[:-1].min()
+
+
+def test_closest_pair_is_what_the_text_says() -> None:
+    video = made_up(1)
+    table, N, reach = similarity_table(video), len(video.features), 3
+    expected = [-table[max(0, cut - reach + 1) : cut + 1, cut + 1 : cut + 1 + reach].max() for cut in range(N - 1)]
+    found = closest_across(video, reach)
+    np.testing.assert_allclose(found[:-1], expected, atol=1e-4)
+    assert found[-1] <= found[:-1].min()
+
+
+def test_baselines_serve_a_film_of_one_shot() -> None:
+    video = ShotFeatures("one/01", np.ones((1, 4), np.float32), np.array([[0, 9]]), np.zeros(1, np.uint8))
+    for baseline in BASELINES.values():
+        assert np.isfinite(baseline(video, 3)).all()
+
+
+# The whole.
+
+
+def write(folder: Path, video: ShotFeatures) -> None:
+    path = folder / f"{video.video_id}.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, features=video.features, shots=video.shots, scene_end=video.scene_end)
+
+
+def test_the_command_writes_a_model_and_its_card_the_same_ones_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(2):
+        write(tmp_path / "features", made_up(seed, "one", scenes=6))
+        write(tmp_path / "features", made_up(seed + 10, "two", scenes=6))
+    monkeypatch.setattr(default_model, "FOLDS", 2)
+    monkeypatch.setattr(default_model, "PENALTIES", (0.1, 1.0))
+    monkeypatch.setattr(default_model, "DISGUISES", {"shots merged": DISGUISES["shots merged"]})
+    for name in ("first", "second"):
+        main([str(tmp_path / "features"), "--output", str(tmp_path / name / "model.safetensors")])
+    assert capsys.readouterr().out == ""
+    for file in ("model.safetensors", "MODEL_CARD.md", "model.json"):
+        assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes()
+
+    scorer = load_scorer(tmp_path / "first" / "model.safetensors")
+    assert len(scorer.members) == 1
+    card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
+    assert "| one | two |" in card
+    assert "| two | one |" in card
+    assert "nan" not in card.lower()
+    assert str(tmp_path) not in card
+    facts = read_facts(tmp_path / "first" / "model.safetensors")
+    assert [(each["set"], each["videos"]) for each in facts["trained_on"]] == [("one", 2), ("two", 2)]
+    assert [each["how"] for each in facts["measured"]] == ["2-fold cross-validation", "one to two", "two to one"]
+    assert f"| all | {100 * facts['measured'][0]['ap']:.1f} |" in card
+
+
+def test_a_folder_without_features_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([str(tmp_path)])
+    assert caught.value.code == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1

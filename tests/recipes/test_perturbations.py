@@ -1,0 +1,61 @@
+"""Disguises keep what a film tells of its scenes, and the rule takes the penalty that it says."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from pipelines.training.relational_films import Film
+from recipes.box_model.perturbations import DISGUISES, dropped, merged, split
+
+
+def film(N: int = 60, D: int = 32, signed: bool = False, seed: int = 0) -> Film:
+    """Scenes of 1 to 6 shots; the first feature is the scene's number."""
+    rng = np.random.default_rng(seed)
+    scene = np.repeat(np.arange(N), rng.integers(1, 7, size=N))[:N]
+    features = rng.normal(size=(N, D)) if signed else rng.random((N, D))
+    features[:, 0] = scene
+    ends = np.append(scene[1:] != scene[:-1], False)
+    return Film(features.astype(np.float32), rng.integers(10, 200, size=N), ends.astype(np.uint8))
+
+
+@pytest.mark.parametrize("name", DISGUISES)
+def test_a_disguise_makes_a_film_and_leaves_the_one_it_was_given(name: str) -> None:
+    for given in (film(), film(signed=True), film(N=1), film(N=2, D=1)):
+        before = given.features.copy(), np.array(given.durations), given.scene_end.copy()
+        made = DISGUISES[name](given, np.random.default_rng(1))
+        N = len(made.features)
+        assert made.features.dtype == np.float32
+        assert made.features.ndim == 2
+        assert made.durations.shape == made.scene_end.shape == (N,)
+        assert np.isfinite(made.features).all()
+        assert (made.durations > 0).all()
+        if (given.features >= 0).all():
+            assert (made.features >= 0).all()
+        for was, now in zip(before, (given.features, given.durations, given.scene_end), strict=True):
+            np.testing.assert_array_equal(was, now)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_other_shots_stay_in_their_scenes(seed: int) -> None:
+    given = film(seed=seed)
+    scenes = set(given.features[:, 0].tolist())
+    for disguise in (merged, split, dropped):
+        made = disguise(given, np.random.default_rng(seed))
+        if disguise is split:
+            assert len(made.features) > len(given.features)
+            # The halves of a shot carry noise; all others still tell their scene.
+            kept = np.isin(made.features[:, 0], given.features[:, 0])
+            scene = (np.cumsum(made.scene_end) - made.scene_end)[kept]
+        else:
+            assert len(made.features) < len(given.features)
+            scene = np.cumsum(made.scene_end) - made.scene_end
+            kept = np.ones(len(made.features), dtype=bool)
+        names = made.features[kept, 0]
+        for (one, a), (other, b) in pairwise(zip(scene, names, strict=True)):
+            assert (one == other) == (a == b)
+        if disguise is merged:
+            assert set(names.tolist()) == scenes
+        if disguise is not dropped:
+            assert made.durations.sum() == pytest.approx(given.durations.sum())
+            assert made.scene_end.sum() == given.scene_end.sum()

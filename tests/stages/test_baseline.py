@@ -1,0 +1,98 @@
+"""`bassl baseline`: settings chosen on the training films only, several feature sets, and what cannot be run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut
+from pipelines.baselines.systems import SYSTEMS
+from pipelines.errors import BasslError
+from pipelines.evaluation.metrics import average_precision, f1_at
+from pipelines.stages.baseline import BaselineSettings, baseline
+from pipelines.stores.features import open_features, write_features
+from pipelines.stores.index import NO_LABEL, read_index
+from tests.command import Bassl
+from tests.labelled_films import write_labelled_films, write_relabelled
+from tests.scored_things import plain
+from tests.small_stores import refusal
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_labelled_films(tmp_path_factory.mktemp("labelled"))
+
+
+def test_scores_and_scenes_are_those_of_the_system(index: Path) -> None:
+    result = baseline(BaselineSettings("graph-cut", index))
+    (note,) = result.notes
+    assert note.startswith("settings chosen on 4 films: threshold ")
+    opened = read_index(index)
+    rows = np.arange(opened.first_row[4], opened.first_row[5])
+    features = open_features(index.with_name("features.h5")).videos["e"]
+    found = graph_cut(features, opened.seconds[rows], GraphCutSettings(threshold=float(note.split()[-1])))
+    known = opened.label[rows] != NO_LABEL
+    labels = opened.targets(rows)
+    assert result.measures["ap"].value == pytest.approx(average_precision(labels[known], found.score[known]))
+    assert result.measures["f1"].value == pytest.approx(f1_at(labels[known], found.labels[known]))
+    assert [film.film for film in result.films] == ["e"]
+
+
+def test_the_labels_of_the_test_films_decide_nothing(index: Path, tmp_path: Path) -> None:
+    """With other labels of the test film the same settings are chosen and the same scenes found."""
+    opened = read_index(index)
+    label = opened.label.copy()
+    own = slice(opened.first_row[4], opened.first_row[5])
+    label[own] = np.roll(label[own], 2)
+    other = write_relabelled(index, tmp_path / "index.h5", label)
+    for system in ("dp", "siamese"):
+        one, two = (baseline(BaselineSettings(system, path, seeds=1)) for path in (index, other))
+        assert one.notes == two.notes
+        np.testing.assert_array_equal(one.films[0].scores, two.films[0].scores)
+        assert one.measures["f1"].value != two.measures["f1"].value
+
+
+def test_networks_have_a_spread_and_take_further_sets(index: Path, tmp_path: Path) -> None:
+    opened = read_index(index)
+    ends = [opened.targets(np.arange(a, b)) for a, b in zip(opened.first_row, opened.first_row[1:], strict=False)]
+    sound = {
+        name: np.stack([marks, np.cumsum(marks) % 2], axis=1).astype(np.float32)
+        for name, marks in zip(opened.video_ids, ends, strict=True)
+    }
+    write_features(tmp_path / "sound.h5", "sound", sound)
+    settings = BaselineSettings("lgss", index, seeds=2)
+    alone, both = (baseline(one) for one in (settings, replace(settings, extra=(tmp_path / "sound.h5",))))
+    assert set(alone.seeds["ap"].values) == {0, 1}
+    assert (both.films[0].scores != alone.films[0].scores).any()
+    refusal(
+        lambda: baseline(replace(settings, system="dp", extra=(tmp_path / "sound.h5",))),
+        "grouping, lgss",
+        error=BasslError,
+    )
+
+
+def test_what_cannot_be_run_is_one_line(index: Path, tmp_path: Path) -> None:
+    def run(**changes: object) -> object:
+        return baseline(replace(BaselineSettings(index=index), **changes))  # type: ignore[arg-type]
+
+    refusal(lambda: run(system="lstm"), "lstm", *SYSTEMS, error=BasslError)
+    refusal(lambda: run(split="none"), "'none'", "test, train, val", error=BasslError)
+    refusal(lambda: run(system="siamese", train_splits=("val",)), "two labelled films", error=BasslError)
+    assert baseline(BaselineSettings(index=index, train_splits=())).notes[0].endswith("defaults")
+
+
+def test_the_command_says_the_same(bassl: Bassl, index: Path) -> None:
+    run = bassl("baseline", "dp", "--index", index, "--json", "--table", "dp.md")
+    assert run.code == 0
+    content: object = plain(run.out)
+    assert isinstance(content, dict)
+    assert content["metrics"]["ap"]["pooled"] == pytest.approx(
+        baseline(BaselineSettings("dp", index)).measures["ap"].value
+    )
+    assert Path("dp.md").read_text().startswith("| metric ")
+    refused = bassl("baseline", "lstm", "--index", index)
+    assert (refused.code, refused.out) == (2, "")
+    assert "no system is called" in refused.err

@@ -1,0 +1,575 @@
+"""From every kind of source to one index: small files in the true formats, and the real annotation files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipelines.datasets.keyframe_reader import KeyframeWindows
+from pipelines.errors import BasslError, DatasetError
+from pipelines.stages.build_index import IndexSettings, SplitStatistics, build_index, missing, statistics
+from pipelines.stores.features import read_features
+from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_index
+from pipelines.stores.keyframes import read_keyframes
+from tests.datasets.test_bbc import SHOTS as BBC_SHOTS
+from tests.datasets.test_bbc import write as put_bbc
+from tests.datasets.test_movienet import put_labels, put_list, put_shots, put_split
+from tests.datasets.test_ovsd import write as put_ovsd
+from tests.datasets.test_scene_files import scenes_json
+from tests.small_stores import damaged, jpeg, put_store, refusal
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def put_frames(root: Path, film: str, shots: int, images: int = 3, seed: int = 0) -> Path:
+    """MovieNet's key-frames of a film."""
+    folder = root / "240P_frames" / film
+    folder.mkdir(parents=True)
+    for shot in range(shots):
+        for image in range(images):
+            (folder / f"shot_{shot:04d}_img_{image}.jpg").write_bytes(jpeg(seed, shot, image))
+    return folder
+
+
+def put_movienet(root: Path) -> Path:
+    """Two labelled films and one with key-frames only."""
+    for seed, film in enumerate(("tt01", "tt02")):
+        put_shots(root, film, [(0, 48), (49, 329), (330, 499)])
+        put_frames(root, film, 3, seed=seed)
+    put_labels(root, [1, -1], "tt01")
+    put_labels(root, [0, 1], "tt02")
+    put_frames(root, "tt03", 2, seed=2)
+    put_split(root, train=["tt01", "tt99"], test=["tt02"])
+    return root
+
+
+def put_npz(folder: Path, name: str = "01", size: int = 4, **changes: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays = {
+        "features": np.arange(3 * size, dtype=np.float16).reshape(3, size) + len(name),
+        "shots": np.array([[0, 10], [10, 25], [30, 31]], np.int64),
+        "scene_end": np.array([0, 1, 0], np.uint8),
+        **changes,
+    }
+    path = folder / f"{name}.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+def put_csv(path: Path, *times: tuple[float, float]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("start,end\n" + "".join(f"{start},{end}\n" for start, end in times))
+    return path
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Callable[..., IndexSettings]:
+    return lambda **changes: IndexSettings(
+        **{"output": tmp_path / "data" / "index.h5", "features": tmp_path / "data" / "features", **changes}
+    )
+
+
+Settings = Callable[..., IndexSettings]
+
+
+# Sources
+
+
+def test_key_frame_stores(tmp_path: Path, settings: Settings) -> None:
+    put_store(tmp_path / "stores" / "b.h5", 4, seed=1)
+    put_store(tmp_path / "stores" / "a.h5", 2, seed=2)
+    (tmp_path / "stores" / "._a.h5").write_bytes(b"what another system leaves behind")
+    report = build_index([tmp_path / "stores"], settings())
+    index = report.index
+    assert index.video_ids == ("a", "b")
+    assert index.first_row.tolist() == [0, 2, 6]
+    assert index.keyframes == 3
+    assert index.frames[:3].tolist() == [[0, 50], [50, 100], [0, 50]]
+    assert index.seconds[1].tolist() == [2.0, 4.0]
+    assert (index.label == NO_LABEL).all()
+    assert index.frame_rates.tolist() == [25.0, 25.0]
+    store = read_keyframes(tmp_path / "stores" / "b.h5")
+    assert index.jpeg[2:, :-1].ravel().tolist() == store.jpeg_offsets[:-1].tolist()
+    assert index.jpeg_crc32[2:].ravel().tolist() == store.jpeg_crc32.tolist()
+    assert report.notes == ("2 of 2 videos have no labels: a, b", "2 of 2 videos have no split: a, b")
+    assert report.matches == {}
+
+
+def test_one_store(tmp_path: Path, settings: Settings) -> None:
+    index = build_index([str(put_store(tmp_path / "a.h5"))], settings()).index
+    assert index.video_ids == ("a",)
+
+
+def test_movienet_in_place(tmp_path: Path, settings: Settings) -> None:
+    root = put_movienet(tmp_path / "movienet")
+    report = build_index([root], settings())
+    index = report.index
+    assert index.video_ids == ("tt01", "tt02", "tt03")
+    assert index.splits == ("train", "test", "")
+    assert index.label.tolist() == [1, -1, 0, 0, 1, 0, NO_LABEL, NO_LABEL]
+    assert index.targets(index.rows_of(["train"])).tolist() == [1, 1, 0]
+    assert index.frames[:3].tolist() == [[0, 49], [49, 330], [330, 500]]
+    assert index.seconds[1].tolist() == [49 / 24, 330 / 24]
+    assert index.frames[6:].tolist() == [[0, 1], [1, 2]]  # without a shot list a shot counts as a frame
+    assert np.isnan(index.seconds[6:]).all()
+    assert list(index.pictures) == [root / "240P_frames" / film for film in index.video_ids]
+    assert report.notes == (
+        "1 of 3 videos have no labels: tt03",
+        "1 of 3 videos have no split: tt03",
+        "1 of 3 videos have no times in seconds: tt03",
+    )
+    assert KeyframeWindows(index, neighbours=1, keyframes="all", size=None)[1]["jpegs"] == [
+        [jpeg(0, shot, image) for image in range(3)] for shot in range(3)
+    ]
+
+
+def test_movienets_doubtful_ends_may_be_left_out(tmp_path: Path, settings: Settings) -> None:
+    index = build_index([put_movienet(tmp_path / "m")], settings(doubtful="ignore")).index
+    assert index.label.tolist()[:3] == [1, -1, 0]
+    assert index.rows_of(["train"], labelled=True).tolist() == [0, 2]
+
+
+def test_movienets_lists(tmp_path: Path, settings: Settings) -> None:
+    put_list(tmp_path, "train", [0, 1, 0], "tt05")
+    put_list(tmp_path, "val", [1, 0], "tt06")
+    index = build_index([tmp_path], settings()).index
+    assert index.splits == ("train", "val")
+    assert index.label.tolist() == [0, 1, 0, 1, 0]
+    assert index.keyframes == 0
+
+
+def test_movienet_packed(tmp_path: Path, settings: Settings) -> None:
+    root, stores = put_movienet(tmp_path / "movienet"), tmp_path / "data" / "keyframes"
+    index = build_index([root], settings(pack=stores)).index
+    assert sorted(path.name for path in stores.iterdir()) == ["tt01.h5", "tt02.h5", "tt03.h5"]
+    assert index.splits == ("train", "test", "")
+    assert index.label.tolist() == [1, -1, 0, 0, 1, 0, NO_LABEL, NO_LABEL]
+    assert np.isnan(index.seconds[6:]).all()  # the store must have times, the index does not believe them
+    store = read_keyframes(stores / "tt01.h5")
+    assert store.frames.tolist() == [[0, 49], [49, 330], [330, 500]]
+    assert store.keyframes[1].tolist() == [119, 189, 259]  # what the shot list says
+    shutil.rmtree(root)
+    assert KeyframeWindows(index, neighbours=2, edge="clip", keyframes="all", size=None)[3]["jpegs"] == [
+        [jpeg(1, shot, image) for image in range(3)] for shot in (0, 0, 0, 1, 2)
+    ]
+
+
+def test_what_is_packed_is_kept_when_it_fits(tmp_path: Path, settings: Settings) -> None:
+    root, stores = put_movienet(tmp_path / "movienet"), tmp_path / "keyframes"
+    build_index([root], settings(pack=stores))
+    before = {path: path.stat().st_mtime_ns for path in stores.iterdir()}
+    (tmp_path / "data" / "index.h5").unlink()
+    build_index([root], settings(pack=stores))
+    assert {path: path.stat().st_mtime_ns for path in stores.iterdir()} == before
+    build_index([root], settings(pack=stores, overwrite=True))
+    assert all(path.stat().st_mtime_ns != before[path] for path in stores.iterdir())
+
+
+@pytest.mark.parametrize(("shots", "images"), [(4, 3), (3, 2), (3, 3)])
+def test_a_store_of_other_shots_in_the_place_of_a_packed_one(
+    tmp_path: Path, settings: Settings, shots: int, images: int
+) -> None:
+    root = put_movienet(tmp_path / "movienet")
+    put_store(tmp_path / "keyframes" / "tt01.h5", shots, images)
+    build = lambda: build_index([root], settings(pack=tmp_path / "keyframes"))  # noqa: E731
+    refusal(build, tmp_path / "keyframes" / "tt01.h5", "other shots or key-frames", "tt01.txt", error=DatasetError)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "not a JPEG"), (b"GIF89a", "not a JPEG"), (jpeg(1)[:-30], "breaks off"), (None, "no such file")],
+)
+def test_key_frames_that_cannot_be_packed(
+    tmp_path: Path, settings: Settings, content: bytes | None, words: str
+) -> None:
+    root = put_movienet(tmp_path / "movienet")
+    bad = root / "240P_frames" / "tt02" / "shot_0001_img_1.jpg"
+    bad.unlink()
+    if content is None:
+        bad.symlink_to(tmp_path / "nowhere.jpg")
+    else:
+        bad.write_bytes(content)
+    refusal(lambda: build_index([root], settings(pack=tmp_path / "k")), bad, words, error=DatasetError)
+    assert not (tmp_path / "k" / "tt02.h5").exists()
+
+
+def test_bbc(tmp_path: Path, settings: Settings) -> None:
+    put_bbc(tmp_path, BBC_SHOTS, "0,1,3,4")
+    put_bbc(tmp_path, BBC_SHOTS, "0,2,4", annotator=1)
+    report = build_index([tmp_path], settings())
+    assert report.index.video_ids == ("bbc_01",)
+    assert report.index.label.tolist() == [1, 0, 1, 0]
+    assert report.index.seconds[1].tolist() == [10 / 25, 20 / 25]
+    assert report.notes[0] == "1 of 1 videos have no key-frames: bbc_01"
+    index = build_index([tmp_path], settings(annotator=1, overwrite=True)).index
+    assert index.label.tolist() == [0, 1, 0, 0]
+    assert index.settings["annotator"] == 1
+
+
+def test_ovsd(tmp_path: Path, settings: Settings) -> None:
+    put_ovsd(tmp_path, "0\t110\n111\t270\n271\t399")
+    report = build_index([tmp_path], settings())
+    assert report.index.video_ids == ("02",)
+    assert report.index.label.tolist() == [1, 0, 1, 0]
+    assert "1 of 1 videos have no times in seconds: 02" in report.notes
+
+
+def test_scenes_of_our_own(tmp_path: Path, settings: Settings) -> None:
+    (tmp_path / "film.json").write_text(json.dumps(scenes_json()))
+    index = build_index([tmp_path / "film.json"], settings()).index
+    assert index.video_ids == ("film",)
+    assert index.label.tolist() == [0, 1, 0, 0, 0]
+    assert index.frames[1].tolist() == [50, 100]
+    assert index.seconds[1].tolist() == [2.0, 4.0]
+
+
+def test_features_go_into_a_store(tmp_path: Path, settings: Settings) -> None:
+    put_npz(tmp_path / "bbc", "01")
+    put_npz(tmp_path / "bbc", "02", scene_end=np.array([1, 0, 1], np.uint8))
+    index = build_index([tmp_path / "bbc"], settings()).index
+    assert index.video_ids == ("bbc/01", "bbc/02")
+    assert index.label.tolist() == [0, 1, 0, 1, 0, 0]  # the film's end is no scene end
+    store = tmp_path / "data" / "features" / "bbc-4d.h5"
+    assert index.features == {"bbc-4d": store}
+    encoder, features = read_features(store)
+    assert encoder == "bbc-4d"
+    assert list(features) == ["bbc/01", "bbc/02"]
+    np.testing.assert_array_equal(features["bbc/02"], np.arange(12).reshape(3, 4) + 2)
+
+
+def test_folders_of_features_with_one_name_share_a_store(tmp_path: Path, settings: Settings) -> None:
+    put_npz(tmp_path / "x" / "vgg" / "one", "01")
+    put_npz(tmp_path / "y" / "vgg" / "other", "01")
+    index = build_index([tmp_path / "x" / "vgg", tmp_path / "y" / "vgg"], settings()).index
+    [store] = index.features.values()
+    assert tuple(read_features(store)[1]) == index.video_ids == ("one/01", "other/01")
+
+
+def test_features_of_different_sizes(tmp_path: Path, settings: Settings) -> None:
+    put_npz(tmp_path / "vgg", "01", size=4)
+    put_npz(tmp_path / "vgg", "02", size=5)
+    build = lambda: build_index([tmp_path / "vgg"], settings())  # noqa: E731
+    refusal(build, "vgg-4d.h5", "4 float32 and 5 float32", error=BasslError)
+    assert not settings().output.exists()
+
+
+def test_features_beside_other_files(tmp_path: Path, settings: Settings) -> None:
+    put_npz(tmp_path / "f" / "bbc", "01")
+    (tmp_path / "f" / "titles.json").write_text("{}")
+    assert build_index([tmp_path / "f"], settings()).index.video_ids == ("bbc/01",)
+
+
+def test_several_sources_at_once(tmp_path: Path, settings: Settings) -> None:
+    put_bbc(tmp_path / "bbc", BBC_SHOTS, "0,1,3,4")
+    put_store(tmp_path / "stores" / "film.h5")
+    put_npz(tmp_path / "ovsd", "01")
+    index = build_index([tmp_path / "bbc", tmp_path / "stores", tmp_path / "ovsd"], settings()).index
+    assert index.video_ids == ("bbc_01", "film", "ovsd/01")
+    assert index.keyframes == 3
+    assert not index.jpeg[:4].any()
+
+
+# Labels of others on our shots
+
+
+def test_a_csv_is_matched_to_our_shots(tmp_path: Path, settings: Settings) -> None:
+    put_store(tmp_path / "stores" / "film.h5", 5)
+    put_store(tmp_path / "stores" / "other.h5", 3)
+    put_csv(tmp_path / "labels" / "film.csv", (0, 2.2), (2.2, 6.9), (6.9, 8.6), (8.6, 10))
+    put_csv(tmp_path / "labels" / "nobody.csv", (0, 3))
+    report = build_index([tmp_path / "stores"], settings(labels=(tmp_path / "labels",), tolerance=0.5))
+    assert report.index.label.tolist() == [1, 0, 0, 0, 0, NO_LABEL, NO_LABEL, NO_LABEL]
+    match = report.matches["film"]
+    assert (match.scene_ends, match.matched, match.at_film_end, match.unmatched) == (3, 1, 1, (6.9, 8.6))
+    assert match.mean_distance == pytest.approx(0.2)
+    assert "1 labelled video(s) are not among the sources: nobody" in report.notes
+    assert "1 of 2 videos have no labels: other" in report.notes
+    more = build_index([tmp_path / "stores"], settings(labels=(tmp_path / "labels",), tolerance=1.0, overwrite=True))
+    assert more.matches["film"].matched == 3
+    assert more.index.label.tolist()[:5] == [1, 0, 1, 1, 0]
+
+
+def test_labels_of_movienet_on_stores_bring_their_split(tmp_path: Path, settings: Settings) -> None:
+    put_shots(tmp_path / "m", "tt01", [(0, 23), (24, 47), (48, 143), (144, 239)])
+    put_labels(tmp_path / "m", [0, 1, -1], "tt01")
+    put_split(tmp_path / "m", val=["tt01"])
+    put_store(tmp_path / "stores" / "tt01.h5", 5)
+    # Frames are those of the same file: frames 48 and 144 of 50 a shot.
+    report = build_index([tmp_path / "stores"], settings(labels=(tmp_path / "m",)))
+    assert report.index.splits == ("val",)
+    assert report.index.label.tolist() == [1, 0, -1, 0, 0]
+    assert report.matches["tt01"].matched == 2
+
+
+def test_labels_given_twice(tmp_path: Path, settings: Settings) -> None:
+    put_store(tmp_path / "film.h5")
+    one, other = put_csv(tmp_path / "x" / "film.csv", (0, 4)), put_csv(tmp_path / "y" / "film.csv", (0, 4))
+    refusal(lambda: build_index([tmp_path / "film.h5"], settings(labels=(one, other))), one, other, error=DatasetError)
+
+
+def test_labels_that_cannot_be_matched(tmp_path: Path, settings: Settings) -> None:
+    (tmp_path / "ovsd").mkdir()
+    put_ovsd(tmp_path / "ovsd", "0\t110\n111\t270\n271\t399")
+    labels = put_csv(tmp_path / "02.csv", (0, 4))
+    build = lambda: build_index([tmp_path / "ovsd"], settings(labels=(labels,)))  # noqa: E731
+    refusal(build, "02_scenes.txt", "no times in seconds", labels, error=DatasetError)
+
+
+def test_labels_alone(tmp_path: Path, settings: Settings) -> None:
+    labels = put_csv(tmp_path / "film.csv", (0, 4))
+    refusal(lambda: build_index([labels], settings()), labels, "--labels", error=DatasetError)
+
+
+# Splits
+
+
+def drawn(tmp_path: Path, videos: int, **changes: Any) -> tuple[str, ...]:
+    root = tmp_path / f"bbc{videos}"
+    if not root.exists():
+        for number in range(videos):
+            put_bbc(root, BBC_SHOTS, "0,4", f"v{number:03d}")
+    output = tmp_path / "drawn.h5"
+    return build_index([root], IndexSettings(output=output, overwrite=True, **changes)).index.splits
+
+
+@pytest.mark.parametrize("videos", [1, 2, 3, 7, 10, 31])
+@pytest.mark.parametrize("shares", [(0.6, 0.2, 0.2), (0.5, 0.5), (1 / 3, 1 / 3, 1 / 3), (1.0, 0.0), (0.0, 0.1, 0.9)])
+def test_shares_are_respected_to_rounding(tmp_path: Path, videos: int, shares: tuple[float, ...]) -> None:
+    splits = drawn(tmp_path, videos, split=shares)
+    names = ("train", "val", "test") if len(shares) == 3 else ("train", "test")
+    assert set(splits) <= set(names)
+    for name, share in zip(names, shares, strict=True):
+        assert abs(splits.count(name) - share * videos) <= 1
+        assert share > 0 or name not in splits
+
+
+def test_the_draw_follows_the_seed(tmp_path: Path) -> None:
+    one = drawn(tmp_path, 31, split=(0.6, 0.2, 0.2), seed=3)
+    assert drawn(tmp_path, 31, split=(0.6, 0.2, 0.2), seed=3) == one
+    assert drawn(tmp_path, 31, split=(0.6, 0.2, 0.2), seed=4) != one
+    assert drawn(tmp_path, 31) == ("",) * 31
+
+
+def test_the_draw_does_not_depend_on_the_order_of_sources(tmp_path: Path, settings: Settings) -> None:
+    stores = [put_store(tmp_path / f"{name}.h5", 1) for name in "abcdefgh"]
+    one = build_index(stores, settings(split=(0.5, 0.5))).index.splits
+    other = build_index(stores[::-1], settings(split=(0.5, 0.5), overwrite=True)).index.splits
+    assert one == other
+
+
+def test_a_draw_replaces_the_splits_of_the_source(tmp_path: Path, settings: Settings) -> None:
+    root = put_movienet(tmp_path / "m")
+    assert build_index([root], settings()).index.splits == ("train", "test", "")
+    index = build_index([root], settings(split=(0.0, 1.0), overwrite=True)).index
+    assert index.splits == ("test", "test", "test")
+    assert index.settings["split"] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "split", [(), (1.0,), (0.5, 0.6), (0.5, 0.4), (1.5, -0.5), (0.25,) * 4, (float("nan"), 1.0), (float("inf"), 0.0)]
+)
+def test_shares_that_are_none(tmp_path: Path, settings: Settings, split: tuple[float, ...]) -> None:
+    refusal(lambda: build_index([tmp_path], settings(split=split)), "0.6,0.2,0.2", error=BasslError)
+
+
+def test_a_file_names_the_videos_of_each_split(tmp_path: Path, settings: Settings) -> None:
+    stores = [put_store(tmp_path / f"{name}.h5", 1) for name in "abcd"]
+    listed = tmp_path / "splits.json"
+    listed.write_text('{"train": ["d", "a"], "test": ["b"]}')
+    index = build_index(stores, settings(split=listed)).index
+    assert index.splits == ("train", "test", "", "train")
+    assert index.settings["split"] == str(listed)
+    for text, word in (
+        ('{"train": ["a"], "test": ["a"]}', "two splits"),
+        ('{"train": ["x"]}', "names x"),
+        ('["a"]', "for each split"),
+        ('{"train": "a"}', "for each split"),
+        ("{", str(listed)),
+    ):
+        listed.write_text(text)
+        refusal(lambda: build_index(stores, settings(split=listed, overwrite=True)), word, error=BasslError)
+
+
+# Statistics
+
+
+def video(name: str, label: list[int], split: str = "", seconds: bool = True) -> IndexedVideo:
+    starts = np.arange(len(label))[:, None]
+    times = 1800.0 * (starts + np.array([0, 1]))
+    return IndexedVideo(
+        name,
+        name,
+        10 * starts + np.array([0, 10]),
+        times if seconds else times * np.nan,
+        np.array(label, np.int8),
+        split,
+    )
+
+
+def test_statistics_by_split(tmp_path: Path) -> None:
+    videos = [
+        video("a", [0, 1, -1, 0], "train"),
+        video("b", [NO_LABEL] * 2, "train"),
+        video("c", [0, 0, 0], "test", seconds=False),
+        video("d", [1, 0], "val"),
+        video("e", [NO_LABEL], "pretrain"),
+        video("f", [NO_LABEL]),
+    ]
+    write_index(tmp_path / "i.h5", videos, {})
+    assert statistics(read_index(tmp_path / "i.h5")) == [
+        SplitStatistics("train", videos=2, labelled=1, scenes=3, shots=6, hours=3.0),
+        SplitStatistics("val", videos=1, labelled=1, scenes=2, shots=2, hours=1.0),
+        SplitStatistics("test", videos=1, labelled=1, scenes=1, shots=3, hours=None),
+        SplitStatistics("none", videos=1, labelled=0, scenes=0, shots=1, hours=0.5),
+        SplitStatistics("pretrain", videos=1, labelled=0, scenes=0, shots=1, hours=0.5),
+        SplitStatistics("all", videos=6, labelled=3, scenes=6, shots=13, hours=None),
+    ]
+
+
+def test_statistics_of_one_split_have_no_sum(tmp_path: Path) -> None:
+    write_index(tmp_path / "i.h5", [video("a", [1, 0])], {})
+    assert statistics(read_index(tmp_path / "i.h5")) == [SplitStatistics("none", 1, 1, 2, 2, 1.0)]
+
+
+# What is missing, and what is refused
+
+
+def test_what_is_not_there_any_more(tmp_path: Path, settings: Settings) -> None:
+    store = put_store(tmp_path / "stores" / "a.h5")
+    put_npz(tmp_path / "vgg", "01")
+    index = build_index([store, tmp_path / "vgg"], settings()).index
+    store.unlink()
+    (tmp_path / "data" / "features" / "vgg-4d.h5").unlink()
+    notes = missing(index)
+    assert "1 of 2 videos have key-frames that are not there any more: a" in notes
+    assert any(note.startswith("features vgg-4d are not there any more: ") for note in notes)
+
+
+def test_an_index_is_not_replaced_unasked(tmp_path: Path, settings: Settings) -> None:
+    store = put_store(tmp_path / "a.h5")
+    build_index([store], settings())
+    before = settings().output.read_bytes()
+    refusal(lambda: build_index([store], settings()), settings().output, "--overwrite", error=BasslError)
+    build_index([store], settings(overwrite=True))
+    assert settings().output.read_bytes() == before
+
+
+def test_a_failure_leaves_the_old_index(tmp_path: Path, settings: Settings) -> None:
+    build_index([put_store(tmp_path / "a.h5")], settings())
+    before = settings().output.read_bytes()
+    put_npz(tmp_path / "vgg", "01", shots=np.array([[0, 10], [10, 25], [2**40, 2**40 + 1]], np.int64))
+    build = lambda: build_index([tmp_path / "vgg"], settings(overwrite=True))  # noqa: E731
+    refusal(build, "shot 2 of vgg/01", "not within any believable video", error=BasslError)
+    assert settings().output.read_bytes() == before
+
+
+def test_one_video_in_two_sources(tmp_path: Path, settings: Settings) -> None:
+    one, other = put_store(tmp_path / "x" / "film.h5"), put_store(tmp_path / "y" / "film.h5")
+    refusal(lambda: build_index([one, other], settings()), "'film'", one, other, error=BasslError)
+    assert not settings().output.exists()
+
+
+def test_stores_of_different_numbers_of_keyframes(tmp_path: Path, settings: Settings) -> None:
+    one, other = put_store(tmp_path / "one.h5", images=1), put_store(tmp_path / "three.h5", images=3)
+    refusal(lambda: build_index([one, other], settings()), f"1 ({one}), 3 ({other})", error=BasslError)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tolerance": -1.0}, "tolerance"),
+        ({"tolerance": float("nan")}, "tolerance"),
+        ({"doubtful": "maybe"}, "'maybe'"),
+        ({"labels": (Path("nowhere.csv"),)}, "nowhere.csv: no such file or folder"),
+    ],
+)
+def test_settings_that_cannot_be(tmp_path: Path, settings: Settings, changes: dict[str, Any], words: str) -> None:
+    store = put_store(tmp_path / "a.h5")
+    refusal(lambda: build_index([store], settings(**changes)), words, error=BasslError)
+
+
+def test_sources_that_are_none(tmp_path: Path, settings: Settings) -> None:
+    empty, odd = tmp_path / "empty", tmp_path / "notes.md"
+    empty.mkdir()
+    odd.write_text("# Notes")
+    refusal(lambda: build_index([], settings()), "nothing to index", error=BasslError)
+    refusal(lambda: build_index([empty], settings()), empty, "holds no key-frame stores", error=DatasetError)
+    refusal(lambda: build_index([odd], settings()), odd, "of a kind that is known", error=DatasetError)
+    refusal(lambda: build_index([tmp_path / "no"], settings()), tmp_path / "no", "no such file", error=DatasetError)
+
+
+def test_an_index_is_no_store(tmp_path: Path, settings: Settings) -> None:
+    build_index([put_store(tmp_path / "a.h5")], settings())
+    again = settings(output=tmp_path / "again.h5")
+    refusal(lambda: build_index([settings().output], again), "bassl.index", "bassl.keyframes", error=BasslError)
+
+
+def npz_bytes() -> bytes:
+    buffer = BytesIO()
+    rng = np.random.default_rng(0)
+    np.savez_compressed(
+        buffer,
+        features=rng.normal(size=(6, 8)).astype(np.float16),
+        shots=np.arange(6)[:, None] * 10 + np.array([0, 10]),
+        scene_end=np.array([0, 1, 0, 0, 1, 0], np.uint8),
+    )
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["npz", "store"])
+def test_damaged_sources_are_refused_or_sound(tmp_path: Path, settings: Settings, kind: str) -> None:
+    """Some bytes of a zip archive mean nothing; of a store, a key-frame's own are checked when it is read."""
+    path = tmp_path / "vgg" / "01.npz" if kind == "npz" else tmp_path / "stores" / "a.h5"
+    path.parent.mkdir()
+    content = npz_bytes() if kind == "npz" else put_store(path).read_bytes()
+    path.write_bytes(content)
+    whole = build_index([path.parent], settings()).index
+    refused = 0
+    for case, changed in damaged(content, flips=120, cuts=40, seed=2):
+        path.write_bytes(changed)
+        try:
+            index = build_index([path.parent], settings(overwrite=True)).index
+        except BasslError as error:
+            refused += str(path) in str(error) and "\n" not in str(error)
+            continue
+        assert case.startswith("changed"), case
+        assert index.label.tolist() == whole.label.tolist(), case
+        assert index.frames.tolist() == whole.frames.tolist(), case
+        assert index.jpeg.tolist() == whole.jpeg.tolist(), case
+        if kind == "store" and changed != content:
+            windows = KeyframeWindows(index, neighbours=5, keyframes="all", size=None)
+            refusal(lambda windows=windows: windows[2], path, "damaged")  # type: ignore[misc]
+            refused += 1
+    assert refused >= (120 if kind == "npz" else 160)
+
+
+# The real thing
+
+
+@pytest.mark.skipif(not (DATA / "annotations").is_dir(), reason="the real annotation files are not here")
+@pytest.mark.parametrize(("name", "videos", "shots", "ends"), [("bbc", 11, 4855, 557), ("ovsd", 14, 2960, 259)])
+def test_real_annotations(settings: Settings, name: str, videos: int, shots: int, ends: int) -> None:
+    index = build_index([DATA / "annotations" / name], settings()).index
+    assert statistics(index) == [
+        SplitStatistics("none", videos, videos, ends + videos, shots, statistics(index)[0].hours)
+    ]
+    assert int(index.targets(index.rows_of(labelled=True)).sum()) == ends
+
+
+@pytest.mark.skipif(not (DATA / "features").is_dir(), reason="the real features are not here")
+def test_real_features(settings: Settings) -> None:
+    index = build_index([DATA / "features"], settings(split=(0.6, 0.2, 0.2))).index
+    assert len(index.video_ids) == 25
+    assert len(index.label) == 4855 + 2960
+    assert int(index.targets(index.rows_of()).sum()) == 557 + 259
+    assert [index.splits.count(name) for name in ("train", "val", "test")] == [15, 5, 5]
+    [store] = index.features.values()
+    features = read_features(store)[1]
+    assert [len(features[name]) for name in index.video_ids] == np.diff(index.first_row).tolist()

@@ -1,0 +1,337 @@
+"""Shot features of an index: the right ones, once, whatever stops it, and never those of other shots or encoders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pipelines.datasets.keyframe_reader import decode_whole
+from pipelines.errors import BasslError
+from pipelines.models import encoders
+from pipelines.models.encoders import ShotEncoder, resize_to_square
+from pipelines.stages import encode as module
+from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.encode import (
+    EncodeProgress,
+    EncodeSettings,
+    encode_shots,
+    find_features,
+    main,
+    picture_facts,
+    store_path,
+)
+from pipelines.stores.features import features_of, open_features, read_features, write_features
+from pipelines.stores.index import read_index
+from tests.small_stores import jpeg, put_store, refusal
+from tests.stages.test_build_index import put_movienet
+from tests.stores.test_index import video, written
+
+HOME = Path(__file__).parents[2]
+LENGTHS = {"a": 7, "b": 1, "c": 4}
+"""Shots of the videos; seeds of their pictures are 0, 1, 2."""
+
+
+class MeanColour(nn.Module):
+    """An encoder whose answer is known: the mean of each channel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(dim=(2, 3))
+
+
+@pytest.fixture
+def encoder(monkeypatch: pytest.MonkeyPatch) -> ShotEncoder:
+    """What takes the place of every encoder."""
+    place = torch.device("cpu")
+    made = ShotEncoder("mean", "mean-0123456789ab", MeanColour(), 3, 8, (0.0,) * 3, (1.0,) * 3, place, torch.float32, 3)
+    monkeypatch.setattr(encoders, "load_encoder", lambda source, device, keyframes: replace(made, keyframes=keyframes))
+    return made
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return put_index(tmp_path, LENGTHS)
+
+
+def put_index(folder: Path, lengths: dict[str, int], seed: int = 0) -> Path:
+    for number, (name, shots) in enumerate(lengths.items(), seed):
+        put_store(folder / "stores" / f"{name}.h5", shots, seed=number)
+    build_index([folder / "stores"], IndexSettings(output=folder / "index.h5", overwrite=True))
+    return folder / "index.h5"
+
+
+def colour(*shot: int) -> np.ndarray:
+    """What the encoder makes of the key-frames of ``jpeg(seed, shot, k)``."""
+    prepared = [resize_to_square(decode_whole(jpeg(*shot, k)), 8) for k in range(3)]
+    return np.mean([picture.reshape(-1, 3).mean(axis=0) for picture in prepared], axis=0)
+
+
+def settings_of(index: Path, **changes: Any) -> EncodeSettings:
+    return replace(EncodeSettings(index, folder=index.parent / "features", device="cpu"), **changes)
+
+
+def parts_of(settings: EncodeSettings) -> list[Path]:
+    return sorted(settings.folder.glob(".*.parts/*.h5"))
+
+
+def shots_encoded(settings: EncodeSettings) -> int:
+    """How many shots are encoded when the store is asked for."""
+    told: list[EncodeProgress] = []
+    encode_shots(settings, told.append)
+    return told[-1].shots if told else 0
+
+
+# --- what is in a store -----------------------------------------------------------------------------------------------
+
+
+def test_a_shot_has_the_mean_of_its_key_frames_in_its_row(index: Path, encoder: ShotEncoder) -> None:
+    store = encode_shots(settings_of(index))
+    assert store == index.parent / "features" / "mean-0123456789ab.h5"
+    name, features = features_of(read_index(index), [store])
+    assert (name, features.dtype) == (encoder.id, np.float32)
+    expected = [colour(seed, shot) for seed, shots in enumerate(LENGTHS.values()) for shot in range(shots)]
+    np.testing.assert_allclose(features, expected, rtol=1e-5)
+    assert [path.name for path in store.parent.iterdir()] == [store.name]
+
+
+def test_folders_of_jpeg_files_are_read_in_place(tmp_path: Path, encoder: ShotEncoder) -> None:
+    build_index([put_movienet(tmp_path / "movienet")], IndexSettings(output=tmp_path / "index.h5"))
+    _, features = features_of(read_index(tmp_path / "index.h5"), [encode_shots(settings_of(tmp_path / "index.h5"))])
+    expected = [colour(seed, shot) for seed, shots in enumerate((3, 3, 2)) for shot in range(shots)]
+    np.testing.assert_allclose(features, expected, rtol=1e-5)
+
+
+def test_the_same_bytes_from_any_number_of_threads(index: Path) -> None:
+    one = encode_shots(settings_of(index, workers=1))
+    more = encode_shots(settings_of(index, workers=3, folder=index.parent / "more"))
+    assert one.read_bytes() == more.read_bytes()
+    assert read_features(one)[1]["a"].shape == (7, 1280)
+
+
+@pytest.mark.slow
+def test_the_same_bytes_from_two_processes_that_share_the_videos(index: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    two = index.parent / "two"
+    ended = subprocess.run(
+        [*torchrun, "-m", "pipelines.stages.encode", "--index", index, "--folder", two, "--device", "cpu"],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    # The longest video is for the first process, the others are for the second, and only the first tells.
+    assert "7 shots of 1 videos" not in ended.stderr
+    assert "8 shots of 2 videos" in ended.stderr
+    one = encode_shots(settings_of(index))
+    assert one.read_bytes() == store_path(two, one.stem).read_bytes()
+    assert [path.name for path in two.iterdir()] == [one.name]
+
+
+# --- once, and what stops it ------------------------------------------------------------------------------------------
+
+
+def test_what_is_there_is_not_done_again(index: Path, encoder: ShotEncoder) -> None:
+    settings = settings_of(index)
+    assert shots_encoded(settings) == 12
+    before = store_path(settings.folder, encoder.id).stat()
+    assert shots_encoded(settings) == 0
+    assert store_path(settings.folder, encoder.id).stat().st_mtime_ns == before.st_mtime_ns
+    assert shots_encoded(replace(settings, overwrite=True)) == 12
+
+
+def test_new_videos_are_added_and_those_of_another_index_stay(index: Path, encoder: ShotEncoder) -> None:
+    settings = settings_of(index)
+    old = read_features(encode_shots(settings))[1]["a"].copy()
+    put_index(index.parent, {**LENGTHS, "d": 2})
+    assert shots_encoded(settings) == 2
+    shutil.rmtree(index.parent / "stores")
+    put_index(index.parent, {"b": 1}, seed=1)
+    assert shots_encoded(settings) == 0
+    put_index(index.parent, {"e": 3})
+    assert shots_encoded(settings) == 3
+    store = open_features(store_path(settings.folder, encoder.id))
+    assert list(store.videos) == list(store.shots) == ["a", "b", "c", "d", "e"]
+    np.testing.assert_array_equal(store.videos["a"], old)
+
+
+def test_a_run_killed_in_the_middle_goes_on_and_ends_the_same(index: Path) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from pipelines.stages.encode import EncodeSettings, encode_shots\n"
+        "def tell(state):\n"
+        "    if state.shots == 9: os.kill(os.getpid(), signal.SIGKILL)\n"  # in the second video, of 7, 4 and 1 shots
+        "encode_shots(EncodeSettings(Path(sys.argv[1]), folder=Path(sys.argv[2]), device='cpu'), tell)\n"
+    )
+    settings = settings_of(index)
+    ended = subprocess.run([sys.executable, "-c", code, index, settings.folder], cwd=HOME, timeout=120, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    (part,) = parts_of(settings)
+    assert list(open_features(part).videos) == ["a"]
+    part.with_name(f".{part.name}.12345678.partial").write_text("half")
+    assert shots_encoded(settings) == 5
+    undisturbed = encode_shots(replace(settings, folder=index.parent / "undisturbed"))
+    assert store_path(settings.folder, undisturbed.stem).read_bytes() == undisturbed.read_bytes()
+    assert [path.name for path in settings.folder.iterdir()] == [undisturbed.name]
+
+
+class StopError(Exception):
+    pass
+
+
+def stop_at(shots: int) -> Callable[[EncodeProgress], None]:
+    def stop(state: EncodeProgress) -> None:
+        if state.shots >= shots:
+            raise StopError
+
+    return stop
+
+
+@pytest.mark.parametrize("what", ["damaged", "of another encoder", "of other key-frames"])
+def test_parts_that_cannot_be_used_are_made_again(index: Path, encoder: ShotEncoder, what: str) -> None:
+    settings = settings_of(index)
+    with pytest.raises(StopError):
+        encode_shots(settings, stop_at(11))  # all but b
+    (part,) = (part for part in parts_of(settings) if "a" in open_features(part).videos)
+    seed, missing = 0, LENGTHS["a"] + LENGTHS["b"]
+    if what == "damaged":
+        part.write_bytes(part.read_bytes()[:-10])
+    elif what == "of another encoder":
+        found = open_features(part)
+        write_features(part, "other-0123456789ab", dict(found.videos), found.shots)
+    else:
+        seed, missing = 5, sum(LENGTHS.values())
+        put_index(index.parent, LENGTHS, seed)
+    assert shots_encoded(settings) == missing
+    _, features = features_of(read_index(index), [store_path(settings.folder, encoder.id)])
+    np.testing.assert_allclose(features[:7], [colour(seed, shot) for shot in range(7)], rtol=1e-5)
+
+
+def test_a_run_killed_before_the_parts_were_joined(
+    index: Path, encoder: ShotEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(index)
+    with monkeypatch.context() as patch:
+        patch.setattr(module._Parts, "join", lambda self: stop_at(0)(EncodeProgress(0, 0, 0, 0)))
+        with pytest.raises(StopError):
+            encode_shots(settings)
+    assert len(parts_of(settings)) == 3
+    assert shots_encoded(settings) == 0
+    assert list(open_features(store_path(settings.folder, encoder.id)).videos) == ["a", "b", "c"]
+    assert parts_of(settings) == []
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_a_store_of_other_key_frames_is_never_used(index: Path, encoder: ShotEncoder) -> None:
+    settings = settings_of(index)
+    store = encode_shots(settings)
+    put_index(index.parent, LENGTHS, seed=1)  # as many shots as before
+    refusal(lambda: encode_shots(settings), store, "features of a are of other shots or key-frames", index, "delete it")
+    assert shots_encoded(replace(settings, overwrite=True)) == 12
+    put_index(index.parent, {**LENGTHS, "c": 5}, seed=1)
+    refusal(lambda: encode_shots(settings), store, "features of c are of other shots", "delete it")
+
+
+def test_a_store_that_others_made_is_not_taken_for_ours(index: Path, encoder: ShotEncoder) -> None:
+    settings = settings_of(index)
+    settings.folder.mkdir()
+    store = store_path(settings.folder, encoder.id)
+    write_features(store, encoder.id, {name: np.zeros((n, 3), np.float32) for name, n in LENGTHS.items()})
+    refusal(lambda: encode_shots(settings), store, "was not made here", "delete it")
+    store.write_text("no store")
+    refusal(lambda: encode_shots(settings), store, "not a file of bassl")
+
+
+def test_an_index_without_key_frames(tmp_path: Path, encoder: ShotEncoder) -> None:
+    written(tmp_path / "index.h5", video("a"))
+    refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), "no key-frames of a", "bassl extract-keyframes")
+
+
+def test_a_damaged_key_frame_is_named_and_the_videos_before_it_are_kept(index: Path, encoder: ShotEncoder) -> None:
+    settings = settings_of(index, workers=1)
+    store = index.parent / "stores" / "c.h5"
+    content = bytearray(store.read_bytes())
+    content[content.rindex(jpeg(2, 3, 2)) + 100] ^= 255
+    store.write_bytes(content)
+    refusal(lambda: encode_shots(settings), store, "shot 3 is damaged")
+    assert [list(open_features(part).videos) for part in parts_of(settings)] == [["a"]]
+    no_jpeg = [[b"no picture"] * 3] * 4
+    put_store(store, 4, seed=2, jpegs=no_jpeg)
+    build_index([store.parent], IndexSettings(output=index, overwrite=True))
+    refusal(lambda: encode_shots(settings), store, "shot 0 has a key-frame that is not a JPEG")
+
+
+def test_a_folder_that_cannot_be_written(index: Path, encoder: ShotEncoder) -> None:
+    refusal(lambda: encode_shots(settings_of(index, folder=index)), index, "folder cannot be made", error=BasslError)
+
+
+def test_settings_that_make_no_sense() -> None:
+    with pytest.raises(ValueError, match="workers must be at least 1, not 0"):
+        EncodeSettings(workers=0)
+
+
+# --- from elsewhere ---------------------------------------------------------------------------------------------------
+
+
+def test_features_are_found_in_the_index_first_and_then_in_the_folder(tmp_path: Path, encoder: ShotEncoder) -> None:
+    folder = tmp_path / "features"
+    folder.mkdir()
+    own = tmp_path / "own.h5"
+    index = written(tmp_path / "index.h5", video("a"), features={"vgg": own})
+    assert find_features(index, "vgg", folder) is None
+    write_features(store_path(folder, "vgg"), "vgg", {"a": np.zeros((4, 2), np.float32)})
+    assert find_features(index, "vgg", folder) == folder / "vgg.h5"
+    own.touch()
+    assert find_features(index, "vgg", folder) == own
+    assert find_features(index, "other", folder) is None
+
+
+def test_features_of_other_shots_or_of_some_videos_are_not_found(index: Path, encoder: ShotEncoder) -> None:
+    settings = settings_of(index)
+    store = encode_shots(settings)
+    assert find_features(read_index(index), encoder.id, settings.folder) == store
+    put_index(index.parent, {**LENGTHS, "d": 2})
+    assert find_features(read_index(index), encoder.id, settings.folder) is None
+    encode_shots(settings)
+    assert find_features(read_index(index), encoder.id, settings.folder) == store
+    put_index(index.parent, LENGTHS, seed=1)
+    assert find_features(read_index(index), encoder.id, settings.folder) is None
+    refusal(lambda: features_of(read_index(index), [store]), store, "features of a are of other shots")
+
+
+def test_how_key_frames_were_made_is_known_where_all_agree(tmp_path: Path, film: Path) -> None:
+    from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
+
+    stores = tmp_path / "stores"
+    extract_keyframes([film], ExtractSettings(stores, lines=48, quality=70, detector="content"))
+    build_index([stores], IndexSettings(output=tmp_path / "one.h5"))
+    made = {"detector": "content", "keyframes": 3, "lines": 48, "quality": 70}
+    assert picture_facts(read_index(tmp_path / "one.h5")) == made
+    shutil.copy(film, tmp_path / "other.mp4")
+    extract_keyframes([tmp_path / "other.mp4"], ExtractSettings(stores, lines=48, quality=71, detector="content"))
+    build_index([stores], IndexSettings(output=tmp_path / "two.h5"))
+    assert picture_facts(read_index(tmp_path / "two.h5")) == {k: v for k, v in made.items() if k != "quality"}
+    build_index([put_movienet(tmp_path / "movienet")], IndexSettings(output=tmp_path / "movienet.h5"))
+    assert picture_facts(read_index(tmp_path / "movienet.h5")) == {}
+
+
+def test_the_module_can_be_run(index: Path, encoder: ShotEncoder, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--index", str(index), "--folder", str(index.parent / "f"), "--device", "cpu"]
+    assert main(arguments) == 0
+    assert tuple(capsys.readouterr()) == (f"{index.parent / 'f' / encoder.id}.h5\n", "12 shots of 3 videos\n")
+    assert main(["--index", "gone.h5"]) == 2
+    assert capsys.readouterr().err.startswith("encode_shots: gone.h5: no such file")

@@ -1,0 +1,519 @@
+"""Films in, one store each out: the right pictures, the same bytes each time, done once, and one bad film is one."""
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.errors import BasslError, VideoError
+from pipelines.processes import Child
+from pipelines.progress import FilmProgress
+from pipelines.stages.extract_keyframes import ExtractSettings, FilmResult, extract_keyframes
+from pipelines.stores.keyframes import read_keyframes
+from pipelines.video.reader import FilmReader
+from pipelines.video.shots import ReaderSettings
+from tests import films
+from tests.small_stores import read_jpegs
+from tests.test_processes import alive, soon
+
+stage = import_module("pipelines.stages.extract_keyframes")  # the package has the function under the module's name
+HOME = Path(__file__).parents[2]
+NAMES = ("a", "b", "c", "d")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four films of a few seconds; not to be changed."""
+    folder = tmp_path_factory.mktemp("library")
+    for seed, name in enumerate(NAMES):
+        films.write_film(folder / f"{name}.mp4", films.pictures(70 + 10 * seed, (20, 45), seed=seed), rate=12)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stores(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stores of the library as an undisturbed run makes them; not to be changed."""
+    folder = tmp_path_factory.mktemp("stores")
+    assert {result.status for result in extract_keyframes([library], ExtractSettings(output=folder))} == {"done"}
+    return folder
+
+
+def extract(*inputs: Path | str, output: Path, **settings: object) -> list[FilmResult]:
+    return extract_keyframes(inputs, ExtractSettings(output=output, **settings))  # type: ignore[arg-type]
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """All files of a folder, hidden ones included, with the digests of their content."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+def statuses(results: list[FilmResult]) -> dict[str, str]:
+    return {result.video_id: result.status for result in results}
+
+
+# --- what is in a store -----------------------------------------------------------------------------------------------
+
+
+def test_a_store_holds_the_shots_and_facts_of_its_film(library: Path, stores: Path) -> None:
+    store = read_keyframes(stores / "b.h5")
+    assert store.frames.tolist() == [[0, 20], [20, 45], [45, 80]]
+    assert np.allclose(store.seconds * 12, store.frames)
+    assert store.keyframes.tolist() == [[5, 10, 15], [26, 32, 38], [53, 62, 71]]
+    assert (store.video.path, store.video.frames, store.video.width, store.video.height) == ("b.mp4", 80, 160, 96)
+    content = (library / "b.mp4").read_bytes()
+    assert store.source == {"name": "b.mp4", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    assert store.settings == {"detector": "adaptive", "keyframes": 3, "lines": 240, "quality": 90}
+
+
+def test_its_pictures_are_those_frames_of_the_film(library: Path, stores: Path) -> None:
+    store = read_keyframes(stores / "b.h5")
+    shots = list(FilmReader(library / "b.mp4", ReaderSettings()))
+    jpegs = read_jpegs(store, 0, len(shots))
+    for shot, keyframes, row in zip(shots, jpegs, store.keyframes, strict=True):
+        for picture, jpeg, index in zip(shot.keyframes, keyframes, row, strict=True):
+            stored = np.asarray(Image.open(BytesIO(jpeg)).convert("RGB"))
+            assert films.number_of(stored) == index
+            assert stored.shape == picture.shape
+            assert np.abs(stored.astype(int) - picture).mean() < 4
+
+
+def test_settings_decide_what_is_kept(library: Path, stores: Path, tmp_path: Path) -> None:
+    extract(library / "a.mp4", output=tmp_path, keyframes=1, lines=48, quality=30, detector="content")
+    store = read_keyframes(tmp_path / "a.h5")
+    assert store.keyframes.shape == (3, 1)
+    assert Image.open(BytesIO(read_jpegs(store, 0, 1)[0][0])).size == (80, 48)
+    assert store.settings == {"detector": "content", "keyframes": 1, "lines": 48, "quality": 30}
+
+
+def test_results_say_what_was_found(library: Path, stores: Path, tmp_path: Path) -> None:
+    told: list[FilmProgress[FilmResult]] = []
+    numbers: list[int] = []
+    settings = ExtractSettings(output=tmp_path)
+    results = extract_keyframes([library / "b.mp4", library / "a.mp4"], settings, told.append, numbers.append)
+    assert numbers == [2]
+    assert [(r.video_id, r.film, r.store, r.status, r.shots, r.frames, r.error) for r in results] == [
+        ("a", library / "a.mp4", tmp_path / "a.h5", "done", 3, 70, ""),
+        ("b", library / "b.mp4", tmp_path / "b.h5", "done", 3, 80, ""),
+    ]
+    assert results[1].duration == pytest.approx(80 / 12)
+    of_b = [state for state in told if state.video_id == "b"]
+    assert of_b[-1].result == results[1]
+    assert (of_b[-2].done, of_b[-2].frames) == (pytest.approx(80 / 12), 80)
+
+
+# --- the same bytes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_number_of_workers_and_the_place_of_the_films_do_not_change_a_byte(
+    library: Path, stores: Path, tmp_path: Path, workers: int
+) -> None:
+    shutil.copytree(library, tmp_path / "elsewhere" / "films")
+    extract(tmp_path / "elsewhere", output=tmp_path / "out", workers=workers)
+    assert checksums(tmp_path / "out") == checksums(stores)
+
+
+@pytest.mark.parametrize("seed", [10, 13])
+def test_nor_do_threads_where_a_film_is_damaged(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What FFmpeg paints where data are lost depends on the threads that decode: such a film is read again with one."""
+    options = {"crf": "20", "preset": "medium"}
+    film = films.write_film(tmp_path / "a.ts", films.pictures(60, (20, 40), 720, 480), rate=12, options=options)
+    content = bytearray(film.read_bytes())
+    noise = np.random.default_rng(seed)
+    for place in noise.integers(2000, len(content), 20):
+        content[place] ^= 255
+    film.write_bytes(content)
+    readings = 0
+
+    class Counted(Child):
+        def __init__(self, work: object, task: dict[str, object]) -> None:
+            nonlocal readings
+            readings += 1
+            super().__init__(work, task)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stage, "Child", Counted)
+    for cores in (1, 3):
+        monkeypatch.setattr(stage, "cores", lambda cores=cores: cores)
+        (result,) = extract(film, output=tmp_path / f"on {cores}")
+        assert result.status == "done"
+        assert "damaged" in result.warnings[0]
+    assert readings == 3
+    assert checksums(tmp_path / "on 1") == checksums(tmp_path / "on 3")
+
+
+# --- done is done -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def output(stores: Path, tmp_path: Path) -> Path:
+    """A folder with all stores of the library, of an earlier time."""
+    shutil.copytree(stores, tmp_path / "output")
+    for path in (tmp_path / "output").iterdir():
+        os.utime(path, (1, 1))
+    return tmp_path / "output"
+
+
+def times(folder: Path) -> dict[str, float]:
+    return {path.name: path.stat().st_mtime for path in sorted(folder.iterdir())}
+
+
+def test_what_is_done_is_kept_as_it_is(library: Path, output: Path) -> None:
+    results = extract(library, output=output)
+    assert statuses(results) == dict.fromkeys(NAMES, "kept")
+    assert [(result.shots, result.frames) for result in results] == [(3, 70), (3, 80), (3, 90), (3, 100)]
+    assert set(times(output).values()) == {1}
+
+
+def test_what_is_missing_or_half_done_is_made(library: Path, stores: Path, output: Path) -> None:
+    (output / "b.h5").rename(output / ".b.h5.abcd1234.partial")
+    (output / ".a.h5.abcd1234.partial").write_bytes(b"half")
+    assert statuses(extract(library, output=output)) == {"a": "kept", "b": "done", "c": "kept", "d": "kept"}
+    assert checksums(output) == checksums(stores)
+    assert [name for name, time in times(output).items() if time != 1] == ["b.h5"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"keyframes": 4}, "keyframes 3 and not 4"),
+        ({"lines": 48, "quality": 91}, "lines 240 and not 48, quality 90 and not 91"),
+        ({"detector": "hash"}, "detector adaptive and not hash"),
+    ],
+)
+def test_other_settings_are_one_line_and_overwrite_nothing(
+    library: Path, output: Path, change: dict[str, object], told: str
+) -> None:
+    (result,) = extract(library / "a.mp4", output=output, **change)
+    assert result.status == "failed"
+    assert result.error == f"{output}/a.h5: was made with other settings ({told}); --overwrite makes it again"
+    assert set(times(output).values()) == {1}
+
+
+def test_a_store_of_another_film_is_one_line(library: Path, output: Path, tmp_path: Path) -> None:
+    film = shutil.copy(library / "d.mp4", tmp_path / "a.mp4")
+    (result,) = extract(film, output=output)
+    assert result.error == f"{output}/a.h5: was made from another file than {film}; --overwrite makes it again"
+
+
+@pytest.mark.parametrize("content", [b"", b"text", None])
+def test_a_damaged_store_is_one_line(library: Path, output: Path, content: bytes | None) -> None:
+    path = output / "a.h5"
+    path.write_bytes(path.read_bytes()[:3000] if content is None else content)
+    results = extract(library, output=output)
+    assert statuses(results) == {"a": "failed", "b": "kept", "c": "kept", "d": "kept"}
+    assert results[0].error.startswith(f"{path}: ")
+    assert results[0].error.endswith("run `bassl extract-keyframes --overwrite` on its film")
+
+
+def test_overwrite_makes_all_again(library: Path, stores: Path, output: Path) -> None:
+    (output / "a.h5").write_bytes(b"text")
+    results = extract(library / "a.mp4", library / "b.mp4", output=output, overwrite=True)
+    assert statuses(results) == {"a": "done", "b": "done"}
+    assert checksums(output) == checksums(stores)
+    assert [name for name, time in times(output).items() if time == 1] == ["c.h5", "d.h5"]
+
+
+def test_overwrite_keeps_what_was_there_when_the_film_is_bad_now(library: Path, output: Path, tmp_path: Path) -> None:
+    before = checksums(output)
+    (tmp_path / "a.mp4").write_bytes(b"text")
+    assert statuses(extract(tmp_path / "a.mp4", output=output, overwrite=True)) == {"a": "failed"}
+    assert checksums(output) == before
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+def test_a_bad_film_costs_only_itself(library: Path, stores: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    shutil.copytree(library, bad)
+    (bad / "empty.mp4").touch()
+    (bad / "text.mkv").write_text("no film\n" * 100)
+    films.truncated(library / "d.mp4", bad / "cut.mp4", 0.7)
+    films.write_sound(bad / "sound.mov")
+    results = extract(bad, output=tmp_path / "out")
+    assert {r.video_id for r in results if r.status == "done"} == set(NAMES)
+    for result in results:
+        if result.status == "failed":
+            assert result.error.startswith(f"{result.film}: ")
+            assert len(result.error.splitlines()) == 1
+    assert checksums(tmp_path / "out") == checksums(stores)
+
+
+def test_films_of_one_name_are_not_mixed_up(library: Path, stores: Path, tmp_path: Path) -> None:
+    for folder, name in (("1999", "a"), ("2001", "b")):
+        (tmp_path / "films" / folder).mkdir(parents=True)
+        shutil.copy(library / f"{name}.mp4", tmp_path / "films" / folder / "a.mp4")
+    shutil.copy(library / "c.mp4", tmp_path / "films" / (("侍" * 80) + ".mp4"))
+    results = extract(tmp_path / "films", output=tmp_path / "out")
+    assert statuses(results) == {"1999_a": "done", "2001_a": "done", "侍" * 40: "done"}
+    assert read_keyframes(tmp_path / "out" / "1999_a.h5").video.frames == 70
+    assert read_keyframes(tmp_path / "out" / "2001_a.h5").video.frames == 80
+
+
+def test_a_worker_that_is_killed_costs_its_own_film(
+    library: Path, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Doomed(Child):
+        def __init__(self, work: object, task: dict[str, object]) -> None:
+            super().__init__(work, task)  # type: ignore[arg-type]
+            if task["video_id"] == "b":
+                self.process.send_signal(signal.SIGSEGV)
+
+    monkeypatch.setattr(stage, "Child", Doomed)
+    results = extract(library, output=tmp_path / "out", workers=2)
+    assert statuses(results) == {"a": "done", "b": "failed", "c": "done", "d": "done"}
+    assert results[1].error == f"{library}/b.mp4: the process that read it died (signal 11)"
+    assert checksums(tmp_path / "out") == {k: v for k, v in checksums(stores).items() if k != "b.h5"}
+    monkeypatch.undo()
+    assert statuses(extract(library, output=tmp_path / "out")) == {"a": "kept", "b": "done", "c": "kept", "d": "kept"}
+    assert checksums(tmp_path / "out") == checksums(stores)
+
+
+def test_a_process_that_cannot_be_started_costs_its_own_film(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(work: object, task: object) -> Child:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(stage, "Child", refuse)
+    results = extract(library / "a.mp4", output=tmp_path)
+    expected = f"{library}/a.mp4: no process can be started for it (resource temporarily unavailable)"
+    assert [result.error for result in results] == [expected]
+
+
+def test_a_disk_that_is_full_is_one_line_a_film(library: Path, tmp_path: Path) -> None:
+    program = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))\n"
+        "from pipelines.stages import extract_keyframes as stage\n"
+        f"results = stage.extract_keyframes([{str(library)!r}], stage.ExtractSettings(stage.Path('out')))\n"
+        "print(*[result.error for result in results], sep='\\n')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program.replace("from pipelines.stages import extract_keyframes as stage",
+         "import importlib; stage = importlib.import_module('pipelines.stages.extract_keyframes')")],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(HOME)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [f"out/{name}.h5: cannot be written (file too large)" for name in NAMES]
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"detector": "none"}, "no shot detector is called 'none'; there are adaptive"),
+        ({"keyframes": 0}, "a shot can have 1 to 100 key-frames, not 0"),
+        ({"lines": 2}, "a key-frame can have 16 to 4320 lines, not 2"),
+        ({"quality": 101}, "JPEG quality goes from 1 to 100, not 101"),
+        ({"workers": 0}, "there must be at least one worker, not 0"),
+    ],
+)
+def test_settings_that_cannot_be(library: Path, tmp_path: Path, change: dict[str, object], message: str) -> None:
+    with pytest.raises(BasslError) as caught:
+        extract(library, output=tmp_path / "out", **change)
+    assert str(caught.value).startswith(message)
+    assert not (tmp_path / "out").exists()
+
+
+def test_inputs_that_are_not_there_make_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(VideoError, match=r"^none\.mp4: no such file$"):
+        extract("none.mp4", output=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_inputs_are_no_results(tmp_path: Path) -> None:
+    assert extract(output=tmp_path) == []
+
+
+@pytest.mark.parametrize("place", ["file", "file/inside"])
+def test_an_output_folder_that_cannot_be(library: Path, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BasslError, match=rf"^{tmp_path}/{place}: cannot be made \([a-z ]+\)$"):
+        extract(library, output=tmp_path / place)
+
+
+# --- interruptions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", ["progress", "waiting"])
+def test_an_interrupt_ends_the_children_at_once_and_leaves_no_halves(
+    library: Path, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    started: list[Child] = []
+
+    class Noted(Child):
+        def __init__(self, work: object, task: dict[str, object]) -> None:
+            super().__init__(work, task)  # type: ignore[arg-type]
+            started.append(self)
+            if moment == "waiting" and task["video_id"] == "c":
+                # This child never says a word, and the interrupt comes meanwhile.
+                self.process.send_signal(signal.SIGSTOP)
+                Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGINT))).start()
+
+    def interrupt(state: FilmProgress[FilmResult]) -> None:
+        if moment == "progress" and state.result is not None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(stage, "Child", Noted)
+    with pytest.raises(KeyboardInterrupt):
+        extract_keyframes([library], ExtractSettings(output=tmp_path, workers=2), interrupt)
+    assert moment == "waiting" or len(started) < len(NAMES)
+    assert not any(alive(child.process.pid) for child in started)
+    whole = checksums(tmp_path)
+    assert whole.items() <= checksums(stores).items()
+    monkeypatch.undo()
+    extract(library, output=tmp_path)
+    assert checksums(tmp_path) == checksums(stores)
+
+
+def children_of(pid: int) -> set[int]:
+    """The processes that a process started."""
+    found: set[int] = set()
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found.update(map(int, task.read_text().split()))
+    return found
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    """Killed some times on the way, at random; what was half done is made again, and the children end alone."""
+    (tmp_path / "films").mkdir()
+    for seed in range(3):
+        cuts = range(100, 1000, 100)
+        films.write_film(tmp_path / "films" / f"{seed}.mp4", films.pictures(1000, cuts, seed=seed), rate=12)
+    command = [sys.executable, "-m", "bassl_cli", "extract-keyframes", "films", "-q", "-j", "2", "-o"]
+
+    def start(output: str) -> subprocess.Popen[bytes]:
+        environment = os.environ | {"PYTHONPATH": str(HOME)}
+        return subprocess.Popen([*command, output], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
+
+    assert start("undisturbed").wait() == 0
+    undisturbed, output = checksums(tmp_path / "undisturbed"), tmp_path / "out"
+    halves = 0
+    for moment in np.random.default_rng(0).uniform(0.0, 0.3, 3):
+        run = start("out")
+        while run.poll() is None and not any(output.glob(".*.partial")):
+            time.sleep(0.01)
+        time.sleep(moment)
+        children = children_of(run.pid)
+        run.kill()
+        run.wait()
+        assert all(soon(lambda child=child: not alive(child)) for child in children)
+        found = checksums(output)
+        assert {name: found[name] for name in found if name.endswith(".h5")}.items() <= undisturbed.items()
+        halves += sum(name.endswith(".partial") for name in found)
+        for path in sorted(output.glob("*.h5"))[1:]:  # so that there is something to do each time
+            path.unlink()
+    assert halves > 0
+    assert start("out").wait() == 0
+    assert checksums(output) == undisturbed
+
+
+# --- a cluster --------------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """A Dask scheduler and workers, one process each, on this machine."""
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        pytest.importorskip("distributed")
+        self.folder = folder
+        self.address = ""
+        file = folder / "scheduler.json"
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
+        self.workers = [
+            self._start("worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--name", f"w{i}")
+            for i in range(workers)
+        ]
+        from distributed import Client
+
+        assert soon(lambda: file.exists() and file.stat().st_size > 0)
+        with Client(scheduler_file=str(file)) as client:
+            client.wait_for_workers(workers)
+            self.address = client.scheduler.address
+
+    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        log = (self.folder / "dask.log").open("ab")
+        return subprocess.Popen(
+            [sys.executable, "-m", "dask", *arguments, "--no-dashboard"],
+            cwd=self.folder,
+            env=os.environ | {"PYTHONPATH": str(HOME)},
+            stdout=log,
+            stderr=log,
+        )
+
+    def close(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    running = Cluster(folder, 2)
+    yield running
+    running.close()
+
+
+def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
+    library: Path, stores: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(library, "films")
+    (Path("films") / "bad.mp4").touch()
+    victim = cluster.workers[0]
+    lost: set[int] = set()
+
+    def kill_one(state: FilmProgress[FilmResult]) -> None:
+        if state.result is not None and not lost:
+            assert soon(lambda: bool(children_of(victim.pid)), 2) or victim.poll() is None
+            lost.update(children_of(victim.pid))
+            victim.kill()
+
+    settings = ExtractSettings(output=Path("out"), dask=cluster.address)
+    results = extract_keyframes(["films"], settings, kill_one)
+    assert victim.poll() is not None
+    assert statuses(results) == {"a": "done", "b": "done", "bad": "failed", "c": "done", "d": "done"}
+    assert [result.error.rsplit("/", 1)[-1] for result in results if result.error] == ["bad.mp4: is empty"]
+    assert soon(lambda: not any(map(alive, lost)))
+    assert checksums(tmp_path / "out") == checksums(stores)
+    again = extract_keyframes(["films"], replace(settings, dask=cluster.address))
+    assert set(statuses(again).values()) == {"kept", "failed"}
+
+
+def test_a_scheduler_that_goes_away_is_one_line(library: Path, stores: Path, tmp_path: Path, cluster: Cluster) -> None:
+    def kill(state: FilmProgress[FilmResult]) -> None:
+        cluster.scheduler.kill()
+
+    with pytest.raises(BasslError) as caught:
+        extract_keyframes([library], ExtractSettings(output=tmp_path / "out", dask=cluster.address), kill)
+    expected = f"the Dask scheduler at {cluster.address} has gone; run again to go on where it stopped"
+    assert str(caught.value) == expected
+    cluster.close()
+    extract(library, output=tmp_path / "out")
+    assert checksums(tmp_path / "out") == checksums(stores)
+
+
+def test_a_cluster_that_is_not_there_is_one_line(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(stage, "_DASK_SECONDS", 1)
+    with pytest.raises(BasslError, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:9$"):
+        extract(library, output=tmp_path, dask="tcp://127.0.0.1:9")

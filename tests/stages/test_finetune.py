@@ -1,0 +1,772 @@
+"""Fine-tuning: what it learns, what it never looks at, that runs repeat, go on and share a batch."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.metrics import average_precision_score, f1_score
+
+from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
+from pipelines.errors import BasslError
+from pipelines.models.boundary import load_boundary_model
+from pipelines.models.ms_lstm import MSLSTMSettings
+from pipelines.models.relational import Calibration, calibrated
+from pipelines.models.threads import one_thread
+from pipelines.pretext.settings import PretextSettings
+from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.finetune import FinetuneProgress, FinetuneSettings, finetune
+from pipelines.stages.finetune.data import (
+    EPOCHS,
+    LabelledFilms,
+    Split,
+    batches,
+    labelled_films,
+    loss_weights,
+    weighted_cross_entropy,
+    window_epoch,
+)
+from pipelines.stages.finetune.measures import summary_of
+from pipelines.stages.pretrain import PretrainSettings, pretrain
+from pipelines.stores.features import read_features
+from pipelines.stores.index import NO_LABEL, read_index
+from pipelines.training.augmentation_settings import AugmentationSettings
+from pipelines.training.distributed import Place
+from tests.labelled_films import WIDTH, write_labelled_films, write_relabelled
+from tests.small_stores import put_store, refusal
+
+HERE = Place(0, 1, torch.device("cpu"))
+
+
+@pytest.fixture(autouse=True)
+def on_one_thread() -> Iterator[None]:
+    """Networks this small are slower on several."""
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_labelled_films(tmp_path_factory.mktemp("labelled")).parent
+
+
+@pytest.fixture
+def settings(data: Path, tmp_path: Path) -> FinetuneSettings:
+    return FinetuneSettings(
+        index=data / "index.h5",
+        output=tmp_path / "runs" / "run",
+        init="none",
+        crn="mlp",
+        neighbours=2,
+        width=32,
+        dropout=0.0,
+        epochs=3,
+        batch=30,
+        rate=3e-3,
+        seeds=2,
+        device="cpu",
+        log_steps=1,
+    )
+
+
+def films_of(index: Path) -> LabelledFilms:
+    opened = read_index(index)
+    _, videos = read_features(index.parent / "features.h5")
+    features = np.concatenate([videos[name] for name in opened.video_ids])
+    return labelled_films(opened, features, HERE.device)
+
+
+def result_of(settings: FinetuneSettings) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((settings.output / "result.json").read_text())
+    return content
+
+
+def weights(settings: FinetuneSettings, name: str = "model") -> dict[str, torch.Tensor]:
+    (network,) = load_boundary_model(settings.output / f"{name}.safetensors").networks
+    return dict(network.state_dict())
+
+
+def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def rows_of_log(settings: FinetuneSettings, name: str = "log.csv") -> list[dict[str, str]]:
+    with (settings.output / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# Learning
+
+
+@pytest.mark.parametrize("crn", ["transformer", "mlp", "ms-lstm", "relational"])
+def test_every_network_learns_and_its_result_can_be_computed_again(settings: FinetuneSettings, crn: Any) -> None:
+    sizes: dict[str, Any] = {
+        "transformer": {"width": 16, "heads": 2, "layers": 1},
+        "mlp": {},
+        "ms-lstm": {"width": 16, "dropout": None},
+        "relational": {"width": 16, "heads": 2, "layers": 1},
+    }[crn]
+    settings = replace(settings, crn=crn, epochs=8, seeds=1, batch=15, **sizes)
+    result = finetune(settings)
+    assert (result.selected_on, result.tested_on, result.stopped) == ("val", "test", False)
+    assert result.mean["ap"] > 0.75
+    films = films_of(settings.index)
+    model = load_boundary_model(settings.output)
+    assert (model.crn, model.encoder, model.encoder_name) == (crn, "made up", None)
+    span = films.span(4)  # the film to test on
+    known = films.usable[span]
+    logits = model.logits(films.features[span].numpy(), films.durations[span])[known]
+    label = films.targets[span][known]
+    (seed,) = result_of(settings)["seeds"]
+    assert seed["test"]["ap"] == pytest.approx(average_precision_score(label, logits))
+    assert seed["test"]["f1"] == pytest.approx(f1_score(label, calibrated(logits, Calibration()) >= 0.5))
+    assert seed["test"]["f1_calibrated"] == pytest.approx(f1_score(label, calibrated(logits, model.calibration) >= 0.5))
+    assert asdict_of(model.calibration) == seed["calibration"]
+    assert model.training["test"] == seed["test"]
+
+
+def asdict_of(calibration: Calibration) -> dict[str, float]:
+    return {"slope": calibration.slope, "offset": calibration.offset}
+
+
+def test_a_run_leaves_its_models_its_result_and_its_logs(settings: FinetuneSettings) -> None:
+    states: list[FinetuneProgress] = []
+    result = finetune(settings, states.append)
+    content = result_of(settings)
+    assert [content[name] for name in ("schema", "version", "encoder", "selected_on", "init", "transfer")] == [
+        "bassl.finetune",
+        1,
+        "made up",
+        "val",
+        None,
+        "none",
+    ]
+    assert content["index"]["train"] == {"videos": 3, "shots": 177, "scene_ends": 33}
+    assert content["settings"]["crn"] == "mlp"
+    assert [seed["seed"] for seed in content["seeds"]] == [0, 1]
+    for seed in content["seeds"]:
+        aps = [row["val_ap"] for row in seed["epochs"]]
+        assert len(aps) == 3
+        assert seed["chosen_epoch"] == 1 + int(np.argmax(aps))
+        assert seed["validation"]["ap"] == max(aps)
+        assert seed["epochs"][0]["loss"] > seed["epochs"][-1]["loss"]
+    for name, value in content["mean"].items():
+        both = [seed["test"][name] for seed in content["seeds"]]
+        assert value == pytest.approx(np.mean(both))
+        assert content["std"][name] == pytest.approx(np.std(both, ddof=1))
+    assert result.mean == content["mean"]
+    best = max(content["seeds"], key=lambda seed: seed["validation"]["ap"])["seed"]
+    assert (settings.output / "model.safetensors").samefile(settings.output / f"seed-{best}.safetensors")
+    # 177 shots at 30 in a step are 6 steps.
+    assert (result.step, result.steps) == (36, 36)
+    assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 37))
+    assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1, 2, 3, 1, 2, 3]
+    assert states[-1].validation.keys() == {"val_ap", "val_auc", "val_f1", "val_miou"}
+    rate = [state.rate for state in states if not state.validation][:18]
+    np.testing.assert_allclose(rate, 3e-3 * 0.5 * (1 + np.cos(np.pi * np.arange(18) / 18)))
+
+
+def test_rates_are_those_of_the_release() -> None:
+    new, transferred = FinetuneSettings().recipe(False), FinetuneSettings().recipe(True)
+    assert (transferred.rate, new.rate) == (pytest.approx(1e-5), pytest.approx(1e-4))
+    assert (new.batch, new.epochs, new.warm_up, new.weight_decay) == (1024, 20, 0.0, 0.0)
+    assert FinetuneSettings(batch=256).recipe(True).rate == pytest.approx(2.5e-6)
+    assert FinetuneSettings(crn="relational").recipe(False).rate == 2e-3
+    assert FinetuneSettings(crn="relational", rate=1.0).recipe(False).rate == 1.0
+
+
+# The loss
+
+
+def test_balanced_loss_is_the_literal_one() -> None:
+    rng = np.random.default_rng(0)
+    logits = torch.from_numpy(rng.normal(size=(7, 4, 2)))
+    targets, usable = (rng.random((7, 4)) < 0.3).astype(np.int64), rng.random((7, 4)) < 0.8
+    expected = 0.0
+    for wanted in (0, 1):
+        losses = []
+        for i in range(7):
+            for j in range(4):
+                if usable[i, j] and targets[i, j] == wanted:
+                    zero, one = logits[i, j].tolist()
+                    losses.append(np.log(np.exp(zero) + np.exp(one)) - (one if wanted else zero))
+        expected += 0.5 * np.mean(losses)
+    weight = torch.from_numpy(loss_weights(targets, usable, "balanced"))
+    found = weighted_cross_entropy(logits, torch.from_numpy(targets), weight)
+    assert float(found) == pytest.approx(expected)
+    assert weight[~torch.from_numpy(usable)].abs().sum() == 0
+    single = weighted_cross_entropy(logits[..., 1] - logits[..., 0], torch.from_numpy(targets), weight)
+    assert float(single) == pytest.approx(expected)
+    plain = torch.from_numpy(loss_weights(targets, usable, "plain"))
+    mean = torch.nn.functional.cross_entropy(logits[usable], torch.from_numpy(targets)[usable])
+    assert float(weighted_cross_entropy(logits, torch.from_numpy(targets), plain)) == pytest.approx(float(mean))
+
+
+def test_a_batch_of_one_class_has_half_the_weight() -> None:
+    assert loss_weights(np.zeros(4, np.int64), np.ones(4, np.bool_), "balanced").tolist() == [0.125] * 4
+    assert loss_weights(np.ones(2, np.int64), np.zeros(2, np.bool_), "balanced").tolist() == [0, 0]
+
+
+# What an epoch shows
+
+
+def test_windows_are_clipped_at_the_films_edges(data: Path) -> None:
+    films = films_of(data / "index.h5")
+    epoch = window_epoch(films, [1, 3], MSLSTMSettings(2, WIDTH), torch.float32, 0, 0)
+    rows = [*range(60, 119), *range(180, 239)]  # the last shot of a film has no label
+    assert epoch.targets.tolist() == films.targets[rows].tolist()
+    assert epoch.usable.all()
+    for example in (0, 1, 58, 59, 117):
+        first = 60 * (rows[example] // 60)
+        window = [min(max(rows[example] + k, first), first + 59) for k in range(-2, 3)]
+        torch.testing.assert_close(epoch.inputs(np.array([example]))[0], films.features[window])
+
+
+def test_sequences_hold_every_shot_once_and_begin_elsewhere_each_epoch(data: Path) -> None:
+    films = films_of(data / "index.h5")
+    shape = MSLSTMSettings(2, WIDTH, 8, sequence=7)
+    begins = set()
+    for number in range(6):
+        epoch = EPOCHS["ms-lstm"](films, [0, 2], shape, torch.float32, 0, number)
+        # Film a has 60 shots: 10 sequences of 7 whatever the offset.
+        assert epoch.targets.shape == epoch.usable.shape == (20, 7)
+        assert epoch.usable.sum() == 2 * 59
+        inputs = epoch.inputs(np.arange(20))
+        assert inputs.shape == (20, 7, 4, WIDTH)
+        seen = []
+        for sequence, usable in zip(inputs, epoch.usable, strict=True):
+            for cut, counts in zip(sequence, usable, strict=True):
+                if counts:
+                    # The shot itself is the last of the first half.
+                    row = int((films.features - cut[1]).abs().sum(dim=1).argmin())
+                    first = 60 * (row // 60)
+                    around = [min(max(row + k, first), first + 59) for k in (-1, 0, 1, 2)]
+                    torch.testing.assert_close(cut, films.features[around])
+                    seen.append(row)
+        assert seen == [*range(59), *range(120, 179)]
+        begins.add(int(epoch.usable[0].argmax()))
+    assert len(begins) > 1
+
+
+@pytest.mark.parametrize("crn", ["mlp", "ms-lstm", "relational"])
+def test_processes_share_an_epoch_in_which_everything_comes_once(data: Path, crn: str) -> None:
+    films = films_of(data / "index.h5")
+    shape = MSLSTMSettings(2, WIDTH, 8)
+    epoch = EPOCHS[crn](films, [0, 1, 2], shape, torch.float64, 3, 1)
+    M = len(epoch.targets)
+    whole = list(batches(epoch, 50, (3, 1), 0, "balanced", HERE))
+    assert sum(len(batch.targets) for batch in whole) == M
+    assert max(len(batch.targets) for batch in whole) - min(len(batch.targets) for batch in whole) <= 1
+    assert sorted(torch.cat([b.inputs.flatten(1).sum(1) for b in whole]).tolist()) == pytest.approx(
+        sorted(epoch.inputs(np.arange(M)).flatten(1).sum(1).tolist())
+    )
+    parts = [list(batches(epoch, 50, (3, 1), 1, "balanced", Place(rank, 3, HERE.device))) for rank in range(3)]
+    for batch, *shares in zip(whole[1:], *parts, strict=True):
+        for name in ("inputs", "targets", "weights"):
+            assert torch.equal(torch.cat([getattr(share, name) for share in shares]), getattr(batch, name))
+    again = next(batches(epoch, 50, (3, 2), 0, "balanced", HERE))
+    assert not torch.equal(again.targets, whole[0].targets)
+
+
+def test_shots_without_a_label_teach_nothing(settings: FinetuneSettings, tmp_path: Path) -> None:
+    settings = replace(settings, seeds=1)
+    finetune(settings)
+    # A doubtful label where there was none is not learned from if the index says so, and is if it does not.
+    label = read_index(settings.index).label.copy()
+    label[59] = -1
+    ignored = write_relabelled(settings.index, tmp_path / "ignored.h5", label, doubtful="ignore")
+    again = replace(settings, index=ignored, output=tmp_path / "again")
+    finetune(again)
+    assert_equal(weights(settings), weights(again))
+    counted = write_relabelled(settings.index, tmp_path / "counted.h5", label)
+    more = replace(settings, index=counted, output=tmp_path / "more")
+    finetune(more)
+    assert any(not torch.equal(value, weights(more)[name]) for name, value in weights(settings).items())
+
+
+# Choosing
+
+
+def poisoned(data: Path, folder: Path, video: int) -> Path:
+    """The same films with the labels of one turned round."""
+    folder.mkdir()
+    label = read_index(data / "index.h5").label.copy()
+    span = slice(60 * video, 60 * video + 59)
+    label[span] = 1 - label[span]
+    return write_relabelled(data / "index.h5", folder / "index.h5", label)
+
+
+def test_the_test_split_decides_nothing(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
+    finetune(settings)
+    other = replace(settings, index=poisoned(data, tmp_path / "poisoned", 4), output=tmp_path / "other")
+    finetune(other)
+    for seed in (0, 1):
+        assert_equal(weights(settings, f"seed-{seed}"), weights(other, f"seed-{seed}"))
+    one, two = result_of(settings), result_of(other)
+    assert one["chosen_seed"] == two["chosen_seed"]
+    for a, b in zip(one["seeds"], two["seeds"], strict=True):
+        assert [a[name] for name in ("epochs", "chosen_epoch", "calibration", "validation")] == [
+            b[name] for name in ("epochs", "chosen_epoch", "calibration", "validation")
+        ]
+        assert a["test"] != b["test"]
+
+
+def test_the_validation_split_does_and_so_does_the_test_split_where_it_is_asked_for(
+    settings: FinetuneSettings, data: Path, tmp_path: Path
+) -> None:
+    settings = replace(settings, seeds=1, rate=5e-4, epochs=4)
+    finetune(settings)
+    wrong = replace(settings, index=poisoned(data, tmp_path / "val", 3), output=tmp_path / "wrong")
+    finetune(wrong)
+    assert result_of(wrong)["seeds"][0]["chosen_epoch"] == 1  # what was learned less was wrong less
+    assert result_of(settings)["seeds"][0]["chosen_epoch"] > 1
+    release = replace(settings, select="test", index=poisoned(data, tmp_path / "test", 4), output=tmp_path / "release")
+    result = finetune(release)
+    assert result_of(release)["seeds"][0]["chosen_epoch"] == 1
+    assert result_of(release)["selected_on"] == result.selected_on == "test"
+    assert any("better than it should be" in note for note in result.notes)
+    assert result_of(release)["notes"] == list(result.notes)
+
+
+def test_without_a_validation_split_the_last_epoch_is_taken(settings: FinetuneSettings, tmp_path: Path) -> None:
+    splits = {"a": "train", "b": "train", "c": "test"}
+    settings = replace(settings, index=write_labelled_films(tmp_path, splits=splits))
+    result = finetune(settings)
+    assert result.selected_on == "last epoch"
+    assert any("last epoch is taken" in note for note in result.notes)
+    assert [seed["chosen_epoch"] for seed in result_of(settings)["seeds"]] == [3, 3]
+    assert load_boundary_model(settings.output).calibration == Calibration()
+    assert result.mean["ap"] > 0
+
+
+def test_without_splits_all_films_are_learned_from(settings: FinetuneSettings, tmp_path: Path) -> None:
+    index = write_labelled_films(tmp_path, splits={"a": "", "b": ""})
+    result = finetune(replace(settings, index=index, seeds=1))
+    assert (result.mean, result.tested_on, result.selected_on) == ({}, None, "last epoch")
+    assert any("no video of the index has a split" in note for note in result.notes)
+
+
+# The same again
+
+
+def test_runs_repeat_and_seeds_differ(settings: FinetuneSettings, tmp_path: Path) -> None:
+    settings = replace(settings, dropout=0.3)
+    finetune(settings)
+    again = replace(settings, output=tmp_path / "again")
+    finetune(again)
+    for seed in (0, 1):
+        assert_equal(weights(settings, f"seed-{seed}"), weights(again, f"seed-{seed}"))
+    assert result_of(settings)["seeds"] == result_of(again)["seeds"]
+    assert not torch.equal(
+        weights(settings, "seed-0")["layers.0.weight"], weights(settings, "seed-1")["layers.0.weight"]
+    )
+    # A seed alone is what it is among others.
+    alone = replace(settings, seed=1, seeds=1, output=tmp_path / "alone")
+    finetune(alone)
+    assert_equal(weights(alone, "seed-1"), weights(settings, "seed-1"))
+
+
+@pytest.mark.parametrize(("crn", "how"), [("relational", "stopped"), ("ms-lstm", "killed")])
+def test_a_run_goes_on_bit_for_bit(settings: FinetuneSettings, tmp_path: Path, crn: Any, how: str) -> None:
+    sizes: dict[str, Any] = {"ms-lstm": {"width": 8, "dropout": None}, "relational": {"width": 8, "heads": 2}}
+    settings = replace(settings, crn=crn, **sizes.get(crn, {"dropout": 0.3}))
+    whole = replace(settings, output=tmp_path / "whole")
+    finetune(whole)
+    steps = len(rows_of_log(whole)) // 2
+
+    class KilledError(Exception):
+        pass
+
+    def end(state: FinetuneProgress) -> None:
+        # In the second seed, in the middle of its second epoch.
+        if state.step == steps + steps // 2:
+            if how == "killed":
+                raise KilledError
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    if how == "killed":
+        with pytest.raises(KilledError):
+            finetune(settings, end)
+    else:
+        result = finetune(settings, end)
+        assert result.stopped
+        assert steps + steps // 2 <= result.step < 2 * steps
+    result = finetune(replace(settings, resume=True))
+    assert (result.step, result.stopped) == (2 * steps, False)
+    assert result_of(settings)["seeds"] == result_of(whole)["seeds"]
+    for seed in (0, 1):
+        assert_equal(weights(settings, f"seed-{seed}"), weights(whole, f"seed-{seed}"))
+    one, two = ([[row[c] for c in ("step", "seed", "loss")] for row in rows_of_log(each)] for each in (settings, whole))
+    assert one == two
+    # Nothing is left to do, and more seeds may follow.
+    assert finetune(replace(settings, resume=True)).mean == result.mean
+    finetune(replace(settings, resume=True, seeds=3))
+    assert [seed["seed"] for seed in result_of(settings)["seeds"]] == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_two_processes_are_one(settings: FinetuneSettings, tmp_path: Path) -> None:
+    one = replace(settings, crn="ms-lstm", width=8, dropout=None, precision="float64", seeds=1)
+    two = replace(one, output=tmp_path / "two")
+    finetune(one)
+    given = {
+        "index": two.index,
+        "output": two.output,
+        "init": "none",
+        "crn": "ms-lstm",
+        "precision": "float64",
+        "seeds": 1,
+    }
+    given |= {
+        name: getattr(two, name) for name in ("neighbours", "width", "epochs", "batch", "rate", "heads", "device")
+    }
+    arguments = [part for name, value in given.items() for part in (f"--{name}", str(value))]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    ended = subprocess.run(
+        [*torchrun, "-m", "pipelines.stages.finetune", *arguments],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    for name, tensor in weights(one).items():
+        torch.testing.assert_close(weights(two)[name], tensor, rtol=1e-6, atol=1e-9)
+    losses = [[row["loss"] for row in result_of(each)["seeds"][0]["epochs"]] for each in (one, two)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-9)
+
+
+# What goes wrong
+
+
+def test_a_loss_that_is_no_number_stops_the_run_with_the_step_and_the_cause(
+    settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = refusal(lambda: finetune(replace(settings, rate=1e30)), "seed 0", "--rate", error=BasslError)
+    assert "step 2 of" in told
+    assert "features are finite" in told or "gradient is not finite" in told
+    gather, calls = LabelledFilms.gather, []
+
+    def broken(films: LabelledFilms, rows: Any, dtype: Any = torch.float32) -> torch.Tensor:
+        calls.append(rows)
+        found = gather(films, rows, dtype)
+        if any(rows.shape == each.shape and np.array_equal(rows, each) for each in calls[3:4]):
+            found[0, 0, 0] = torch.nan
+        return found
+
+    monkeypatch.setattr(LabelledFilms, "gather", broken)
+    overwritten = replace(settings, overwrite=True)
+    refusal(lambda: finetune(overwritten), "step 4 of seed 0", "features are not all finite", error=BasslError)
+
+
+def test_a_gradient_that_is_no_number_is_told_from_a_loss(
+    settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = torch.nn.utils.get_total_norm
+    calls: list[int] = []
+
+    def norm(*given: Any, **more: Any) -> torch.Tensor:
+        calls.append(1)
+        return torch.tensor(torch.inf) if len(calls) == 3 else plain(*given, **more)
+
+    monkeypatch.setattr(torch.nn.utils, "get_total_norm", norm)
+    refusal(lambda: finetune(settings), "step 3 of seed 0", "gradient is not finite", error=BasslError)
+
+
+def test_what_cannot_be_is_refused_in_one_line(settings: FinetuneSettings, tmp_path: Path) -> None:
+    def told(*words: str | Path, **changes: Any) -> None:
+        refusal(lambda: finetune(replace(settings, **changes)), *words, error=BasslError)
+
+    told("holds no pre-trained run", "--init none", init="last")
+    told("nowhere: no such model", "--init", init="nowhere")
+    told("--transfer encoder needs a pre-trained model", transfer="encoder")
+    told("no videos with scene ends", "test, train, val", splits=("tarin",))
+    told("no such", index=tmp_path / "none.h5")
+    told("has no features of", features=(write_labelled_films(tmp_path, splits={"x": ""}).parent / "features.h5",))
+    told("--select test wants it", select="test", test_split="tset")
+    told("auto, cpu or cuda", device="tpu")
+    told("the ms-lstm has none", crn="ms-lstm")
+    told("cannot be shared", crn="transformer", heads=5)
+    for changes in (
+        {"seeds": 0},
+        {"rate": -1.0},
+        {"dropout": 1.0},
+        {"crn": "lstm"},
+        {"select": "train"},
+        {"resume": True, "overwrite": True},
+        {"end_to_end": True, "crn": "ms-lstm"},
+        {"end_to_end": True, "features": (Path("a"),)},
+    ):
+        with pytest.raises(ValueError):
+            replace(settings, **changes)  # type: ignore[arg-type]
+
+
+def test_a_folder_with_a_run_is_not_touched_unasked(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
+    settings = replace(settings, seeds=1)
+    finetune(settings)
+    before = weights(settings)
+    refusal(lambda: finetune(settings), "holds a run", "--resume", "--overwrite", error=BasslError)
+    resumed = replace(settings, resume=True)
+    refusal(lambda: finetune(replace(resumed, batch=10)), "batch 30 and not 10", error=BasslError)
+    other = poisoned(data, tmp_path / "poisoned", 0)
+    refusal(lambda: finetune(replace(resumed, index=other)), "another index", error=BasslError)
+    (settings.output / "state.pt").write_bytes(b"PK nothing")
+    refusal(lambda: finetune(resumed), "state.pt", "is damaged", error=BasslError)
+    finetune(replace(settings, overwrite=True))
+    assert_equal(before, weights(settings))
+
+
+# From a pre-trained model
+
+
+@pytest.fixture(scope="module")
+def pretrained(data: Path) -> Path:
+    """A run on the features: its CRN is a transformer of width 16 with K = 2."""
+    settings = PretrainSettings(
+        index=data / "index.h5",
+        features=(data / "features.h5",),
+        output=data / "runs" / "pretrain",
+        neighbours=2,
+        epochs=1,
+        batch=50,
+        width=16,
+        layers=1,
+        heads=2,
+        device="cpu",
+        validate_epochs=0,
+    )
+    with one_thread():
+        pretrain(settings)
+    return settings.output
+
+
+@pytest.fixture
+def after(settings: FinetuneSettings, data: Path, pretrained: Path) -> FinetuneSettings:
+    return replace(
+        settings,
+        crn="transformer",
+        init=str(pretrained),
+        neighbours=None,
+        width=None,
+        seeds=1,
+        epochs=1,
+        rate=1e-30,
+    )
+
+
+def test_the_crn_is_taken_over_and_its_head_is_new(after: FinetuneSettings, pretrained: Path) -> None:
+    from pipelines.models.bassl import load_bassl_model
+
+    finetune(after)
+    began = load_bassl_model(pretrained / "model.safetensors").crn
+    ended = weights(after)
+    assert all(torch.equal(ended[f"crn.{name}"], tensor) for name, tensor in began.items())
+    model = load_boundary_model(after.output)
+    assert (model.neighbours, model.width) == (2, WIDTH)
+    assert model.training["transfer"] == "encoder+crn"
+    assert model.training["pretraining"]["pretext"]["method"] == "bassl"
+    alone = replace(after, transfer="encoder", width=16, heads=2, layers=1, neighbours=2, overwrite=True)
+    finetune(alone)
+    name = "shot_embedding.shot_embedding.weight"
+    assert not torch.equal(weights(alone)[f"crn.{name}"], began[name])
+    assert result_of(alone)["transfer"] == "encoder"
+
+
+def test_the_last_run_is_found_and_what_cannot_be_taken_over_is_said(
+    after: FinetuneSettings, pretrained: Path, data: Path
+) -> None:
+    last = replace(after, init="last", output=pretrained.parent / "finetune")
+    result = finetune(last)
+    assert result.notes[0] == f"begins with {pretrained / 'model.safetensors'}"
+    # A fine-tuned run beside it is none to begin with.
+    mlp = replace(last, crn="mlp", width=16, neighbours=2, output=pretrained.parent / "mlp")
+    assert any("mlp begins anew" in note for note in finetune(mlp).notes)
+
+    def told(*words: str | Path, **changes: Any) -> None:
+        refusal(lambda: finetune(replace(after, **changes)), *words, error=BasslError)
+
+    told("use --transfer encoder", crn="mlp", transfer="encoder+crn")
+    told("has 2", "--neighbours 3", neighbours=3)
+    told("has 16", "--width 8", width=8)
+    told("kind 'boundary'", init=str(last.output))
+    (data / "other").mkdir()
+    other = write_labelled_films(data / "other", encoder="another").parent / "features.h5"
+    told("features of another", "pre-trained with made up", features=(other,))
+
+
+def test_a_method_without_a_crn_gives_its_encoder_only(after: FinetuneSettings, data: Path, tmp_path: Path) -> None:
+    simclr = PretrainSettings(
+        index=data / "index.h5",
+        features=(data / "features.h5",),
+        output=tmp_path / "runs" / "simclr",
+        pretext=PretextSettings(method="simclr-temporal"),
+        epochs=1,
+        batch=50,
+        device="cpu",
+        validate_epochs=0,
+    )
+    pretrain(simclr)
+    begun = replace(after, init=str(simclr.output), width=16, heads=2)
+    refusal(lambda: finetune(replace(begun, transfer="encoder+crn")), "without a CRN", error=BasslError)
+    assert any("without a CRN" in note for note in finetune(begun).notes)
+
+
+# From key-frames
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of the key-frames of three generated films, every fourth shot a scene end; and a run beside it."""
+    folder = tmp_path_factory.mktemp("frames")
+    for seed in (1, 2, 3):
+        film = plan_film(
+            SyntheticFilmSettings(seed=seed, scenes=3, shots_per_scene=(4, 5), width=64, height=36, dissolves=0)
+        )
+        jpegs: list[list[bytes]] = []
+        for shot in render_keyframes(film):
+            jpegs.append([])
+            for picture in shot:
+                buffer = BytesIO()
+                Image.fromarray(picture).save(buffer, "JPEG")
+                jpegs[-1].append(buffer.getvalue())
+        put_store(folder / "stores" / f"film{seed}.h5", len(jpegs), 3, jpegs=jpegs)
+    build_index([folder / "stores"], IndexSettings(output=folder / "plain.h5"))
+    label = (np.arange(len(read_index(folder / "plain.h5").label)) % 4 == 3).astype(np.int8)
+    label[-1] = NO_LABEL
+    write_relabelled(folder / "plain.h5", folder / "index.h5", label, ["train", "train", "val"])
+    with one_thread():
+        pretrain(
+            PretrainSettings(
+                index=folder / "index.h5",
+                output=folder / "runs" / "pretrain",
+                augmentation=AugmentationSettings(size=32, kernel_size=3),
+                encoder="resnet18",
+                decoded_size=40,
+                neighbours=2,
+                epochs=1,
+                batch=8,
+                width=16,
+                heads=2,
+                workers=0,
+                device="cpu",
+                validate_epochs=0,
+            )
+        )
+    return folder
+
+
+@pytest.fixture
+def pictures(frames: Path, settings: FinetuneSettings) -> FinetuneSettings:
+    return replace(
+        settings,
+        index=frames / "index.h5",
+        init=str(frames / "runs" / "pretrain"),
+        crn="transformer",
+        feature_folder=frames / "features",
+        neighbours=None,
+        width=None,
+        seeds=1,
+        epochs=1,
+        batch=8,
+        workers=0,
+    )
+
+
+def test_features_are_computed_once_and_the_model_knows_their_encoder(pictures: FinetuneSettings) -> None:
+    from pipelines.models.encoders import rebuild_encoder
+
+    result = finetune(pictures)
+    assert any("computes the features" in note for note in result.notes)
+    (store,) = pictures.feature_folder.glob("*.h5")
+    model = load_boundary_model(pictures.output)
+    assert store.stem == model.encoder == result_of(pictures)["encoder"]
+    assert (model.encoder_name, model.keyframes, model.input_size) == ("resnet18", 3, 32)
+    assert model.pictures["keyframes"] == 3
+    encoder = rebuild_encoder("resnet18", model.encoder_weights, "cpu", 3, 32)
+    assert encoder.id == model.encoder
+    made = store.stat().st_mtime_ns
+    again = finetune(replace(pictures, overwrite=True))
+    assert not any("computes the features" in note for note in again.notes)
+    assert store.stat().st_mtime_ns == made
+
+
+@pytest.mark.slow
+def test_processes_share_the_encoding_too(pictures: FinetuneSettings, tmp_path: Path) -> None:
+    one = replace(pictures, feature_folder=tmp_path / "one", output=tmp_path / "run", dropout=0.0)
+    finetune(one)
+    given = {
+        "index": one.index,
+        "init": one.init,
+        "feature-folder": tmp_path / "two",
+        "output": tmp_path / "two" / "run",
+    }
+    given |= {"epochs": 1, "seeds": 1, "batch": 8, "rate": one.rate, "dropout": 0.0, "device": "cpu"}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    ended = subprocess.run(
+        [
+            *torchrun,
+            "-m",
+            "pipelines.stages.finetune",
+            *(part for n, v in given.items() for part in (f"--{n}", str(v))),
+        ],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    stores = [next(folder.glob("*.h5")).read_bytes() for folder in (tmp_path / "one", tmp_path / "two")]
+    assert stores[0] == stores[1]
+    two = load_boundary_model(tmp_path / "two" / "run")
+    for name, tensor in weights(one).items():
+        torch.testing.assert_close(dict(two.networks[0].state_dict())[name], tensor, rtol=1e-3, atol=1e-4)
+
+
+def test_end_to_end_the_encoder_learns_too(pictures: FinetuneSettings, tmp_path: Path) -> None:
+    from pipelines.models.bassl import load_bassl_model
+    from pipelines.models.encoders import rebuild_encoder
+
+    settings = replace(pictures, end_to_end=True, size=32, rate=1e-3, epochs=2)
+    result = finetune(settings)
+    assert result.selected_on == "val"
+    model = load_boundary_model(settings.output)
+    began = load_bassl_model(Path(settings.init) / "model.safetensors").encoder
+    assert not torch.equal(model.encoder_weights["conv1.weight"], began["conv1.weight"])
+    assert model.encoder != result.notes
+    assert rebuild_encoder("resnet18", model.encoder_weights, "cpu", 3, 32).id == model.encoder
+    assert model.training["transfer"] == "encoder+crn"
+    again = replace(settings, output=tmp_path / "again")
+
+    class StopError(Exception):
+        pass
+
+    def stop(state: FinetuneProgress) -> None:
+        if state.epoch == 2:
+            raise StopError
+
+    with pytest.raises(StopError):
+        finetune(again, stop)
+    finetune(replace(again, resume=True))
+    assert_equal(weights(settings), weights(again))
+    refusal(lambda: finetune(replace(again, overwrite=True, batch=80)), "batch of 80", error=BasslError)
+
+
+def test_a_metric_that_a_seed_does_not_have_is_in_no_mean() -> None:
+    """A network that learnt nothing has logits that do not rise with the labels, and no calibration."""
+    split = Split(train=[0], val=[1], test=[], selected_on="val")
+    records = [{"validation": {"ap": 0.2, "f1_calibrated": 0.3}}, {"validation": {"ap": 0.4}}]
+    mean, std, which = summary_of(records, split)
+    assert (mean, which) == ({"ap": pytest.approx(0.3)}, "validation")
+    assert std == {"ap": pytest.approx(0.2 / 2**0.5)}

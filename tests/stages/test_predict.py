@@ -1,0 +1,450 @@
+"""The library's one call: a film in, its scenes out."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+import torch
+
+import pipelines
+from pipelines import BasslError, PredictSettings, Scene, SceneList, Shot, predict
+from pipelines.datasets.synthetic import SyntheticFilm
+from pipelines.errors import DatasetError, StoreError, VideoError
+from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
+from pipelines.models.boundary import (
+    BoundaryModel,
+    Shape,
+    build_network,
+    load_boundary_model,
+    save_boundary_model,
+)
+from pipelines.models.crn import CRNSettings
+from pipelines.models.encoders import load_encoder, rebuild_encoder
+from pipelines.models.mlp import MLPSettings
+from pipelines.models.ms_lstm import MSLSTMSettings
+from pipelines.models.relational import DEFAULT_MODEL, Calibration, RelationalSettings
+from pipelines.progress import FilmProgress
+from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.encode import EncodeSettings, encode_shots, picture_facts
+from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
+from pipelines.stages.predict import FilmScenes, predict_films
+from pipelines.stages.pretrain.model import trainable_encoder
+from pipelines.stores.features import features_of
+from pipelines.stores.index import Index, read_index
+from pipelines.video.shots import FilmedShot
+from tests import films
+from tests.conftest import CUTS
+
+SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
+
+needs_model = pytest.mark.skipif(not DEFAULT_MODEL.exists(), reason="the model in the package has not been made yet")
+
+
+@pytest.fixture(scope="module")
+def result(film: Path, model: Path) -> SceneList:
+    return predict(film, PredictSettings(model=model, device="cpu"))
+
+
+def test_the_result_is_typed(result: SceneList) -> None:
+    assert isinstance(result, SceneList)
+    assert all(isinstance(shot, Shot) for shot in result.shots)
+    assert all(isinstance(scene, Scene) for scene in result.scenes)
+    assert type(result.shots[0].score) is float
+    assert all(0 <= shot.score <= 1 for shot in result.shots)
+
+
+def test_shots_and_scenes_cover_the_film(result: SceneList) -> None:
+    assert [shot.start_frame for shot in result.shots] == [0, *CUTS]
+    assert result.scenes[0].start_shot == result.scenes[0].start_frame == result.scenes[0].start == 0
+    for earlier, later in pairwise(result.scenes):
+        assert (earlier.end_shot, earlier.end_frame, earlier.end) == (
+            later.start_shot,
+            later.start_frame,
+            later.start,
+        )
+    last = result.scenes[-1]
+    assert (last.end_shot, last.end_frame, last.end) == (4, result.video.frames, result.video.duration)
+
+
+def test_the_result_is_the_same_again(film: Path, model: Path, result: SceneList) -> None:
+    assert predict(str(film), PredictSettings(model=model, device="cpu")) == result
+
+
+def test_what_is_saved_is_valid_and_complete(result: SceneList, tmp_path: Path) -> None:
+    result.save(tmp_path / "scenes.json")
+    saved = json.loads((tmp_path / "scenes.json").read_text())
+    jsonschema.validate(saved, SCHEMA)
+    assert saved["video"] == asdict(result.video)
+    assert [Scene(**scene) for scene in saved["scenes"]] == list(result.scenes)
+    assert [Shot(**shot) for shot in saved["shots"]] == list(result.shots)
+
+
+def test_all_that_made_the_result_is_recorded(result: SceneList, model: Path) -> None:
+    expected = asdict(PredictSettings("adaptive", None, "efficientnet_lite0", device="cpu"))
+    expected |= {"model": str(model), "bassl": pipelines.__version__, "encoder_id": "efficientnet_lite0-4af225db47d7"}
+    assert expected.items() <= result.settings.items()
+    assert result.settings["precision"] in ("float32", "bfloat16")
+    assert result.settings["model_id"] == hashlib.sha256(model.read_bytes()).hexdigest()[:12]
+
+
+def test_a_list_of_shots_is_recorded_in_place_of_the_detector(film: Path, model: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "shots.txt"
+    listed.write_text("40\n80\n")
+    result = predict(film, PredictSettings(model=model, shots=listed))
+    assert [shot.start_frame for shot in result.shots] == [0, 40, 80]
+    assert (result.settings["shots"], result.settings["detector"]) == (str(listed), None)
+
+
+@pytest.mark.parametrize("scenes", [1, 3])
+def test_exactly_so_many_scenes_can_be_asked_for(film: Path, model: Path, scenes: int) -> None:
+    result = predict(film, PredictSettings(model=model, scenes=scenes))
+    assert len(result.scenes) == scenes
+    ends = {scene.end_shot - 1 for scene in result.scenes[:-1]}
+    others = {shot.index for shot in result.shots[:-1]} - ends
+    assert all(result.shots[a].score >= result.shots[b].score for a in ends for b in others)
+
+
+def test_threshold_and_least_length_decide_over_the_same_scores(film: Path, model: Path, result: SceneList) -> None:
+    scores = [shot.score for shot in result.shots[:-1]]
+    low = predict(film, PredictSettings(model=model, device="cpu", threshold=min(scores) - 1e-6))
+    assert low.shots == result.shots
+    assert len(low.scenes) == 4
+    assert len(predict(film, PredictSettings(model=model, threshold=max(scores) + 1e-6)).scenes) == 1
+    long = predict(film, PredictSettings(model=model, threshold=min(scores) - 1e-6, min_scene=2.0))
+    assert len(long.scenes) == 2
+    assert all(scene.end - scene.start >= 2.0 for scene in long.scenes)
+
+
+def test_nothing_is_printed(film: Path, model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    predict(film, PredictSettings(model=model))
+    assert tuple(capfd.readouterr()) == ("", "")
+
+
+def test_the_caller_is_told_of_progress_and_given_each_shot(film: Path, model: Path) -> None:
+    told: list[tuple[str, float, float | None]] = []
+    shots: list[FilmedShot] = []
+    predict(film, PredictSettings(model=model), lambda *state: told.append(state), shots.append)
+    assert [stage for stage, *_ in told][-1] == "scoring"
+    assert ("reading", pytest.approx(5.0), pytest.approx(5.0)) in told
+    assert [shot.start_frame for shot in shots] == [0, *CUTS]
+    assert films.number_of(shots[1].keyframes[1]) == 45
+
+
+def test_damage_is_warned_of_and_what_could_be_read_is_divided(model: Path, tmp_path: Path) -> None:
+    whole = films.write_film(tmp_path / "whole.mkv", films.pictures(120, CUTS))
+    result = predict(films.truncated(whole, tmp_path / "cut.mkv", 0.6), PredictSettings(model=model))
+    assert any("ends early" in warning for warning in result.warnings)
+    assert result.scenes[-1].end == result.video.duration < 4
+    jsonschema.validate(json.loads(json.dumps(result.to_dict())), SCHEMA)
+
+
+def test_what_cannot_be_used_is_an_error_of_its_kind(film: Path, model: Path, tmp_path: Path) -> None:
+    no_model = tmp_path / "model.safetensors"
+    no_model.write_text("no model")
+    for path, settings, error in (
+        (tmp_path / "gone.mp4", PredictSettings(model=model), VideoError),
+        (film, PredictSettings(model=no_model), StoreError),
+        (film, PredictSettings(model=model, shots=tmp_path / "gone.txt"), DatasetError),
+        (film, PredictSettings(model=model, encoder="vgg"), BasslError),
+        (film, PredictSettings(model=model, detector="sharp"), BasslError),
+        (film, PredictSettings(model=model, device="quantum"), BasslError),
+        (film, PredictSettings(model=model, threshold=1.5), BasslError),
+        (film, PredictSettings(model=model, scenes=5), BasslError),
+        (film, PredictSettings(model=model, scenes=4, min_scene=2.0), BasslError),
+    ):
+        with pytest.raises(error) as caught:
+            predict(path, settings)
+        assert "\n" not in str(caught.value)
+
+
+@needs_model
+def test_the_model_in_the_package_gives_ends_of_scenes_higher_scores(
+    synthetic_film: tuple[Path, SyntheticFilm],
+) -> None:
+    path, film = synthetic_film
+    shots = predict(path).shots[:-1]
+    true = [shot.start_frame for before, shot in pairwise(film.shots) if before.scene != shot.scene]
+    ends = {shot.index for shot in shots if min(abs(shot.end_frame - frame) for frame in true) < 12}
+    inside = [shot.score for shot in shots if shot.index not in ends]
+    assert np.mean([shots[i].score for i in ends]) > np.mean(inside) + 0.05
+
+
+@needs_model
+@pytest.mark.parametrize("frames", [1, 2])
+def test_a_film_of_a_frame_or_two_is_one_certain_scene(tmp_path: Path, frames: int) -> None:
+    result = predict(films.write_film(tmp_path / "short.mp4", films.pictures(frames)))
+    (scene,) = result.scenes
+    assert (scene.start_frame, scene.end_frame, scene.confidence) == (0, frames, 1.0)
+
+
+# --- fine-tuned models ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def staged(synthetic_film: tuple[Path, SyntheticFilm], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of a film whose key-frames are small, of low quality, four a shot and cut by another detector."""
+    folder = tmp_path_factory.mktemp("staged")
+    settings = ExtractSettings(folder / "keyframes", "content", keyframes=4, lines=100, quality=40)
+    extract_keyframes([synthetic_film[0]], settings)
+    build_index([folder / "keyframes"], IndexSettings(output=folder / "index.h5"))
+    return folder / "index.h5"
+
+
+SHAPES: dict[str, Shape] = {
+    "transformer": CRNSettings(3, 1280, 16, 1, 2, 32),
+    "mlp": MLPSettings(2, 1280, 16),
+    "ms-lstm": MSLSTMSettings(2, 1280, 8, 4),
+    "relational": RelationalSettings(8, neighbors=2),
+}
+
+
+def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Path:
+    """A run on an index and the encoder in the box, with networks that have learned nothing."""
+    torch.manual_seed(0)
+    encoder = load_encoder("efficientnet_lite0", "cpu", index.keyframes)
+    model = BoundaryModel(
+        crn,
+        (build_network(crn, SHAPES[crn]),),
+        SHAPES[crn],
+        # Networks that have learned nothing say nearly the same of all shots; steep, they say different things.
+        Calibration(slope=20.0, offset=0.1),
+        encoder=encoder.id,
+        encoder_name=encoder.name,
+        keyframes=index.keyframes,
+        pictures=picture_facts(index),
+    )
+    save_boundary_model(folder / "model.safetensors", replace(model, **changes))
+    return folder
+
+
+def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_lite0") -> np.ndarray:
+    """The scores of the film in an index, from its key-frame store, the feature store and the model."""
+    store = encode_shots(EncodeSettings(path, encoder, path.parent / "features", device="cpu"))
+    index = read_index(path)
+    _, features = features_of(index, [store])
+    return load_boundary_model(run).score(features, np.diff(index.seconds, axis=1)[:, 0])
+
+
+@pytest.mark.parametrize("crn", SHAPES)
+def test_the_scores_are_those_that_the_stages_give(
+    synthetic_film: tuple[Path, SyntheticFilm], staged: Path, tmp_path: Path, crn: str
+) -> None:
+    run = put_run(tmp_path / "run", read_index(staged), crn)
+    result = predict(synthetic_film[0], PredictSettings(model=run, device="cpu"))
+    expected = as_score_sees_it(run, staged)
+    assert len(expected) > 20
+    assert np.ptp(expected) > 0.01
+    # The features are the same to the bit: the same pictures in the same groups. The last layers may use other threads.
+    np.testing.assert_allclose([shot.score for shot in result.shots], expected, rtol=0, atol=1e-5)
+    assert result.settings["detector"] == "content"
+    assert result.settings["model"] == str(run)
+
+
+@pytest.mark.parametrize("missing", ["quality", "lines"])
+def test_how_key_frames_were_made_matters(
+    synthetic_film: tuple[Path, SyntheticFilm], staged: Path, tmp_path: Path, missing: str
+) -> None:
+    index = read_index(staged)
+    facts = {name: value for name, value in picture_facts(index).items() if name != missing}
+    run = put_run(tmp_path / "run", index, pictures=facts)
+    result = predict(synthetic_film[0], PredictSettings(model=run, device="cpu"))
+    difference = np.abs(as_score_sees_it(run, staged) - [shot.score for shot in result.shots])
+    assert difference.max() > 1e-3
+
+
+def test_a_pre_trained_encoder_travels_with_the_model(film: Path, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
+    pretrained = tmp_path / "pretrained.safetensors"
+    save_bassl_model(pretrained, BasslWeights(BasslSettings("resnet18", None), weights, {}, {}))
+    extract_keyframes([film], ExtractSettings(tmp_path / "keyframes"))
+    build_index([tmp_path / "keyframes"], IndexSettings(output=tmp_path / "index.h5"))
+    shape = MLPSettings(2, 512, 16)
+    run = put_run(
+        tmp_path / "run",
+        read_index(tmp_path / "index.h5"),
+        networks=(build_network("mlp", shape),),
+        shape=shape,
+        encoder=load_encoder(pretrained, "cpu").id,
+        encoder_name="resnet18",
+        encoder_weights=weights,
+        input_size=224,
+    )
+    result = predict(film, PredictSettings(model=run, device="cpu"))
+    expected = as_score_sees_it(run, tmp_path / "index.h5", pretrained)
+    np.testing.assert_allclose([shot.score for shot in result.shots], expected, rtol=0, atol=1e-5)
+    assert result.settings["encoder_id"] == rebuild_encoder("resnet18", weights, "cpu").id
+    # By that name, the published weights would be meant.
+    with pytest.raises(BasslError, match=r"was trained on features of resnet18-.* cannot read those of resnet18;"):
+        predict(film, PredictSettings(model=run, encoder="resnet18", device="cpu"))
+
+
+def test_a_relational_model_reads_any_encoder(film: Path, model: Path, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
+    save_bassl_model(tmp_path / "model.safetensors", BasslWeights(BasslSettings("resnet18", None), weights, {}, {}))
+    result = predict(film, PredictSettings(model=model, encoder=str(tmp_path), device="cpu"))
+    assert result.settings["encoder_id"] == load_encoder(tmp_path, "cpu").id
+
+
+def test_a_mismatch_is_an_error_and_no_guess(film: Path, staged: Path, tmp_path: Path) -> None:
+    index = read_index(staged)
+    own = load_encoder("efficientnet_lite0", "cpu", 4).id
+    assert predict(film, PredictSettings(model=put_run(tmp_path, index), encoder="efficientnet_lite0")).shots
+    assert predict(film, PredictSettings(model=tmp_path, encoder=own)).shots
+    for changes, encoder, words in (
+        ({}, "resnet50", f"was trained on features of {own} and cannot read those of resnet50; leave --encoder out"),
+        ({"keyframes": 3}, None, "efficientnet_lite0 with 3 key-frames a shot is efficientnet_lite0-4af225db47d7 here"),
+        ({"encoder": "ovsd-512d", "encoder_name": None}, None, "features called 'ovsd-512d', which cannot be computed"),
+        ({"shape": MLPSettings(2, 8, 8)}, None, "reads features of width 8, and those of .* have 1280"),
+        ({"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": "resnet18"}, None, "shot encoder is no resnet18"),
+        ({"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": None}, None, "no encoder '' can be trained"),
+        ({"pictures": {"lines": "many"}}, None, "does not say how its key-frames were made"),
+    ):
+        if "shape" in changes:
+            changes["networks"] = (build_network("mlp", changes["shape"]),)
+        put_run(tmp_path, index, **changes)
+        with pytest.raises(BasslError, match=words) as caught:
+            predict(film, PredictSettings(model=tmp_path, encoder=encoder, device="cpu"))
+        assert "\n" not in str(caught.value)
+        assert str(tmp_path) in str(caught.value)
+
+
+def test_other_encoder_weights_than_those_of_training_are_refused(film: Path, staged: Path, tmp_path: Path) -> None:
+    weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
+    run = put_run(tmp_path, read_index(staged), encoder_weights=weights, encoder_name="resnet18", input_size=64)
+    with pytest.raises(StoreError, match=r"was trained on features of efficientnet_lite0-.*, and its .* is resnet18-"):
+        predict(film, PredictSettings(model=run, device="cpu"))
+
+
+def test_a_model_that_is_only_pre_trained_is_told(film: Path, tmp_path: Path) -> None:
+    save_bassl_model(tmp_path / "model.safetensors", BasslWeights(BasslSettings("resnet18", None), {}, {}, {}))
+    with pytest.raises(StoreError, match="is pre-trained only"):
+        predict(film, PredictSettings(model=tmp_path))
+
+
+# --- several films ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def library(film: Path, tmp_path: Path) -> Path:
+    """Two films of one name in different folders, and two files that are none."""
+    folder = tmp_path / "films"
+    (folder / "b").mkdir(parents=True)
+    for name in ("a.mp4", "b/a.mp4"):
+        shutil.copy(film, folder / name)
+    films.truncated(film, folder / "cut.mp4", 0.5)
+    (folder / "notes.txt").write_text("no film")
+    return folder
+
+
+def statuses(results: list[FilmScenes]) -> dict[str, str]:
+    return {result.output.name: result.status for result in results}
+
+
+def test_each_film_has_a_file_and_a_bad_one_costs_itself(
+    library: Path, model: Path, result: SceneList, tmp_path: Path
+) -> None:
+    told: list[FilmProgress[FilmScenes]] = []
+    counts: list[int] = []
+    settings = PredictSettings(model=model, device="cpu")
+    results = predict_films([library], tmp_path / "out", settings, progress=told.append, on_start=counts.append)
+    assert statuses(results) == {"films_a.json": "done", "b_a.json": "done", "cut.json": "failed"}
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["b_a.json", "films_a.json"]
+    assert counts == [3]
+    assert [state.result for state in told if state.result] == results
+    assert any(state.done == pytest.approx(5.0) for state in told)
+    first, other, failed = results
+    assert (first.scenes, first.shots, first.duration) == (len(result.scenes), 4, result.video.duration)
+    assert failed.error.startswith(f"{library / 'cut.mp4'}: ")
+    assert "\n" not in failed.error
+    written = json.loads(first.output.read_text())
+    jsonschema.validate(written, SCHEMA)
+    assert written == result.to_dict() | {"video": asdict(result.video) | {"path": written["video"]["path"]}}
+    assert other.output.exists()
+
+
+def test_what_is_done_is_kept_unless_it_was_done_otherwise(library: Path, model: Path, tmp_path: Path) -> None:
+    settings = PredictSettings(model=model, device="cpu")
+    output = tmp_path / "out"
+
+    def run(**changes: Any) -> list[FilmScenes]:
+        return predict_films([library / "a.mp4"], output, replace(settings, **changes))
+
+    (done,) = run()
+    before = done.output.stat().st_mtime_ns
+    (kept,) = run(device="auto")
+    assert kept == replace(done, status="kept")
+    assert kept.output.stat().st_mtime_ns == before
+    (other,) = run(threshold=0.6, scenes=2)
+    assert (other.status, other.output.stat().st_mtime_ns) == ("failed", before)
+    assert "(threshold 0.5 and not 0.6, scenes None and not 2); --overwrite makes it again" in other.error
+    (again,) = predict_films([library / "a.mp4"], output, replace(settings, scenes=2), overwrite=True)
+    assert (again.status, again.scenes) == ("done", 2)
+    again.output.write_text("{}")
+    assert "not a scenes.json of this version; --overwrite" in run()[0].error
+
+
+def test_another_model_under_the_same_name_is_noticed(film: Path, staged: Path, tmp_path: Path) -> None:
+    run = put_run(tmp_path / "run", read_index(staged))
+    predict_films([film], tmp_path / "out", PredictSettings(model=run))
+    put_run(tmp_path / "run", read_index(staged), calibration=Calibration(1.0, 0.0))
+    (result,) = predict_films([film], tmp_path / "out", PredictSettings(model=run))
+    assert result.error.startswith(f"{tmp_path / 'out' / 'film.json'}: was made with other settings (model ")
+
+
+def test_a_folder_of_storyboards(film: Path, model: Path, tmp_path: Path) -> None:
+    settings = PredictSettings(model=model)
+    predict_films([film], tmp_path / "out", settings)
+    (drawn,) = predict_films([film], tmp_path / "out", settings, storyboards=tmp_path / "boards")
+    assert drawn.status == "done"  # its scenes were there, its picture was not
+    assert (tmp_path / "boards" / "film.png").read_bytes().startswith(b"\x89PNG")
+    assert predict_films([film], tmp_path / "out", settings, storyboards=tmp_path / "boards")[0].status == "kept"
+
+
+def test_scenes_that_were_corrected_by_hand_are_not_written_over(film: Path, model: Path, tmp_path: Path) -> None:
+    settings = PredictSettings(model=model)
+    (done,) = predict_films([film], tmp_path, settings)
+    content = json.loads(done.output.read_text())
+    corrected = json.dumps(content | {"settings": content["settings"] | {"edited_by_hand": True}})
+    done.output.write_text(corrected)
+    (left,) = predict_films([film], tmp_path, settings, pages=True)
+    assert left.error.endswith("was corrected by hand; `bassl report` makes its page, --overwrite does it again")
+    assert done.output.read_text() == corrected
+
+
+def test_what_no_film_can_be_done_with_is_raised(library: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    settings = PredictSettings(model=model)
+    attempts: list[tuple[Callable[[], object], str]] = [
+        (lambda: predict_films([tmp_path / "empty"], tmp_path, settings), "holds no films"),
+        (lambda: predict_films([library], tmp_path / "file", settings), "folder cannot be made"),
+        (lambda: predict_films([library], tmp_path, replace(settings, threshold=2)), "threshold must lie"),
+        (
+            lambda: predict_films([library], tmp_path, replace(settings, shots=Path("s"))),
+            "s: is a list of shots of one",
+        ),
+        (lambda: predict_films([library], tmp_path, replace(settings, encoder="vgg")), "no encoder is called"),
+    ]
+    for attempt, words in attempts:
+        with pytest.raises(BasslError, match=words):
+            attempt()
+
+
+def test_importing_the_library_loads_nothing_heavy() -> None:
+    code = "import sys, pipelines; print({'torch', 'av', 'cv2', 'scenedetect'} & sys.modules.keys())"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True
+    )
+    assert run.stdout == "set()\n"

@@ -1,0 +1,588 @@
+"""Pre-training: what it learns from, that runs repeat, go on and do not depend on the number of processes."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from pipelines.datasets.keyframe_reader import KeyframeReader, decode_whole
+from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
+from pipelines.errors import BasslError
+from pipelines.evaluation.representation import knn_precision
+from pipelines.models.bassl import load_bassl_model
+from pipelines.models.encoders import resize_to_square
+from pipelines.options import options_of
+from pipelines.pretext.objective import PretextObjective
+from pipelines.pretext.sampling import draw_noise
+from pipelines.pretext.settings import PretextSettings
+from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.pretrain import PretrainProgress, PretrainSettings, pretrain
+from pipelines.stages.pretrain import step as pretrain_step
+from pipelines.stages.pretrain import validation as pretrain_validation
+from pipelines.stages.pretrain.data import KeyframeSource, Plan, WindowChooser, noise_of
+from pipelines.stages.pretrain.model import PretrainModel, trainable_encoder
+from pipelines.stages.pretrain.step import make_learner, take_step
+from pipelines.stores.features import write_features
+from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
+from pipelines.training import distributed, run_folder
+from pipelines.training.augmentation_settings import AugmentationSettings
+from pipelines.training.distributed import Place
+from tests import another_device
+from tests.labelled_films import write_relabelled
+from tests.small_stores import put_store, refusal
+
+HERE = Place(0, 1, torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index and a feature store of three videos whose scenes have a direction of their own each."""
+    folder = tmp_path_factory.mktemp("features")
+    rng = np.random.default_rng(0)
+    features, videos = {}, []
+    for name in ("a", "b", "c"):
+        shots = 60
+        end = np.zeros(shots, np.int8)
+        end[5::6] = 1
+        scene = np.cumsum(np.append(0, end[:-1]))
+        features[name] = (rng.normal(size=(10, 16))[scene] + 0.5 * rng.normal(size=(shots, 16))).astype(np.float32)
+        frames = np.stack([np.arange(shots) * 10, np.arange(shots) * 10 + 10], axis=1)
+        videos.append(IndexedVideo(name, name, frames, frames / 10, end, "train" if name < "c" else "val"))
+    write_features(folder / "features.h5", "made up", features)
+    write_index(folder / "index.h5", videos, {})
+    return folder
+
+
+@pytest.fixture
+def settings(data: Path, tmp_path: Path) -> PretrainSettings:
+    return PretrainSettings(
+        index=data / "index.h5",
+        features=(data / "features.h5",),
+        output=tmp_path / "run",
+        neighbours=3,
+        epochs=2,
+        batch=20,
+        width=32,
+        heads=4,
+        device="cpu",
+        log_steps=1,
+        validate_epochs=0,
+    )
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of the key-frames of two generated films, with their labels, the second to validate on."""
+    folder = tmp_path_factory.mktemp("films")
+    ends: list[bool] = []
+    for seed in (1, 2):
+        film = plan_film(
+            SyntheticFilmSettings(seed=seed, scenes=4, shots_per_scene=(4, 6), width=96, height=54, dissolves=0)
+        )
+        jpegs = []
+        for shot in render_keyframes(film):
+            jpegs.append([])
+            for picture in shot:
+                buffer = BytesIO()
+                Image.fromarray(picture).save(buffer, "JPEG")
+                jpegs[-1].append(buffer.getvalue())
+        put_store(folder / "stores" / f"film{seed}.h5", len(jpegs), 3, jpegs=jpegs)
+        ends += [a != b for a, b in pairwise(film.scene_of_shot)] + [False]
+    build_index([folder / "stores"], IndexSettings(output=folder / "plain.h5"))
+    return write_relabelled(folder / "plain.h5", folder / "index.h5", np.array(ends, np.int8), ["train", "val"])
+
+
+@pytest.fixture
+def pixels(films: Path, settings: PretrainSettings) -> PretrainSettings:
+    return replace(
+        settings,
+        index=films,
+        features=(),
+        encoder="resnet18",
+        augmentation=AugmentationSettings(size=32, kernel_size=3),
+        decoded_size=40,
+        neighbours=2,
+        batch=8,
+        epochs=1,
+        workers=0,
+    )
+
+
+def weights(settings: PretrainSettings) -> dict[str, torch.Tensor]:
+    state: dict[str, Any] = torch.load(settings.output / "state.pt", weights_only=True)
+    return dict(state["model"])
+
+
+def rows_of_log(settings: PretrainSettings, name: str = "log.csv") -> list[dict[str, str]]:
+    with (settings.output / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def arguments_of(settings: PretrainSettings) -> list[str]:
+    given = []
+    for option in options_of(PretrainSettings, skip=("mean", "std")):
+        value = getattr(getattr(settings, option.group) if option.group else settings, option.name)
+        if value != option.default:
+            given += [option.flag] if option.kind is bool else [option.flag, shown(value)]
+    return ["-m", "pipelines.stages.pretrain", *given]
+
+
+# Learning
+
+
+def test_losses_fall_and_the_run_is_logged(settings: PretrainSettings) -> None:
+    settings = replace(settings, epochs=8, base_rate=3.0, validate_epochs=4)
+    states: list[PretrainProgress] = []
+    result = pretrain(settings, states.append)
+    assert (result.step, result.steps, result.stopped) == (72, 72, False)
+    first = np.mean([state.losses["loss"] for state in states[:9]])
+    assert result.losses["loss"] < 0.9 * first
+    assert result.losses["msm"] < np.mean([state.losses["msm"] for state in states[:9]])
+    log = rows_of_log(settings)
+    assert [int(row["step"]) for row in log] == list(range(1, 73))
+    assert float(log[-1]["ssm"]) == pytest.approx(states[-1].losses["ssm"], rel=1e-6)
+    assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [4, 8]
+    assert {"knn@1", "knn@5", "ap_pp"} <= result.validation.keys()
+    assert list((settings.output / "tensorboard").iterdir())
+
+
+def test_the_model_file_holds_what_was_trained(settings: PretrainSettings) -> None:
+    model = load_bassl_model(pretrain(settings).model)
+    assert model.settings.encoder == "made up"
+    assert (model.encoder, model.head_names) == ({}, ["head_cgm", "head_msm", "head_nce", "head_pp"])
+    crn = model.build_crn()
+    assert (crn.settings.neighbors, crn.settings.input_width, crn.settings.hidden) == (3, 16, 128)
+    assert model.training["pretext"]["method"] == "bassl"
+    index = read_index(settings.index)
+    assert model.training["data"] == {
+        "path": str(settings.index),
+        "videos": len(index.video_ids),
+        "shots": len(index.label),
+    }
+    saved = weights(settings)
+    assert all(torch.equal(tensor, saved[f"crn.{name}"]) for name, tensor in model.crn.items())
+
+
+@pytest.mark.parametrize(
+    "pretext",
+    [
+        *(PretextSettings(tasks=(task,)) for task in ("ssm", "cgm", "pp", "msm")),
+        *(PretextSettings(pseudo_boundary=name) for name in ("mean", "random", "fixed", "synthesized")),
+        PretextSettings(variant="paper", alignment="encodings"),
+        *(PretextSettings(method=name) for name in ("simclr-temporal", "simclr-nn", "bassl+simclr-nn")),
+    ],
+    ids=lambda p: "-".join([p.method, *p.tasks, p.pseudo_boundary, p.variant]),
+)
+def test_every_method_on_features(settings: PretrainSettings, pretext: PretextSettings) -> None:
+    settings = replace(settings, pretext=pretext, epochs=1)
+    result = pretrain(settings)
+    parts = set(result.losses) - {"loss"}
+    expected = set(pretext.tasks) if pretext.has_windows else set()
+    assert parts == expected | ({"simclr"} if "simclr" in pretext.method else set())
+    assert load_bassl_model(result.model).settings.crn is None or pretext.needs_crn
+
+
+# The same again
+
+
+def test_runs_repeat_and_seeds_differ(settings: PretrainSettings) -> None:
+    pretrain(settings)
+    again = replace(settings, output=settings.output.with_name("again"), overwrite=True)
+    pretrain(again)
+    assert_equal(weights(settings), weights(again))
+    pretrain(replace(again, seed=1))
+    assert not torch.equal(weights(settings)["objective.head_pp.weight"], weights(again)["objective.head_pp.weight"])
+
+
+def test_a_killed_run_goes_on_bit_for_bit_in_the_middle_of_an_epoch(settings: PretrainSettings) -> None:
+    settings = replace(settings, batch=4, epochs=3)
+    whole = replace(settings, output=settings.output.with_name("whole"))
+    process = subprocess.Popen([sys.executable, *arguments_of(settings)], stderr=subprocess.PIPE)
+    log = settings.output / "log.csv"
+    deadline = time.monotonic() + 150
+    while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 6):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    stopped = torch.load(settings.output / "state.pt", weights_only=True)["step"]
+    assert 5 <= stopped < 135
+    result = pretrain(replace(settings, resume=True))
+    other = pretrain(whole)
+    assert_equal(weights(settings), weights(whole))
+    assert result.losses == other.losses
+    columns = ("step", "loss", "learning_rate")
+    one, two = ([[row[c] for c in columns] for row in rows_of_log(each)] for each in (settings, whole))
+    assert one == two
+    assert pretrain(replace(settings, resume=True)).step == 135  # nothing is left to do
+
+
+def test_rows_behind_the_saved_step_are_taken_back(settings: PretrainSettings) -> None:
+    pretrain(settings)
+    with (settings.output / "log.csv").open("a") as file:
+        file.write("19,3,0.1,1,1,1,1,1,1,1\n20,3,0.")
+    pretrain(replace(settings, resume=True))
+    assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 19))
+
+
+@pytest.mark.slow
+def test_two_processes_are_one_and_either_goes_on_with_the_others_run(settings: PretrainSettings) -> None:
+    one = replace(settings, dropout=0.0, precision="float64")
+    two = replace(one, output=one.output.with_name("two"))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run([*torchrun, *arguments_of(two)], env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    pretrain(one)
+    for name, tensor in weights(one).items():
+        torch.testing.assert_close(weights(two)[name], tensor, rtol=1e-9, atol=1e-12)
+    for row, other in zip(rows_of_log(one), rows_of_log(two), strict=True):
+        for name in ("loss", "ssm", "cgm", "pp", "msm"):
+            assert float(row[name]) == pytest.approx(float(other[name]), rel=1e-6)
+    assert pretrain(replace(two, resume=True)).losses == pytest.approx(pretrain(replace(one, resume=True)).losses)
+
+    # One process takes an epoch and a bit, two go on from its checkpoint.
+    class StopError(Exception):
+        pass
+
+    def stop(state: PretrainProgress) -> None:
+        if state.step == 11:
+            raise StopError
+
+    begun = replace(one, output=one.output.with_name("begun"))
+    with pytest.raises(StopError):
+        pretrain(begun, stop)
+    more = [*torchrun, *arguments_of(replace(begun, resume=True))]
+    ended = subprocess.run(more, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert [row["step"] for row in rows_of_log(begun)] == [row["step"] for row in rows_of_log(one)]
+    for name, tensor in weights(one).items():
+        torch.testing.assert_close(weights(begun)[name], tensor, rtol=1e-9, atol=1e-12)
+
+
+def test_processes_share_what_is_drawn_for_all() -> None:
+    plan = Plan(np.arange(50), 12, 2, seed=3)
+    whole = noise_of(plan, 1, 5, HERE)
+    parts = [noise_of(plan, 1, 5, Place(rank, 3, HERE.device)) for rank in range(3)]
+    assert torch.equal(torch.cat(parts), whole)
+    assert whole.shape == draw_noise(12, 5, torch.Generator()).shape
+
+
+def test_an_epoch_has_every_row_but_the_last_few_once() -> None:
+    plan = Plan(np.arange(50), 12, 2, seed=3)
+    steps = list(plan.centres(0))
+    assert [step for step, _, _ in steps] == list(range(8))
+    assert all(len(np.unique(np.concatenate([c for _, e, c in steps if e == epoch]))) == 48 for epoch in (0, 1))
+    assert not np.array_equal(steps[0][2], steps[4][2])
+    for (step, _, centres), (other, _, same) in zip(steps[3:], plan.centres(3), strict=True):
+        assert step == other
+        np.testing.assert_array_equal(centres, same)
+
+
+# Windows
+
+
+def test_windows_of_each_method(data: Path) -> None:
+    first_row = read_index(data / "index.h5").first_row
+    centres = np.array([0, 30, 59, 60, 100, 179])
+
+    def chooser(**pretext: Any) -> WindowChooser:
+        return WindowChooser(first_row, PretextSettings(**pretext), 3, 0)
+
+    plain = window_rows(first_row, centres, 3, "shift")
+    rows, joins = chooser().rows(0, centres)
+    np.testing.assert_array_equal(rows, plain)
+    assert joins is None
+    assert chooser().slow == (0, 6)
+    assert chooser(method="bassl+simclr-nn").slow == (0, 6, 3)
+    rows, joins = chooser(pseudo_boundary="synthesized").rows(0, centres)
+    assert joins is not None
+    for window, left, join, centre in zip(rows, plain, joins, centres, strict=True):
+        np.testing.assert_array_equal(window[: join + 1], left[: join + 1])
+        videos = window // 60
+        assert (videos[: join + 1] == centre // 60).all()
+        assert (videos[join + 1 :] != centre // 60).all()
+        assert len(set(videos[join + 1 :])) == 1
+    temporal = chooser(method="simclr-temporal")
+    rows, _ = temporal.rows(1, centres)
+    assert (temporal.dense, temporal.slow) == ((0,), (1,))
+    assert all(b != a and b in window for (a, b), window in zip(rows, plain, strict=True))
+    np.testing.assert_array_equal(chooser(method="simclr-instance").rows(0, centres)[0], centres[:, None])
+    some = chooser(pseudo_boundary="synthesized").rows(0, centres[3:])[0]
+    np.testing.assert_array_equal(some, chooser(pseudo_boundary="synthesized").rows(0, centres)[0][3:])
+
+
+# Key-frames
+
+
+def test_key_frames_come_whole_from_any_number_of_workers(films: Path) -> None:
+    index = read_index(films)
+    plan = Plan(index.rows_of(), 10, 1, seed=0)
+    chooser = WindowChooser(index.first_row, PretextSettings(pseudo_boundary="synthesized"), 2, 0)
+    here, there = (list(KeyframeSource(index, chooser, HERE, workers, 40).batches(plan, 1)) for workers in (0, 2))
+    assert len(here) == plan.steps - 1
+    for one, other in zip(here, there, strict=True):
+        assert one.shots.shape == (10, 5, 3, 40, 40)
+        assert one.shots.dtype == torch.uint8
+        assert torch.equal(one.shots, other.shots)
+        assert one.frame.tolist() == [[54, 96]] * 10
+        assert one.joins is not None
+        assert other.joins is not None
+        assert torch.equal(one.joins, other.joins)
+
+
+@pytest.mark.parametrize("method", ["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"])
+def test_every_method_on_key_frames(pixels: PretrainSettings, method: Any) -> None:
+    result = pretrain(replace(pixels, pretext=PretextSettings(method=method)))
+    model = load_bassl_model(result.model)
+    assert model.settings.encoder == "resnet18"
+    assert model.encoder["layer4.1.bn2.weight"].abs().max() > 0  # zero at first: it has learned
+    assert (model.settings.crn is None) == ("bassl" not in method)
+
+
+def test_losses_fall_on_key_frames(pixels: PretrainSettings) -> None:
+    states: list[PretrainProgress] = []
+    settings = replace(pixels, epochs=5, base_rate=10.0, warm_up=0.0)
+    result = pretrain(settings, states.append)
+    steps = result.steps // 5
+    assert result.losses["loss"] < np.mean([state.losses["loss"] for state in states[:steps]])
+
+
+def test_micro_batches_are_the_whole_batch(pixels: PretrainSettings) -> None:
+    # A network without batch normalisation, for that is the exception.
+    whole = replace(pixels, encoder="timm:test_vit", augmentation=AugmentationSettings(size=160), precision="float64")
+    whole = replace(whole, batch=16)
+    parts = replace(whole, output=whole.output.with_name("parts"), micro_batch=6)
+    pretrain(whole)
+    pretrain(parts)
+    for name, tensor in weights(whole).items():
+        torch.testing.assert_close(weights(parts)[name], tensor, rtol=1e-7, atol=1e-10)
+
+
+def test_a_frozen_encoder_stays_and_a_run_begins_with_another(pixels: PretrainSettings) -> None:
+    first = load_bassl_model(pretrain(pixels).model)
+    then = replace(
+        pixels,
+        output=pixels.output.with_name("then"),
+        init=str(pixels.output / "model.safetensors"),
+        freeze_encoder=True,
+    )
+    second = load_bassl_model(pretrain(then).model)
+    assert_equal(first.encoder, second.encoder)
+    assert not torch.equal(
+        first.crn["shot_embedding.shot_embedding.weight"], second.crn["shot_embedding.shot_embedding.weight"]
+    )
+
+
+def test_a_run_on_key_frames_goes_on_bit_for_bit(pixels: PretrainSettings) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop(state: PretrainProgress) -> None:
+        if state.step > state.steps // 2:
+            raise StopError
+
+    settings = replace(pixels, epochs=2)
+    with pytest.raises(StopError):
+        pretrain(settings, stop)
+    pretrain(replace(settings, resume=True))
+    whole = replace(settings, output=settings.output.with_name("whole"))
+    pretrain(whole)
+    assert_equal(weights(settings), weights(whole))
+
+
+# Validation on key-frames
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_validation_on_key_frames(pixels: PretrainSettings, films: Path, workers: int) -> None:
+    settings = replace(pixels, freeze_encoder=True, validate_epochs=1, workers=workers)
+    result = pretrain(settings)
+    assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1]
+    assert 0 <= result.validation["ap_pp"] <= 1
+    # The same from the model file: middle key-frames of the second film, prepared as for a frozen encoder.
+    index = read_index(films)
+    rows = np.arange(index.first_row[1], index.first_row[2])
+    network = trainable_encoder("resnet18", False).network.eval()
+    network.load_state_dict(load_bassl_model(result.model).encoder)
+    encodings = []
+    for row in rows:
+        (jpeg,) = KeyframeReader(index).read(np.array([row]), np.array([[1]]))[0]
+        picture = torch.from_numpy(resize_to_square(decode_whole(jpeg), 32)).permute(2, 0, 1)[None].float() / 255
+        mean, std = (torch.tensor(v).view(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+        with torch.inference_mode():
+            encodings.append(network((picture - mean) / std)[0].numpy())
+    scenes = np.cumsum(np.append(0, index.targets(rows)[:-1]))
+    expected = knn_precision(np.stack(encodings), scenes, np.zeros(len(rows), np.int64)).pooled
+    assert {k: result.validation[f"knn@{k}"] for k in expected if f"knn@{k}" in result.validation} == pytest.approx(
+        {k: value for k, value in expected.items() if f"knn@{k}" in result.validation}
+    )
+    assert "knn@1" in result.validation
+
+
+def test_processes_share_the_key_frames_that_are_validated_on(
+    pixels: PretrainSettings, films: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = read_index(films)
+    rows = np.arange(index.first_row[1], index.first_row[2])
+    encoder = trainable_encoder("resnet18", False)
+    encoder.network.eval()
+    model = PretrainModel(encoder.network, None, PretextObjective(PretextSettings(tasks=("ssm",)), 512, 16))
+    chooser = WindowChooser(index.first_row, pixels.pretext, 2, 0)
+
+    def encoded(place: Place) -> torch.Tensor:
+        source = KeyframeSource(index, chooser, place, 0, 40)
+        with torch.inference_mode():
+            return pretrain_validation._encoded(make_learner(pixels, model, place), source, encoder, rows, 32)
+
+    whole = encoded(HERE)
+    assert whole.any(dim=1).all()
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor: None)
+    monkeypatch.setattr(torch.nn.parallel, "DistributedDataParallel", lambda module, **_: module)
+    parts = [encoded(Place(rank, 3, HERE.device)) for rank in range(3)]
+    assert not any(part.any(dim=1).all() for part in parts)
+    torch.testing.assert_close(sum(parts), whole, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_ctrl_c_reaches_those_that_read_and_the_step_still_ends(pixels: PretrainSettings) -> None:
+    settings = replace(pixels, encoder="timm:test_resnet", workers=2, epochs=1000)
+    command = [sys.executable, *arguments_of(settings)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    log = settings.output / "log.csv"
+    deadline = time.monotonic() + 150
+    while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 4):
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 143, said
+    assert "Traceback" not in said
+    assert torch.load(settings.output / "state.pt", weights_only=True)["step"] >= 3
+
+
+def test_a_compiled_run_leaves_the_same_files_and_goes_on(
+    pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_ = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda function: compile_(function, backend="eager"))
+    plain = replace(pixels, encoder="timm:test_resnet", dropout=0.0, epochs=2, validate_epochs=1)
+    made = replace(plain, compile=True, output=plain.output.with_name("made"))
+
+    class StopError(Exception):
+        pass
+
+    def stop(state: PretrainProgress) -> None:
+        if state.step > state.steps // 2:
+            raise StopError
+
+    with pytest.raises(StopError):
+        pretrain(made, stop)
+    result = pretrain(replace(made, resume=True))
+    pretrain(plain)
+    assert weights(made).keys() == weights(plain).keys()
+    for name, tensor in weights(plain).items():
+        torch.testing.assert_close(weights(made)[name], tensor, rtol=1e-3, atol=1e-4)
+    assert not any("_orig_mod" in name for name in load_bassl_model(result.model).crn)
+    # Either goes on with the other's run.
+    assert pretrain(replace(made, compile=False, resume=True)).step == result.step
+
+
+# On another device
+
+
+@pytest.mark.parametrize(
+    ("source", "method"),
+    [("features", "bassl"), ("features", "simclr-temporal"), ("key-frames", "bassl+simclr-nn")],
+)
+def test_a_run_on_another_device_mixes_none_and_waits_for_nothing_between_logs(
+    settings: PretrainSettings, pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch, source: str, method: Any
+) -> None:
+    settings = settings if source == "features" else replace(pixels, encoder="timm:test_resnet")
+    settings = replace(settings, pretext=PretextSettings(method=method), log_steps=1000, epochs=1, dropout=0.0)
+    here: list[PretrainProgress] = []
+    pretrain(settings, here.append)
+
+    @contextmanager
+    def elsewhere(device: str) -> Iterator[Place]:
+        yield Place(0, 1, another_device.DEVICE)
+
+    marks: list[int] = []
+
+    def marked(*args: Any) -> Any:
+        marks.append(len(device.waits))
+        return take_step(*args)
+
+    device = another_device.AnotherDevice(monkeypatch)
+    monkeypatch.setattr(distributed, "process_group", elsewhere)
+    monkeypatch.setattr(pretrain_step, "take_step", marked)
+    monkeypatch.setattr(run_folder, "save_state", lambda *_: None)  # such tensors cannot be pickled
+    there: list[PretrainProgress] = []
+    with device:
+        pretrain(replace(settings, output=settings.output.with_name("there")), there.append)
+    assert len(marks) > 1
+    assert device.waits[marks[0] : marks[-1]] == []
+    assert len(device.waits) > marks[-1]  # the log reads the losses
+    assert there[-1].losses == pytest.approx(here[-1].losses, rel=1e-4)
+
+
+# What is refused
+
+
+def test_what_cannot_be_is_refused_in_one_line(settings: PretrainSettings, pixels: PretrainSettings) -> None:
+    def told(*words: str, base: PretrainSettings = settings, **changes: Any) -> None:
+        refusal(lambda: pretrain(replace(base, **changes)), *words, error=BasslError)
+
+    told("180 shots do not fill a batch of 256", batch=256)
+    told("splits test", "train, val", splits=("test",))
+    told("no features of", index=pixels.index)
+    told("no key-frames", features=())
+    told("no encoder 'vgg'", base=pixels, encoder="vgg")
+    told("--init imagenet", init="imagenet")
+    told("no such model file", init="nowhere.safetensors")
+    told("auto, cpu or cuda", device="tpu")
+    told("fp16 needs a GPU", precision="fp16")
+    for changes in (
+        {"batch": 1},
+        {"epochs": 0},
+        {"resume": True, "overwrite": True},
+        {"width": 30},
+        {"micro_batch": 2},
+    ):
+        with pytest.raises(ValueError):
+            replace(settings, **changes)
+
+
+def test_a_folder_with_a_run_is_not_touched_unasked(settings: PretrainSettings) -> None:
+    pretrain(settings)
+    before = weights(settings)
+    refusal(lambda: pretrain(settings), "holds a run", "--resume", "--overwrite", error=BasslError)
+    refusal(lambda: pretrain(replace(settings, resume=True, batch=10)), "batch 20 and not 10", error=BasslError)
+    (settings.output / "state.pt").write_bytes(b"PK nothing")
+    refusal(lambda: pretrain(replace(settings, resume=True)), "state.pt", "is damaged", error=BasslError)
+    pretrain(replace(settings, overwrite=True))
+    assert_equal(before, weights(settings))

@@ -1,0 +1,137 @@
+"""The step of pre-training: compiled networks, what several GPUs convert, and what a machine cannot do."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from pipelines.errors import BasslError
+from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
+from pipelines.pretext.objective import PretextObjective
+from pipelines.pretext.sampling import draw_noise
+from pipelines.pretext.settings import PretextSettings
+from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts, trainable_encoder
+from pipelines.stages.pretrain.step import limits_in_one_line
+
+
+class TinyEncoder(nn.Module):
+    """(B, 3, 8, 8) to (B, 8)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, stride=2)
+        self.norm = nn.BatchNorm2d(8)
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.conv(pictures)).relu().mean(dim=(2, 3))
+
+
+def tiny_model(encoder: nn.Module | None = None) -> PretrainModel:
+    torch.manual_seed(0)
+    crn = ContextualRelationNetwork(CRNSettings(2, 8, 16, 1, 2, 32, dropout=0.0))
+    objective = PretextObjective(PretextSettings(), 8, 16)
+    return PretrainModel(TinyEncoder() if encoder is None else encoder, crn, objective)
+
+
+def gradients(model: PretrainModel) -> dict[str, torch.Tensor]:
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("micro_batch", [0, 2])
+def test_compiled_networks_give_the_same_and_keep_their_names(
+    micro_batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_ = torch.compile
+    calls: list[object] = []
+
+    def compiled(function: Any, **options: Any) -> Any:
+        calls.append(function)
+        # Everything but the generation of code, which takes a compiler and half a minute.
+        return compile_(function, backend="aot_eager", **options)
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    plain = tiny_model()
+    made = copy.deepcopy(plain)
+    made.compile_networks()
+    assert len(calls) == 2
+    assert list(made.state_dict()) == list(plain.state_dict())
+    generator = torch.Generator().manual_seed(1)
+    dense, slow = (torch.randn(4, n, 3, 8, 8, generator=generator) for n in (5, 2))
+    noise = draw_noise(4, 5, generator)
+    totals = []
+    for model in (plain, made):
+        if micro_batch:
+            loss = backward_in_parts(
+                model,
+                lambda part: (dense[part], slow[part]),
+                4,
+                micro_batch,
+                noise,
+                None,
+                lambda: torch.autocast("cpu", enabled=False),
+                lambda loss: loss,
+                0,
+            )
+        else:
+            loss = model(dense, slow, noise, None)
+            loss.total.backward()
+        totals.append(loss.total.detach())
+    torch.testing.assert_close(*totals, rtol=1e-5, atol=1e-6)
+    expected, found = gradients(plain), gradients(made)
+    assert expected.keys() == found.keys()
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-5)
+    for name, tensor in plain.state_dict().items():
+        torch.testing.assert_close(made.state_dict()[name], tensor, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "timm:test_efficientnet"])
+def test_norms_of_several_gpus_keep_their_names_and_activations(name: str) -> None:
+    torch.manual_seed(0)
+    network = trainable_encoder(name, False).network
+    pictures = torch.randn(2, 3, 64, 64)
+    network(pictures)  # statistics of their own
+    before = copy.deepcopy(network).eval()
+    model = PretrainModel(network, None, PretextObjective(PretextSettings(tasks=("ssm",)), 8, 16))
+    model.synchronise_norms()
+    assert model.encoder is not None
+    kinds = [type(module) for module in model.encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    assert kinds
+    assert all(issubclass(kind, nn.SyncBatchNorm) for kind in kinds)
+    assert list(model.encoder.state_dict()) == list(before.state_dict())
+    with torch.inference_mode():
+        torch.testing.assert_close(model.eval().encoder(pictures), before(pictures))  # type: ignore[misc]
+    frozen = PretrainModel(copy.deepcopy(before), None, model.objective, freeze_encoder=True)
+    frozen.synchronise_norms()
+    assert not any(isinstance(module, nn.SyncBatchNorm) for module in frozen.modules())
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore"), ["2 GiB", "--micro-batch"]),
+        (RuntimeError("DataLoader worker (pid 1) is killed by signal: Bus error. "), ["Bus error", "--shm-size"]),
+    ],
+    ids=["memory", "worker"],
+)
+def test_what_a_machine_cannot_do_is_one_line(error: RuntimeError, words: list[str]) -> None:
+    with pytest.raises(BasslError) as caught, limits_in_one_line():
+        raise error
+    assert "\n" not in str(caught.value)
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_a_compiler_that_fails_is_one_line_and_a_bug_is_none() -> None:
+    def broken(graph: Any, inputs: Any) -> Any:
+        raise FileNotFoundError("no compiler")
+
+    with pytest.raises(BasslError, match="--compile does not work here") as caught, limits_in_one_line():
+        torch.compile(lambda x: x + 1, backend=broken)(torch.ones(1))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(RuntimeError, match="a bug"), limits_in_one_line():
+        raise RuntimeError("a bug")

@@ -1,0 +1,70 @@
+"""What pre-training is for: from pixels, without labels, it makes the same fine-tuning find more scene ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipelines.stages.finetune import FinetuneSettings, finetune
+from pipelines.stages.pretrain import PretrainProgress, PretrainSettings, pretrain
+from pipelines.training.augmentation_settings import AugmentationSettings
+from tests.generated_films import write_generated_films
+
+SPLITS = {seed: ("train", "train", "train", "val", "test", "test")[seed % 6] for seed in range(12)}
+
+
+@pytest.mark.minutes
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_pre_training_on_generated_films_beats_none(tmp_path: Path, seed: int) -> None:
+    index = write_generated_films(tmp_path, SPLITS, scenes=12, shots_per_scene=(4, 8))
+    settings = PretrainSettings(
+        index=index,
+        output=tmp_path / "bassl",
+        encoder="timm:test_resnet",
+        neighbours=4,
+        epochs=8,
+        batch=32,
+        base_rate=6.0,
+        width=64,
+        heads=4,
+        augmentation=AugmentationSettings(size=32, kernel_size=3),
+        decoded_size=36,
+        workers=0,
+        seed=seed,
+        device="cpu",
+        log_steps=1,
+        validate_epochs=0,
+    )
+    states: list[PretrainProgress] = []
+    result = pretrain(settings, states.append)
+    epoch = states[: result.steps // settings.epochs]
+    for task in ("ssm", "cgm", "pp"):
+        assert result.losses[task] < sum(state.losses[task] for state in epoch) / len(epoch), task
+    # The same network with the statistics of its norms, and weights as they began.
+    nothing = replace(settings, output=tmp_path / "nothing", epochs=1, base_rate=1e-12, warm_up=0.0)
+    pretrain(nothing)
+    after = FinetuneSettings(
+        index=index,
+        neighbours=4,
+        epochs=20,
+        batch=32,
+        rate=3e-3,
+        width=64,
+        heads=4,
+        size=32,
+        seeds=1,
+        seed=seed,
+        device="cpu",
+        workers=0,
+        feature_folder=tmp_path / "features",
+    )
+    found = {
+        run.output.name: finetune(
+            replace(after, init=str(run.output), transfer=transfer, output=tmp_path / f"after-{run.output.name}")
+        ).mean["ap"]
+        for run, transfer in ((nothing, "encoder"), (settings, "encoder+crn"))
+    }
+    assert found["bassl"] > found["nothing"] + 0.1, found

@@ -1,0 +1,196 @@
+"""`bassl report` and `bassl predict --report`: where pictures and true scene ends come from, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from base64 import b64decode
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.errors import BasslError
+from pipelines.scenes import SceneList
+from pipelines.stages.predict import PredictSettings, predict_films
+from pipelines.stages.report import ReportSettings, report
+from pipelines.stages.score import ScoreSettings, score
+from pipelines.stores.keyframes import StoredShot, write_keyframes
+from tests import films, pages
+from tests.command import Bassl
+from tests.outputs.test_page import Elements
+from tests.small_stores import jpeg
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneList]:
+    """A folder with a film and its scenes.json."""
+    folder = tmp_path_factory.mktemp("report")
+    scenes, _ = pages.filmed(folder / "film.mp4")
+    scenes.save(folder / "scenes.json")
+    return folder, scenes
+
+
+@pytest.fixture
+def place(made: tuple[Path, SceneList], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of this test's own with the same files, which is the current one."""
+    for name in ("film.mp4", "scenes.json"):
+        shutil.copy(made[0] / name, tmp_path / name)
+    content = json.loads((tmp_path / "scenes.json").read_text())
+    content["video"]["path"] = "film.mp4"
+    (tmp_path / "scenes.json").write_text(json.dumps(content))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def put_store(scenes: SceneList, path: Path, first_cut: int | None = None) -> Path:
+    """Key-frames of these scenes, ``jpeg(shot, place)``; with another first cut they are of another film."""
+    ranges = [[shot.start_frame, shot.end_frame] for shot in scenes.shots]
+    if first_cut is not None:
+        ranges[0][1] = ranges[1][0] = first_cut
+    stored = [
+        StoredShot((a, b), (shot.start, shot.end), (a, a, a), tuple(jpeg(shot.index, k) for k in range(3)))
+        for (a, b), shot in zip(ranges, scenes.shots, strict=True)
+    ]
+    source = {"name": "film.mp4", "bytes": 1, "sha256": "0" * 64}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_keyframes(path, stored, lambda: (scenes.video, source), {"keyframes": 3})
+    return path
+
+
+def data_of(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(Elements(path.read_text()).texts["data"])
+    return content
+
+
+def pictures_of(path: Path) -> list[np.ndarray]:
+    encoded = Elements(path.read_text()).texts["pictures"].split("\n")
+    return [np.asarray(Image.open(BytesIO(b64decode(one))).convert("RGB")) for one in encoded]
+
+
+def test_pictures_are_the_middle_frames_of_the_film(place: Path, made: tuple[Path, SceneList]) -> None:
+    result = report("scenes.json")
+    assert (result.path, result.scenes, result.shots, result.pictures) == (Path("scenes.html"), 5, 8, "film")
+    assert (result.warnings, result.notes) == ((), ())
+    middles = [(shot.start_frame + shot.end_frame) // 2 for shot in made[1].shots]
+    assert [films.number_of(picture) for picture in pictures_of(result.path)] == middles
+    assert data_of(result.path)["film"] == {"name": "film.mp4", "source": "./film.mp4"}
+
+
+def test_a_store_with_the_same_shots_is_read_instead(place: Path, made: tuple[Path, SceneList]) -> None:
+    put_store(made[1], Path("data/keyframes/film.h5"))
+    Path("film.mp4").unlink()
+    result = report("scenes.json")
+    assert (result.pictures, result.warnings) == ("store", ())
+    for shot, picture in enumerate(pictures_of(result.path)):
+        stored = np.asarray(Image.open(BytesIO(jpeg(shot, 1))).convert("RGB"))
+        assert np.abs(picture.astype(int) - stored).mean() < 25
+    assert data_of(result.path)["film"]["source"] is None
+
+
+def test_a_store_of_another_film_of_that_name_is_not(place: Path, made: tuple[Path, SceneList]) -> None:
+    put_store(made[1], Path("stores/film.h5"), first_cut=13)
+    assert report("scenes.json", ReportSettings(keyframes=Path("stores"))).pictures == "film"
+
+
+def test_without_film_and_store_it_is_a_page_without_pictures(place: Path, bassl: Bassl) -> None:
+    (place / "film.mp4").unlink()
+    run = bassl("report", place / "scenes.json")
+    assert (run.code, run.out) == (0, "")
+    warning = "warning: film.mp4: neither the film nor its key-frames are at hand; a page without pictures"
+    assert warning in run.err.splitlines()
+    assert run.err.splitlines()[-1] == f"5 scenes, 8 shots; wrote {place / 'scenes.html'}"
+    assert data_of(place / "scenes.html")["pictures"] is None
+
+
+def test_true_ends_are_where_score_puts_them(place: Path) -> None:
+    # Ends at 0.5 s and 1.3 s are near shots 0 and 1, one at 3.0 s is inside shot 4, the last is the film's own.
+    Path("truth.csv").write_text("start,end\n0,0.5\n0.5,1.3\n1.3,3.0\n3.0,5\n")
+    how = ReportSettings(truth=Path("truth.csv"), tolerance=0.2)
+    result = report("scenes.json", how)
+    truth = data_of(result.path)["truth"]
+    assert truth == {"shots": [0, 1], "elsewhere": [3.0], "tolerance": 0.2, "source": "truth.csv"}
+    assert "2 of 3 true scene ends matched" in result.notes[0]
+    measured = score("scenes.json", "truth.csv", ScoreSettings(tolerance=0.2, resamples=0)).measures
+    assert measured["recall"].pooled == pytest.approx(1 / 3)
+    Path("truths").mkdir()
+    shutil.copy("scenes.json", "truths/film.json")
+    same = report("scenes.json", ReportSettings(truth=Path("truths")))
+    assert data_of(same.path)["truth"]["shots"] == [1, 3, 4, 6]
+
+
+def other_film(place: Path) -> list[object]:
+    films.write_film(place / "other.mp4", films.pictures(119, pages.CUTS, 320, 180))
+    return ["--film", "other.mp4"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (lambda place: ["--film", "gone.mp4"], ["gone.mp4", "no such film"]),
+        (other_film, ["other.mp4", "119 frames", "scenes.json", "120"]),
+        (lambda place: ["--truth", "gone.csv"], ["gone.csv", "no such file"]),
+        (lambda place: ["-o", "scenes.json"], ["scenes.json", "ends in .html"]),
+        (lambda place: ["-o", "film.mp4/page.html"], ["folder cannot be made"]),
+        (lambda place: ["--tolerance", "-1", "--truth", "scenes.json"], ["tolerance"]),
+    ],
+)
+def test_what_cannot_be_used_ends_in_one_line(
+    place: Path,
+    bassl: Bassl,
+    monkeypatch: pytest.MonkeyPatch,
+    options: Callable[[Path], list[object]],
+    words: list[str],
+) -> None:
+    monkeypatch.chdir(place)
+    run = bassl("report", "scenes.json", *options(place))
+    (line,) = run.complaints
+    assert (run.code, run.out) == (2, "")
+    assert line.startswith("bassl: ")
+    assert all(word in line for word in words)
+    assert not list(place.glob("*.html"))
+
+
+def test_a_file_that_is_not_there_says_how_it_is_made(bassl: Bassl) -> None:
+    run = bassl("report")
+    assert (run.code, run.complaints) == (
+        2,
+        ["bassl: scenes.json: no such file; make it with: bassl predict FILM -o scenes.json"],
+    )
+
+
+def test_predict_makes_the_page_that_report_makes(place: Path, model: Path, bassl: Bassl) -> None:
+    run = bassl("predict", place / "film.mp4", "--model", model, "-o", "made/one.json", "--report")
+    assert run.code == 0
+    assert run.err.splitlines()[-1].endswith("wrote made/one.json, made/one.html")
+    first, pictures = data_of(Path("made/one.html")), pictures_of(Path("made/one.html"))
+    assert first["file"] == json.loads(Path("made/one.json").read_text())
+    assert first["save_as"] == "one.json"
+    report("made/one.json")
+    again = data_of(Path("made/one.html"))
+    assert again == first
+    for one, other in zip(pictures, pictures_of(Path("made/one.html")), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_a_folder_of_films_has_a_page_each(place: Path, model: Path) -> None:
+    shutil.copy("film.mp4", "twin.mp4")
+    settings = PredictSettings(model=model)
+    results = predict_films([place], place / "out", settings, pages=True)
+    assert [result.status for result in results] == ["done", "done"]
+    assert sorted(path.name for path in (place / "out").iterdir()) == [
+        "film.html", "film.json", "twin.html", "twin.json",
+    ]  # fmt: skip
+    (place / "out" / "twin.html").unlink()
+    again = predict_films([place], place / "out", settings, pages=True)
+    assert [result.status for result in again] == ["kept", "done"]
+
+
+def test_a_page_that_cannot_be_written_is_told_before_the_film_is_read(place: Path) -> None:
+    Path("page.html").mkdir()
+    with pytest.raises(BasslError, match="is a folder"):
+        report("scenes.json", ReportSettings(output=Path("page.html"), film=Path("film.mp4")))

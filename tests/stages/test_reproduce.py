@@ -1,0 +1,384 @@
+"""The paper's tables on tiny data: every row, kept and gone on with, failing alone; what they cost at full size."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import typer
+
+from bassl_cli import app
+from pipelines.datasets.synthetic import SyntheticFilmSettings
+from pipelines.errors import BasslError
+from pipelines.evaluation import paper_tables
+from pipelines.models import encoders
+from pipelines.models.threads import one_thread
+from pipelines.options import parse
+from pipelines.stages.baseline import BaselineSettings, baseline
+from pipelines.stages.encode import EncodeSettings
+from pipelines.stages.reproduce import NAMES, ReproduceResult, ReproduceSettings, RowResult, building, plan, reproduce
+from pipelines.stages.reproduce import data as data_module
+from pipelines.stages.reproduce import steps as stages
+from pipelines.stages.reproduce.cost import costs, disk, pictures_of
+from pipelines.stages.reproduce.data import Recipe
+from pipelines.stages.reproduce.rows import BASSL, INSTANCE, NEAREST, ROWS, TABLES, TEMPORAL
+from pipelines.stages.reproduce.tables import shown
+from tests.small_stores import refusal
+
+SHOTS = 30
+LEARNING = ("Siamese", "MS-LSTM", "LGSS", "BaSSL (10 epochs)", "BaSSL (40 epochs)", "Relational network")
+_NETWORK = {"width": 16, "heads": 2}
+RECIPE = Recipe(
+    pretrain={"batch": 40, "neighbours": 2, "validate_epochs": 0, **_NETWORK},
+    long_pretrain={"base_rate": 0.25},
+    finetune={
+        **{crn: {"epochs": 2, "batch": 64, "rate": 1e-3} for crn in ("transformer", "mlp", "ms-lstm")},
+        "relational": {"epochs": 1},
+    },
+    network={"transformer": {"neighbours": 2, **_NETWORK}, "mlp": {"width": 8}, "ms-lstm": {"width": 8}},
+    epochs=1,
+)
+FILM_RECIPE = replace(
+    RECIPE,
+    pretrain={
+        "encoder": "timm:test_resnet",
+        "size": 32,
+        "kernel_size": 3,
+        "decoded_size": 36,
+        "workers": 0,
+        "batch": 12,
+        "neighbours": 2,
+        "validate_epochs": 0,
+        **_NETWORK,
+    },
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def on_one_thread() -> Iterator[None]:
+    with one_thread():
+        yield
+
+
+def write_set(folder: Path, videos: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    folder.mkdir(parents=True)
+    for i in range(videos):
+        ends = np.zeros(SHOTS, np.uint8)
+        places = np.cumsum(rng.integers(4, 8, 12))
+        ends[places[places < SHOTS - 1]] = 1
+        scene = np.cumsum(ends) - ends
+        features = rng.normal(size=(int(scene.max()) + 1, 12))[scene] + 0.4 * rng.normal(size=(SHOTS, 12))
+        cuts = np.append(0, np.cumsum(rng.integers(20, 100, SHOTS)))
+        shots = np.stack([cuts[:-1], cuts[1:]], axis=1)
+        np.savez(folder / f"{i:02}.npz", features=features.astype(np.float32), shots=shots, scene_end=ends)
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two sets of features, with the names that the paper has numbers of."""
+    folder = tmp_path_factory.mktemp("features")
+    write_set(folder / "bbc", 4, 0)
+    write_set(folder / "ovsd", 4, 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table1(sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ReproduceSettings, ReproduceResult]:
+    settings = ReproduceSettings("table1", sets, gpus=0, seeds=2, output=tmp_path_factory.mktemp("runs"))
+    return settings, reproduce(settings, recipe=RECIPE)
+
+
+def row_of(result: ReproduceResult, label: str, table: int = 0) -> RowResult:
+    return next(row for row in result.tables[table].rows if row.label == label)
+
+
+def test_every_row_of_table_1_is_measured_in_both_directions(
+    table1: tuple[ReproduceSettings, ReproduceResult],
+) -> None:
+    settings, result = table1
+    assert not result.failed
+    assert not result.comparable
+    assert [table.way for table in result.tables] == [
+        "trained on bbc, tested on ovsd",
+        "trained on ovsd, tested on bbc",
+    ]
+    for table in result.tables:
+        labels = [row.label for row in table.rows]
+        assert labels[:-1] == list(paper_tables.TABLE_1.rows)  # then one of ours
+        for row in table.rows:
+            assert set(row.cells) == {"AP", "mIoU", "AUC-ROC", "F1"}
+            for one in row.cells.values():
+                assert one.absent == ("needs films" if row.label == "ShotCoL" else "")
+                assert len(one.values) == (0 if one.absent else 2 if row.label in LEARNING else 1)
+                assert all(0 <= value <= 1 for value in one.values)
+    folder = settings.output / "table1" / sets_name(settings)
+    assert sorted(path.name for path in result.files) == ["commands.sh", "table.json", "table.md", "table.tex"]
+    assert "not comparable" in (folder / "table.md").read_text()
+    assert r"\pm" in (folder / "table.tex").read_text()
+
+
+def sets_name(settings: ReproduceSettings) -> str:
+    assert settings.data is not None
+    return settings.data.name
+
+
+def test_numbers_are_those_of_the_commands(table1: tuple[ReproduceSettings, ReproduceResult]) -> None:
+    settings, result = table1
+    work = settings.output / "work" / sets_name(settings)
+    tuned = json.loads((work / "ovsd-to-bbc" / "bassl-10-transformer" / "result.json").read_text())
+    cells = row_of(result, "BaSSL (10 epochs)", 1).cells
+    for column, name in (("AP", "ap"), ("mIoU", "miou"), ("AUC-ROC", "auc"), ("F1", "f1")):
+        assert cells[column].mean == pytest.approx(tuned["mean"][name])
+        assert cells[column].deviation == pytest.approx(tuned["std"][name])
+    assert tuned["transfer"] == "encoder+crn"
+    content = json.loads((settings.output / "table1" / sets_name(settings) / "table.json").read_text())
+    first = content["tables"][0]["rows"][-2]
+    assert (first["label"], first["paper"]["AP"]) == ("BaSSL (40 epochs)", {"mean": 57.4, "deviation": 0.08})
+    stores = tuple(sorted((work / "features").glob("*.h5")))
+    index = work / "bbc-to-ovsd.h5"
+    again = baseline(BaselineSettings("grouping", index, stores, frame_rate=25.0))
+    assert row_of(result, "Grouping").cells["AP"].values == (again.measures["ap"].value,)
+    assert len(again.films) == 4
+
+
+def test_forty_epochs_are_four_times_ten_and_may_have_a_rate_of_their_own(
+    table1: tuple[ReproduceSettings, ReproduceResult],
+) -> None:
+    _, result = table1
+    (ten,), (forty,) = (
+        [line for line in row_of(result, f"BaSSL ({n} epochs)").commands if "pretrain" in line.split()[1]]
+        for n in (10, 40)
+    )
+    assert " --epochs 1 " in f"{ten} "
+    assert " --epochs 4 " in f"{forty} "
+    assert " --base-rate 0.25 " in f"{forty} "
+    assert "--base-rate" not in ten
+
+
+def test_what_is_done_is_kept(
+    table1: tuple[ReproduceSettings, ReproduceResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, result = table1
+
+    def never(*arguments: Any) -> Any:
+        raise AssertionError("run again")
+
+    monkeypatch.setattr(stages, "run", never)
+    assert reproduce(settings, recipe=RECIPE).tables == result.tables
+
+
+def test_a_changed_setting_redoes_what_depends_on_it(
+    table1: tuple[ReproduceSettings, ReproduceResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, _ = table1
+    ran: list[str] = []
+    whole = stages.run
+
+    def counted(stage: Any, *rest: Any) -> Any:
+        ran.append(stage.command)
+        return whole(stage, *rest)
+
+    monkeypatch.setattr(stages, "run", counted)
+    some = replace(settings, rows=("GraphCut", "BaSSL w/o*", "MS-LSTM"), seeds=1)
+    result = reproduce(some, recipe=RECIPE)
+    assert "score" not in ran  # seeds are of fine-tuning alone
+    assert "baseline" not in ran
+    assert ran.count("finetune") == 2
+    assert len(row_of(result, "MS-LSTM").cells["AP"].values) == 1
+    assert row_of(result, "LGSS").cells == {}  # measured with other settings, and not asked for
+    assert "not run" in {cell for row in shown(result.tables[0]).rows for cell in row}
+
+
+def test_an_interrupted_table_goes_on_to_the_same_numbers(
+    sets: Path, tmp_path: Path, table1: tuple[ReproduceSettings, ReproduceResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = ("GraphCut", "BaSSL (10 epochs)", "Relational network")
+    settings = ReproduceSettings("table1", sets, rows, gpus=0, seeds=2, output=tmp_path)
+    told: list[str] = []
+    asked = False
+
+    def stop(row: str, doing: str, done: int, total: int) -> None:
+        nonlocal asked
+        told.append(row)
+        if (row, doing) == ("BaSSL (10 epochs)", "fine-tuning") and done and not asked:
+            asked = True
+            os.kill(os.getpid(), signal.SIGINT)
+
+    first = reproduce(settings, stop, RECIPE)
+    assert first.stopped
+    assert row_of(first, "GraphCut").cells
+    assert not row_of(first, "BaSSL (10 epochs)").cells
+    told.clear()
+    result = reproduce(settings, lambda row, *rest: told.append(row), RECIPE)
+    assert not result.stopped
+    _, uninterrupted = table1
+    for label in rows:
+        for table in (0, 1):
+            assert row_of(result, label, table).cells == row_of(uninterrupted, label, table).cells
+    assert told.count("GraphCut") < told.count("BaSSL (10 epochs)")
+
+
+def test_a_row_that_fails_is_named_and_costs_itself_only(sets: Path, tmp_path: Path) -> None:
+    broken = replace(RECIPE, network={**RECIPE.network, "ms-lstm": {"dropout": 0.5}})
+    settings = ReproduceSettings("table1", sets, ("MS-LSTM", "GraphCut"), gpus=0, seeds=1, output=tmp_path)
+    result = reproduce(settings, recipe=broken)
+    assert len(result.failed) == 2  # in each direction
+    assert all("MS-LSTM" in line and "--dropout" in line for line in result.failed)
+    assert row_of(result, "GraphCut").cells
+    text = (tmp_path / "table1" / sets.name / "table.md").read_text()
+    assert "failed" in text
+    assert "the ms-lstm has none" in text
+    mended = reproduce(settings, recipe=RECIPE)
+    assert not mended.failed
+
+
+def test_two_sets_test_each_other(sets: Path, table1: tuple[ReproduceSettings, ReproduceResult]) -> None:
+    settings = replace(table1[0], table="bbc-ovsd")
+    result = reproduce(settings, recipe=RECIPE)
+    assert [row.label for table in result.tables for row in table.rows] == ["OVSD", "BBC"]
+    for table, first in zip(result.tables, table1[1].tables, strict=True):
+        (row,) = table.rows
+        assert row.cells["SimCLR (NN)"].absent == "needs films"
+        # The same run as in Table 1.
+        assert row.cells["BaSSL"] == next(one for one in first.rows if one.label == "BaSSL (10 epochs)").cells["AP"]
+    assert any("39.98" in cell for cell in shown(result.tables[1]).rows[0])
+
+
+def test_one_set_is_split_by_video(sets: Path, tmp_path: Path) -> None:
+    settings = ReproduceSettings("nmi", sets / "bbc", gpus=0, seeds=1, output=tmp_path)
+    result = reproduce(settings, recipe=RECIPE)
+    assert not result.failed
+    splits = json.loads((tmp_path / "work" / "bbc" / "split.json").read_text())
+    assert [len(splits[name]) for name in ("train", "val", "test")] == [2, 1, 1]
+    (of_given, *others) = result.tables[0].rows
+    assert {one.absent for one in of_given.cells.values()} == {"not defined"}  # films of thirty shots have not 8
+    assert {one.absent for row in others for one in row.cells.values()} == {"needs films"}
+    refusal(lambda: reproduce(replace(settings, table="bbc-ovsd")), "two folders of features", error=BasslError)
+
+
+def test_films_are_drawn_cut_indexed_and_learnt_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    film = SyntheticFilmSettings(scenes=4, shots_per_scene=(2, 3), shot_seconds=(0.4, 0.6), width=64, height=48)
+    monkeypatch.setattr(data_module, "GENERATED", film)
+    monkeypatch.setattr(data_module, "FILMS", 3)
+    settings = ReproduceSettings("table4", rows=("Fixed",), gpus=0, seeds=1, output=Path("runs"))
+    result = reproduce(settings, recipe=FILM_RECIPE)
+    assert not result.failed
+    assert "3 generated films" in result.data
+    row = row_of(result, "Fixed")
+    assert [line.split()[1 if line.startswith("bassl") else 2] for line in row.commands] == [
+        *["pipelines.datasets.synthetic"] * 3,
+        *("extract-keyframes", "build-index", "pretrain", "finetune"),
+    ]
+    assert len(row.cells["AP"].values) == 1
+    assert [len(table.rows) for table in result.tables] == [4, 4, 5]
+
+    # The same films, as films of one's own with their labels beside them.
+    monkeypatch.setattr(building, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)
+    building.image_encoder.cache_clear()
+    movies = Path("runs/work/generated/movies")
+    own = reproduce(ReproduceSettings("table1", movies, ("Grouping",), gpus=0, output=Path("own")), recipe=FILM_RECIPE)
+    building.image_encoder.cache_clear()
+    assert not own.failed
+    assert own.data == f"films in {movies}"
+    assert [line.split()[1 if line.startswith("bassl") else 2] for line in row_of(own, "Grouping").commands] == [
+        *("extract-keyframes", "build-index", "pipelines.stages.encode", "baseline"),
+    ]
+    assert row_of(own, "Grouping").cells["AP"].values
+
+
+def test_without_weights_of_the_papers_encoder_that_in_the_box_is_taken_and_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def none(name: str) -> Any:
+        raise BasslError("cannot be downloaded")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(encoders, "_load_resnet", none)
+    building.image_encoder.cache_clear()
+    try:
+        name, identity = building.image_encoder()
+        assert (name, identity.split("-")[0]) == ("efficientnet_lite0", "efficientnet_lite0")
+    finally:
+        building.image_encoder.cache_clear()
+    places = [row for row in plan(ReproduceSettings("table2")) if row.label == "M2 Places365"]
+    assert [row.absent for row in places] == ["weights not there (data/README.md)"]
+
+
+def test_rows_and_columns_are_the_papers() -> None:
+    ours = {"Relational network"}
+    for name, rows in ROWS.items():
+        printed = paper_tables.TABLES[name]
+        labels = [row.label for row in rows if row.label not in ours]
+        assert labels == list(printed.rows)
+        for row in rows:
+            if row.label in ours:
+                continue
+            numbers = set(printed[row.label].numbers)
+            further = {"no pre-training", "Relational network"} if name == "table7" else {"AUC-ROC", "F1", "mIoU"}
+            assert numbers <= set(row.cells) | {"gain"}
+            assert set(row.cells) - numbers <= further
+    assert sorted({name for names in TABLES.values() for name in names}) == sorted(ROWS)
+    assert tuple(TABLES) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_planned_can_be_typed(name: str, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The options of every command of every row are those that the command has."""
+    monkeypatch.chdir(tmp_path)
+    app._add_commands(app.COMMANDS)
+    group: Any = typer.main.get_command(app.app)
+    for data in (None, sets):
+        if name == "bbc-ovsd" and data is None:
+            continue
+        planned = plan(ReproduceSettings(name, data, gpus=2, output=Path("runs")))
+        assert all(row.stages or row.absent for row in planned)
+        for line in {stage.line(2) for row in planned for stage in row.stages}:
+            words = shlex.split(line)
+            if words[0] == "bassl":
+                group.commands[words[1]].make_context(words[1], words[2:])
+            elif words[2] == "pipelines.stages.encode":
+                parse(EncodeSettings, "test", words[3:])
+    assert not list(tmp_path.rglob("*"))  # a plan leaves nothing
+
+
+def test_costs_are_scaled_from_the_papers() -> None:
+    assert [pictures_of(one) for one in (BASSL, INSTANCE, TEMPORAL, NEAREST)] == [19, 2, 2, 18]
+    by_stage = {cost.stage: cost.hours for cost in costs(ReproduceSettings("table1"))}
+    assert by_stage["pretrain bassl-10"] == pytest.approx(768)
+    assert by_stage["pretrain bassl-40"] == pytest.approx(4 * 768)
+    assert by_stage["pretrain simclr-nn"] == pytest.approx(768 * 18 / 19)
+    assert 0.5 < by_stage["encode the labelled films"] < 20
+    half = {cost.stage: cost.hours for cost in costs(ReproduceSettings("table1", epochs=5, rows=("BaSSL (10*",)))}
+    assert half["pretrain bassl-10"] == pytest.approx(384)
+    assert "pretrain bassl-40" not in half
+    needs = {need.what: need.gigabytes for need in disk(ReproduceSettings("table1"))}
+    assert 20 < needs["key-frames"] < 200
+    assert needs["features"] > 4
+
+
+def test_what_cannot_be_reproduced_is_one_line(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="table9"):
+        ReproduceSettings("table9")
+    refusal(lambda: plan(ReproduceSettings(rows=("GrafCut",))), "GrafCut", "GraphCut", error=BasslError)
+    refusal(lambda: plan(ReproduceSettings(data=tmp_path / "none")), "no such folder", error=BasslError)
+    (tmp_path / "empty").mkdir()
+    refusal(lambda: plan(ReproduceSettings(data=tmp_path / "empty")), "holds no films", error=BasslError)
+    monkeypatch.setattr(data_module, "MOVIENET", tmp_path / "movienet")
+    labels = tmp_path / "movienet" / "scene318" / "label318"
+    labels.mkdir(parents=True)
+    (labels / "tt0000001.txt").write_text("0000 0\n0001 1\n")
+    (tmp_path / "movienet" / "240P_frames" / "tt0000001").mkdir(parents=True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    refusal(lambda: reproduce(ReproduceSettings()), "MovieNet", "--plan", error=BasslError)

@@ -1,0 +1,322 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.datasets.shot_features import read_shot_features
+from pipelines.errors import BasslError
+from pipelines.evaluation.bootstrap import METRICS, Measure
+from pipelines.evaluation.metrics import evaluate
+from pipelines.evaluation.representation import knn_precision, scene_ids
+from pipelines.models.boundary import load_boundary_model, save_boundary_model
+from pipelines.stages.score import ScoreSettings, SeedSpread, compare, score, seed_spreads
+from tests.scored_things import WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
+from tests.small_stores import put_store, refusal
+
+QUICK = ScoreSettings(resamples=20)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scored")
+    put_index(folder)
+    put_run(folder / "run", seeds=(3, 5))
+    put_pretrained(folder / "pretrained.safetensors")
+    return folder
+
+
+@pytest.fixture
+def settings(home: Path) -> ScoreSettings:
+    return replace(QUICK, index=home / "index.h5", features=home / "nowhere")
+
+
+# --- models ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_scored_on_a_split(home: Path, settings: ScoreSettings) -> None:
+    result = score(home / "run", settings=replace(settings, frame_rate=25.0))
+    assert len(result.films) == 3
+    assert list(result.measures) == list(METRICS)
+    scorer = load_boundary_model(home / "run")
+    for film in result.films:
+        video = read_shot_features(home / f"{film.film}.npz")
+        assert film.scores.tolist() == scorer.score(video.features, video.durations).tolist()
+        assert film.labels.tolist() == video.scene_end.tolist()
+        assert film.seconds is not None
+        assert film.seconds.tolist() == (video.shots / 25).tolist()
+    plain_values = evaluate(result.films, 0.5)
+    assert result.threshold == 0.5
+    assert result.measures["ap"].pooled == pytest.approx(plain_values.ap)
+    assert result.measures["miou"].films == pytest.approx(plain_values.miou)
+    assert result.problems == ()
+
+
+def test_the_seeds_of_a_run_have_a_mean_and_a_deviation(home: Path, settings: ScoreSettings) -> None:
+    result = score(home / "run", settings=settings)
+    alone = {seed: score(home / "run" / f"seed-{seed}.safetensors", settings=settings) for seed in (3, 5)}
+    for name, spread in result.seeds.items():
+        values = [alone[seed].measures[name].value for seed in (3, 5)]
+        assert list(spread.values.values()) == pytest.approx(values)
+        assert spread.mean == pytest.approx(np.mean(values))  # type: ignore[arg-type]
+        assert spread.deviation == pytest.approx(np.std(values, ddof=1))  # type: ignore[arg-type]
+    assert {"ap", "miou", "sum"} <= set(result.seeds)
+    assert result.measures["ap"].pooled == pytest.approx(alone[3].measures["ap"].pooled)
+    assert alone[3].seeds == {}
+
+
+def test_a_metric_that_one_seed_has_spreads_nowhere() -> None:
+    def ap(value: float | None) -> dict[str, Measure]:
+        return {"ap": Measure(value, None, None, None), "f1": Measure(None, None, None, None)}
+
+    assert seed_spreads({0: ap(None), 1: ap(0.25)}) == {"ap": SeedSpread(0.25, None, {1: 0.25})}
+    assert seed_spreads({0: ap(0.5), 1: ap(0.25)})["ap"].deviation == pytest.approx(0.125 * 2**0.5)
+
+
+def test_all_takes_every_labelled_film(home: Path, settings: ScoreSettings) -> None:
+    assert len(score(home / "run", settings=replace(settings, split="all")).films) == 5
+
+
+def test_the_model_in_the_box_reads_any_features(home: Path, settings: ScoreSettings) -> None:
+    result = score("default", settings=settings)
+    assert 0 < (result.measures["ap"].pooled or 0) <= 1
+    assert result.seeds == {}
+
+
+def test_films_without_times_are_said_to_lack_them(home: Path, settings: ScoreSettings) -> None:
+    result = score(home / "run", settings=settings)
+    assert result.measures["boundary_f1"].value is None
+    (note,) = result.notes
+    assert "3 of 3 films have no times" in note
+    assert "--frame-rate" in note
+
+
+def test_a_threshold_decides(home: Path, settings: ScoreSettings) -> None:
+    everything = score(home / "run", settings=replace(settings, threshold=0.0))
+    assert everything.measures["recall"].pooled == 1.0
+    assert score(home / "run", settings=replace(settings, threshold=1.0)).measures["recall"].pooled == 0.0
+
+
+def test_a_pretrained_model_is_scored_by_its_pseudo_boundary_head(home: Path, settings: ScoreSettings) -> None:
+    result = score(home / "pretrained.safetensors", settings=settings)
+    for film in result.films:  # the same weights as the run's, under the other name
+        video = read_shot_features(home / f"{film.film}.npz")
+        assert film.scores.tolist() == model(0).score(video.features, video.durations).tolist()
+    assert any("without fine-tuning" in note for note in result.notes)
+
+
+def test_a_pretrained_model_without_that_head_is_refused(tmp_path: Path, settings: ScoreSettings) -> None:
+    path = put_pretrained(tmp_path / "m.safetensors", head="head_msm")
+    refusal(lambda: score(path, settings=settings), path, "bassl finetune", error=BasslError)
+
+
+def test_the_representation_is_that_of_the_films_of_the_split(home: Path, settings: ScoreSettings) -> None:
+    result = score(home / "features" / f"npz-{WIDTH}d.h5", settings=replace(settings, representation=True))
+    films = score(home / "run", settings=settings).films
+    videos = [read_shot_features(home / f"{film.film}.npz") for film in films]
+    of = np.repeat(np.arange(len(videos)), [len(video.features) for video in videos])
+    scenes = scene_ids(np.concatenate([film.labels for film in films]), of)
+    expected = knn_precision(np.concatenate([video.features for video in videos]), scenes, of)
+    assert result.representation is not None
+    assert result.representation.knn == expected
+    assert [one.length for one in result.representation.nmi] == [8, 16, 32]
+    assert result.measures == {}
+    both = score(home / "run", settings=replace(settings, representation=True))
+    assert both.representation is not None
+    assert both.representation.knn == expected
+    assert both.measures
+    assert plain(json.dumps(both.to_dict()))
+
+
+def test_a_model_of_another_encoder_is_refused(home: Path, tmp_path: Path, settings: ScoreSettings) -> None:
+    path = tmp_path / "m.safetensors"
+    save_boundary_model(path, model(encoder="other-8d"))
+    refusal(lambda: score(path, settings=settings), "other-8d", "--features", error=BasslError)
+    store = home / "features" / f"npz-{WIDTH}d.h5"
+    refusal(lambda: score(path, settings=replace(settings, features=store)), "other-8d", error=BasslError)
+
+
+def test_features_are_made_where_there_are_none(tmp_path: Path) -> None:
+    from pipelines.stages.build_index import IndexSettings, build_index
+
+    for name in ("a", "b"):
+        put_store(tmp_path / "keyframes" / f"{name}.h5", shots=4, seed=ord(name))
+        put_csv(tmp_path / "labels" / f"{name}.csv", 0, 4, 8)
+    index = tmp_path / "index.h5"
+    build_index([tmp_path / "keyframes"], IndexSettings(output=index, labels=(tmp_path / "labels",)))
+    told: list[tuple[str, int, int]] = []
+    settings = replace(QUICK, index=index, split="all", features=tmp_path / "features", device="cpu")
+    result = score("default", settings=settings, progress=lambda *state: told.append(state))
+    assert [film.film for film in result.films] == ["a", "b"]
+    assert ("encoding", 8, 8) in told
+    assert told[-1] == ("scoring", 2, 2)
+    assert result.measures["boundary_f1"].pooled is not None
+    (store,) = (tmp_path / "features").glob("efficientnet_lite0-*.h5")
+    before = store.stat().st_mtime_ns
+    assert score("default", settings=settings).measures == result.measures
+    assert store.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"split": "val"}, ["has no split 'val'", "test, train", "--split all"]),
+        ({"index": Path("missing.h5")}, ["missing.h5", "bassl build-index"]),
+        ({"threshold": 1.5}, ["threshold", "1.5"]),
+        ({"tolerance": -1.0}, ["tolerance"]),
+        ({"within": float("nan")}, ["tolerance"]),
+        ({"frame_rate": 0.0}, ["frames a second"]),
+        ({"resamples": -1}, ["resamples"]),
+        ({"doubtful": "maybe"}, ["'end' or 'ignore'"]),
+    ],
+    ids=["split", "index", "threshold", "tolerance", "within", "frame rate", "resamples", "doubtful"],
+)
+def test_wrong_settings_are_refused(
+    home: Path, settings: ScoreSettings, change: dict[str, object], words: list[str]
+) -> None:
+    refusal(lambda: score(home / "run", settings=replace(settings, **change)), *words, error=BasslError)  # type: ignore[arg-type]
+
+
+def test_what_is_no_model_is_refused(home: Path, tmp_path: Path, settings: ScoreSettings) -> None:
+    refusal(lambda: score(tmp_path / "x", settings=settings), "no such run or model", "default", error=BasslError)
+    refusal(lambda: score(tmp_path / "x.json", settings=settings), "name the truth", error=BasslError)
+    store = home / "features" / f"npz-{WIDTH}d.h5"
+    refusal(lambda: score(store, settings=settings), "--representation", error=BasslError)
+    (tmp_path / "m.safetensors").write_bytes(b"nothing")
+    refusal(lambda: score(tmp_path / "m.safetensors", settings=settings), "m.safetensors", error=BasslError)
+
+
+def test_an_index_without_labels_is_refused(tmp_path: Path) -> None:
+    from pipelines.stages.build_index import IndexSettings, build_index
+
+    put_store(tmp_path / "keyframes" / "a.h5")
+    build_index([tmp_path / "keyframes"], IndexSettings(output=tmp_path / "index.h5"))
+    settings = replace(QUICK, index=tmp_path / "index.h5", split="all")
+    refusal(lambda: score("default", settings=settings), "labels", error=BasslError)
+
+
+# --- lists of scenes ------------------------------------------------------------------------------------------------
+
+
+def test_a_scenes_json_against_a_csv(tmp_path: Path) -> None:
+    guess, truth = put_scenes(tmp_path / "a.json"), put_csv(tmp_path / "truth.csv", 0, 20.5, 25, 50)
+    result = score(guess, truth)
+    assert result.threshold is None
+    assert (result.measures["precision"].pooled, result.measures["recall"].pooled) == (0.5, 0.5)
+    (note,) = result.notes
+    assert "1 of 2 true scene ends matched to ends of the prediction's shots, 0.50 s away on average" in note
+    assert "1 found none within the tolerance" in note
+    assert score(guess, truth, replace(QUICK, threshold=0.95)).measures["recall"].pooled == 0.0
+
+
+def test_a_scenes_json_against_itself_is_perfect(tmp_path: Path) -> None:
+    path = put_scenes(tmp_path / "a.json")
+    result = score(path, path)
+    for name in ("f1", "precision", "recall", "recall_at_3s", "coverage", "coverage_overflow_f", "boundary_f1"):
+        assert result.measures[name].pooled == 1.0
+    assert result.measures["miou"].films == 1.0
+    assert result.measures["overflow"].pooled == 0.0
+    assert "same shots" in result.notes[0]
+
+
+def test_folders_are_matched_by_name(tmp_path: Path) -> None:
+    for name in "abc":
+        put_scenes(tmp_path / "guess" / f"{name}.scenes.json")
+    for name in "bcd":
+        put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
+    (tmp_path / "guess" / "broken.json").write_text("{")
+    result = score(tmp_path / "guess", tmp_path / "truth", QUICK)
+    assert [film.film for film in result.films] == ["b", "c"]
+    assert result.measures["f1"].pooled == 1.0
+    broken, alone, missing = result.problems
+    assert "broken.json" in broken
+    assert "a.scenes.json: no truth is called a" in alone
+    assert "d.csv: no prediction is called d" in missing
+
+
+def test_files_are_matched_by_their_own_names_where_their_videos_have_others(tmp_path: Path) -> None:
+    put_scenes(tmp_path / "film.json").rename(tmp_path / "other.json")
+    (tmp_path / "guess").mkdir()
+    (tmp_path / "other.json").rename(tmp_path / "guess" / "other.json")
+    put_csv(tmp_path / "truth" / "other.csv", 0, 20, 40, 50)
+    result = score(tmp_path / "guess", tmp_path / "truth", QUICK)
+    assert [film.film for film in result.films] == ["other"]
+    assert result.problems == ()
+
+
+def test_one_file_finds_its_truth_in_a_folder(tmp_path: Path) -> None:
+    guess = put_scenes(tmp_path / "b.json")
+    for name in "abc":
+        put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
+    result = score(guess, tmp_path / "truth", QUICK)
+    assert [film.film for film in result.films] == ["b"]
+    assert result.problems == ()
+    refusal(lambda: score(put_scenes(tmp_path / "x.json"), tmp_path / "truth"), "no labels of x", error=BasslError)
+
+
+def test_folders_that_have_nothing_in_common_are_refused(tmp_path: Path) -> None:
+    put_scenes(tmp_path / "guess" / "a.json")
+    put_csv(tmp_path / "truth" / "b.csv", 0, 20, 50)
+    refusal(lambda: score(tmp_path / "guess", tmp_path / "truth"), "has the name", error=BasslError)
+
+
+def test_a_film_that_lasts_much_longer_in_the_truth_is_doubted(tmp_path: Path) -> None:
+    result = score(put_scenes(tmp_path / "a.json"), put_csv(tmp_path / "t.csv", 0, 20, 40, 90), QUICK)
+    assert any("are they of the same film?" in note for note in result.notes)
+
+
+def test_lists_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
+    guess = put_scenes(tmp_path / "a.json")
+    refusal(lambda: score(guess, tmp_path / "missing.csv"), "missing.csv", error=BasslError)
+    refusal(lambda: score(guess, guess, replace(QUICK, representation=True)), "--representation", error=BasslError)
+    (tmp_path / "bad.json").write_text('{"schema": "other"}')
+    refusal(lambda: score(tmp_path / "bad.json", guess), "bad.json", error=BasslError)
+    csv = put_csv(tmp_path / "t.csv", 0, 20, 50)
+    refusal(lambda: score(csv, guess, replace(QUICK, threshold=0.4)), "no scores", error=BasslError)
+
+
+def test_a_result_is_plain_json(tmp_path: Path) -> None:
+    csv = put_csv(tmp_path / "t.csv", 0, 20.5, 25, 50)
+    content = score(put_scenes(tmp_path / "a.json"), csv).to_dict()
+    assert plain(json.dumps(content)) == content
+    assert content["metrics"]["miou"]["pooled"] is None
+    assert content["matching"]["t"]["shots"] == "shots of the prediction"
+    assert content["matching"]["t"]["truth"]["unmatched"] == [25.0]
+    listed = score(csv, csv).to_dict()
+    assert listed["metrics"]["ap"] == {"pooled": None, "interval": None, "films": None, "films_interval": None}
+
+
+# --- comparisons ----------------------------------------------------------------------------------------------------
+
+
+def test_two_models_are_compared_film_by_film(home: Path, settings: ScoreSettings) -> None:
+    first, second = (home / "run" / f"seed-{seed}.safetensors" for seed in (3, 5))
+    result = compare(first, second, settings=settings)
+    values = [one.measures["ap"].pooled for one in (result.first, result.second)]
+    assert result.difference["ap"].pooled == pytest.approx(values[0] - values[1])  # type: ignore[operator]
+    assert result.difference["ap"].interval is not None
+    same = compare(first, first, settings=settings)
+    assert all(one.value in (0.0, None) for one in same.difference.values())
+    assert plain(json.dumps(result.to_dict()))
+
+
+def test_films_that_only_one_has_are_left_out_of_a_comparison(tmp_path: Path) -> None:
+    for folder, names in (("one", "abc"), ("two", "bcd")):
+        for name in names:
+            put_scenes(tmp_path / folder / f"{name}.json", (1, 3) if folder == "one" else (1,))
+    for name in "abcd":
+        put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
+    result = compare(tmp_path / "one", tmp_path / "two", tmp_path / "truth", QUICK)
+    assert [film.film for film in result.first.films] == [film.film for film in result.second.films] == ["b", "c"]
+    assert result.difference["recall"].pooled == 0.5
+    assert any(problem.startswith("a: is scored for") for problem in result.first.problems)
+    assert any(problem.startswith("d: is scored for") for problem in result.second.problems)
+
+
+def test_nothing_in_common_cannot_be_compared(tmp_path: Path) -> None:
+    put_scenes(tmp_path / "one" / "a.json")
+    put_scenes(tmp_path / "two" / "b.json")
+    for name in "ab":
+        put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
+    refusal(lambda: compare(tmp_path / "one", tmp_path / "two", tmp_path / "truth"), "in common", error=BasslError)

@@ -1,0 +1,448 @@
+"""Films cut into scenes: which frames and how much sound each piece has, and that nothing half-made is left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from pipelines.errors import BasslError, VideoError
+from pipelines.scenes import SceneList, Shot, group_shots
+from pipelines.stages.split import SplitSettings, split, write_chapters
+from pipelines.video import cutting
+from pipelines.video.decoding import Film
+from tests import films
+
+CUTS = (30, 61, 90)
+FRAMES = 120
+# A key-frame each 12 frames, and frames that are not in the order in which they are shown.
+GROUPS = {"preset": "ultrafast", "crf": "12", "g": "12", "bf": "2", "x264-params": "scenecut=0"}
+
+
+def scenes_of(path: Path, cuts: tuple[int, ...] = CUTS) -> SceneList:
+    """Scenes that begin at ``cuts``, with the times that decoding gives."""
+    with Film(path) as film:
+        times = [time for _, time, _ in film.frames()]
+        facts = film.facts
+    borders = [0, *cuts, facts.frames]
+    at = [*times, facts.duration]
+    shots = tuple(Shot(i, a, b, at[a], at[b], 0.5) for i, (a, b) in enumerate(pairwise(borders)))
+    return SceneList(facts, {}, shots, group_shots(shots, range(len(shots))))
+
+
+def numbers(path: Path) -> list[int]:
+    """The number that each frame of a piece had in the film."""
+    return [films.number_of(picture) for picture in films.decoded(path)]
+
+
+def lengths(path: Path) -> list[float]:
+    """How long each track lasts, in seconds; pictures first."""
+    with av.open(str(path)) as container:
+        found = []
+        for track in (*container.streams.video, *container.streams.audio):
+            if track.duration is not None and track.time_base is not None:
+                found.append(float(track.duration * track.time_base))
+        return found
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five seconds at 23.976, with sound."""
+    return films.write_film(
+        tmp_path_factory.mktemp("split") / "My film.mp4",
+        films.pictures(FRAMES, CUTS),
+        rate=Fraction(24000, 1001),
+        options=GROUPS,
+        sound_seconds=5,
+    )
+
+
+@pytest.fixture(scope="module")
+def scenes(film: Path) -> SceneList:
+    return scenes_of(film)
+
+
+# --- copies ---------------------------------------------------------------------------------------------------------
+
+
+def test_copies_begin_at_key_frames_and_say_how_far_off(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+    pieces = split(film, scenes, SplitSettings(tmp_path))
+    assert [piece.path.name for piece in pieces] == [f"My_film-scene-00{i}.mp4" for i in (1, 2, 3, 4)]
+    assert sorted(tmp_path.iterdir()) == [piece.path for piece in pieces]
+    frame = 1001 / 24000
+    for piece, start, end in zip(pieces, (0, *CUTS), (*CUTS, FRAMES), strict=True):
+        found = numbers(piece.path)
+        assert found == list(range(found[0], found[-1] + 1))
+        assert found[0] == start // 12 * 12
+        assert piece.early == pytest.approx((start - found[0]) * frame, abs=1e-4)
+        assert piece.late == pytest.approx((found[-1] + 1 - end) * frame, abs=1e-4)
+        assert 0 <= found[-1] + 1 - end <= 2
+        pictures, sound = lengths(piece.path)
+        assert pictures == pytest.approx(len(found) * frame, abs=0.001)
+        assert sound == pytest.approx(piece.end - piece.start + piece.early, abs=0.03)
+    assert pieces[1].early > 0.2
+
+
+def test_copies_hold_the_very_packets_of_the_film(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+    def pictures(path: Path) -> list[bytes]:
+        with av.open(str(path)) as container:
+            return [bytes(packet) for packet in container.demux(video=0) if packet.size]
+
+    whole = pictures(film)
+    for piece in split(film, scenes, SplitSettings(tmp_path)):
+        part = pictures(piece.path)
+        at = whole.index(part[0])
+        assert part == whole[at : at + len(part)]
+
+
+@pytest.mark.parametrize(
+    ("ending", "codec", "sound"),
+    [(".mkv", "libx264", 5.0), (".webm", "libvpx", 0.0), (".ts", "libx264", 5.0), (".mov", "libx264", 5.0)],
+)
+def test_each_container_stays_what_it_is(tmp_path: Path, ending: str, codec: str, sound: float) -> None:
+    options = GROUPS if codec == "libx264" else {"g": "12", "deadline": "realtime", "cpu-used": "8", "b": "2M"}
+    path = films.write_film(
+        tmp_path / f"film{ending}", films.pictures(FRAMES, CUTS), codec=codec, options=options, sound_seconds=sound
+    )
+    pieces = split(path, scenes_of(path), SplitSettings(tmp_path / "out"))
+    for piece, start, end in zip(pieces, (0, *CUTS), (*CUTS, FRAMES), strict=True):
+        assert piece.path.suffix == ending
+        found = numbers(piece.path)
+        assert found[0] <= start
+        assert start - found[0] < 12
+        assert found == list(range(found[0], found[-1] + 1))
+        assert end <= found[-1] + 1 <= end + 2
+        assert piece.early == pytest.approx((start - found[0]) / 24, abs=0.002)
+
+
+def test_frames_that_lean_on_what_is_not_there_are_left_out(tmp_path: Path) -> None:
+    # Open groups: the frames shown just before a key-frame come after it in the file, and need the group before.
+    path = films.write_film(
+        tmp_path / "film.mp4",
+        films.pictures(FRAMES, CUTS),
+        options=GROUPS | {"bf": "3", "x264-params": "scenecut=0:open-gop=1:b-adapt=0:keyint=12:min-keyint=12"},
+    )
+    with av.open(str(path)) as container:
+        packets = [p for p in container.demux(video=0) if p.size]
+    keys = [i for i, p in enumerate(packets) if p.is_keyframe]
+    assert any(packets[i + 1].pts < packets[i].pts for i in keys[1:-1]), "the film has no open group"
+    for piece, start in zip(split(path, scenes_of(path), SplitSettings(tmp_path / "out")), (0, *CUTS), strict=True):
+        found = numbers(piece.path)
+        assert found == list(range(found[0], found[-1] + 1))
+        assert piece.early == pytest.approx((start - found[0]) / 24, abs=0.002)
+        assert piece.late < 0.2
+
+
+def test_several_sound_tracks_and_their_languages_stay(tmp_path: Path) -> None:
+    path = with_two_languages(tmp_path / "film.mkv")
+    for exact in (False, True):
+        pieces = split(path, scenes_of(path, (48,)), SplitSettings(tmp_path / str(exact), exact=exact))
+        for piece in pieces:
+            with av.open(str(piece.path)) as container:
+                assert [track.language for track in container.streams.audio] == ["fra", "deu"]
+                heard = [sum(f.samples for f in container.decode(audio=0)) / 48000]
+            assert heard[0] == pytest.approx(piece.end - piece.start + piece.early, abs=0.05)
+
+
+def test_sound_that_overlaps_and_changes_its_channels_on_the_way(tmp_path: Path) -> None:
+    # As where a broadcast goes from stereo to mono: two recordings, the second beginning before the first has ended.
+    parts = []
+    for number, (layout, offset) in enumerate((("stereo", 0), ("mono", 2400))):
+        path = tmp_path / f"{number}.ts"
+        with av.open(str(path), "w", container_options={"mpegts_copyts": "1"}) as container:
+            stream = container.add_stream("libx264", rate=24, options=GROUPS | {"bf": "0"})
+            stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
+            sound = container.add_stream("mp2", rate=48000, layout=layout)
+            for index, picture in enumerate(list(films.pictures(96))[48 * number : 48 * number + 48], 48 * number):
+                frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+                frame.pts, frame.time_base = index, Fraction(1, 24)
+                container.mux(stream.encode(frame))
+                count = 2 if layout == "stereo" else 1
+                wave = av.AudioFrame.from_ndarray(np.zeros((1, 2000 * count), np.int16), format="s16", layout=layout)
+                wave.sample_rate, wave.pts, wave.time_base = 48000, index * 2000 - offset, Fraction(1, 48000)
+                container.mux(sound.encode(wave))
+            container.mux(stream.encode())
+            container.mux(sound.encode())
+        parts.append(path)
+    path = films.joined(parts, tmp_path / "film.ts")
+    pieces = split(path, scenes_of(path, (24,)), SplitSettings(tmp_path / "out", exact=True))
+    assert [numbers(piece.path) for piece in pieces] == [list(range(24)), list(range(24, 96))]
+    with av.open(str(pieces[1].path)) as container:
+        heard = sum(frame.samples for frame in container.decode(audio=0)) / 48000
+    assert heard == pytest.approx(3, abs=0.1)
+    copies = split(path, scenes_of(path, (24,)), SplitSettings(tmp_path / "copies"))
+    assert [numbers(piece.path) for piece in copies] == [list(range(24)), list(range(24, 96))]
+
+
+def with_two_languages(path: Path) -> Path:
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=24, options=GROUPS)
+        stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
+        tracks = [container.add_stream("aac", rate=48000) for _ in range(2)]
+        for track, language in zip(tracks, ("fra", "deu"), strict=True):
+            track.metadata["language"] = language
+        for index, picture in enumerate(films.pictures(96, (48,))):
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            container.mux(stream.encode(frame))
+            for track in tracks:
+                silence = av.AudioFrame.from_ndarray(np.zeros((2, 2000), np.float32), format="fltp", layout="stereo")
+                silence.sample_rate, silence.pts, silence.time_base = 48000, index * 2000, Fraction(1, 48000)
+                container.mux(track.encode(silence))
+        for track in (stream, *tracks):
+            container.mux(track.encode())
+    return path
+
+
+# --- exact ----------------------------------------------------------------------------------------------------------
+
+
+def test_exact_pieces_have_the_frames_of_their_scenes_and_no_other(
+    film: Path, scenes: SceneList, tmp_path: Path
+) -> None:
+    pieces = split(film, scenes, SplitSettings(tmp_path, exact=True))
+    assert sorted(tmp_path.iterdir()) == [piece.path for piece in pieces]
+    for piece, start, end in zip(pieces, (0, *CUTS), (*CUTS, FRAMES), strict=True):
+        assert (piece.early, piece.late) == (0, 0)
+        assert numbers(piece.path) == list(range(start, end))
+        assert lengths(piece.path) == [pytest.approx(piece.end - piece.start, abs=0.002)] * 2
+
+
+def test_exact_pieces_look_and_sound_like_the_film(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+    whole = films.decoded(film)
+    pieces = split(film, scenes, SplitSettings(tmp_path, exact=True))
+    for piece, start in zip(pieces, (0, *CUTS), strict=True):
+        for number, picture in enumerate(films.decoded(piece.path)):
+            error = (picture.astype(float) - whole[start + number]) ** 2
+            assert 10 * np.log10(255**2 / error.mean()) > 30
+    # The film's tone is a wave of 440 Hz: it goes on where the piece before left off.
+    with av.open(str(pieces[1].path)) as container:
+        heard = np.concatenate([frame.to_ndarray()[0] for frame in container.decode(audio=0)])
+    at = (np.arange(len(heard)) + round(pieces[1].start * 48000)) / 48000
+    expected = 0.1 * np.sin(at * 440 * 2 * np.pi)
+    middle = slice(4800, 48000)
+    assert np.corrcoef(heard[middle], expected[middle])[0, 1] > 0.99
+
+
+def test_a_variable_rate_stays_as_it_is(tmp_path: Path) -> None:
+    times = [i / 24 if i < 30 else 5 + i / 6 for i in range(60)]
+    path = films.write_film(tmp_path / "film.mkv", films.pictures(60, (30,)), times=times)
+    pieces = split(path, scenes_of(path, (30,)), SplitSettings(tmp_path / "out", exact=True))
+    for piece, part in zip(pieces, (times[:30], times[30:]), strict=True):
+        with av.open(str(piece.path)) as container:
+            shown = [float(frame.time or 0) for frame in container.decode(video=0)]
+        assert shown == pytest.approx([time - part[0] for time in part], abs=0.0015)
+    assert [numbers(piece.path) for piece in pieces] == [list(range(30)), list(range(30, 60))]
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_pictures_that_a_phone_turned_are_upright(tmp_path: Path, turns: int) -> None:
+    plain = films.write_film(tmp_path / "plain.mp4", films.pictures(48, (24,)), options=GROUPS)
+    path = films.rotated(plain, tmp_path / "film.mp4", turns)
+    upright = np.rot90(films.decoded(plain)[24], -turns)
+    exact = split(path, scenes_of(path, (24,)), SplitSettings(tmp_path / "exact", exact=True))[1].path
+    shown = films.decoded(exact)[0]
+    assert shown.shape == upright.shape
+    assert np.abs(shown.astype(int) - upright).mean() < 4
+    copied = split(path, scenes_of(path, (24,)), SplitSettings(tmp_path / "copied"))[1].path
+    with av.open(str(copied)) as container:
+        assert (-round(next(container.decode(video=0)).rotation / 90)) % 4 == turns
+
+
+@pytest.mark.parametrize(("width", "height", "layout"), [(17, 13, "yuv444p"), (160, 96, "yuv420p10le")])
+def test_odd_sizes_and_deep_colours(tmp_path: Path, width: int, height: int, layout: str) -> None:
+    path = films.write_film(
+        tmp_path / "film.mkv",
+        films.pictures(20, (10,), width, height),
+        pixel_format=layout,
+        pixel_aspect=Fraction(4, 3),
+    )
+    pieces = split(path, scenes_of(path, (10,)), SplitSettings(tmp_path / "out", exact=True))
+    with av.open(str(pieces[1].path)) as container:
+        stream = container.streams.video[0]
+        assert (stream.width, stream.height, stream.pix_fmt) == (width, height, layout)
+        assert stream.sample_aspect_ratio == Fraction(4, 3)
+        assert sum(1 for _ in container.decode(video=0)) == 10
+
+
+# --- chapters -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [".mp4", ".mkv", ".ts"])
+def test_a_copy_with_chapters(film: Path, tmp_path: Path, ending: str) -> None:
+    path = films.write_film(
+        tmp_path / f"film{ending}",
+        films.pictures(FRAMES, CUTS),
+        options=GROUPS,
+        sound_seconds=5,
+        rate=Fraction(24000, 1001),
+    )
+    scenes = scenes_of(path)
+    copy = write_chapters(path, scenes, SplitSettings(tmp_path / "out"))
+    assert copy.name == f"film-chapters{'.mkv' if ending == '.ts' else ending}"
+    with av.open(str(copy)) as container:
+        chapters = container.chapters()
+        assert [chapter["metadata"]["title"] for chapter in chapters] == [f"Scene {i}" for i in (1, 2, 3, 4)]
+        picture = container.streams.video[0]
+        shown = [float(frame.time or 0) for frame in container.decode(picture)]
+    for chapter, start in zip(chapters, (0, *CUTS), strict=True):
+        at = float(chapter["start"] * (chapter["time_base"] or 0))
+        # A player that jumps there shows the scene's first frame.
+        assert at == pytest.approx(0 if start == 0 else shown[start], abs=0.0015)
+    assert numbers(copy) == numbers(path)
+    assert len(lengths(copy)) == (2 if ending == ".mp4" else 0)
+    assert list((tmp_path / "out").iterdir()) == [copy]
+
+
+def test_the_timecode_of_a_camera_is_that_of_the_copy_but_not_of_its_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "camera.mov"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=24, options=GROUPS)
+        stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
+        stream.metadata["timecode"] = "10:00:00:00"
+        for picture in films.pictures(48, (24,)):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    scenes = scenes_of(path, (24,))
+    copy = write_chapters(path, scenes, SplitSettings(tmp_path / "out"))
+    piece = split(path, scenes, SplitSettings(tmp_path / "out"))[1].path
+    found = []
+    for made in (copy, piece):
+        with av.open(str(made)) as container:
+            found.append(container.streams.video[0].metadata.get("timecode"))
+    assert found == ["10:00:00:00", None]
+
+
+def test_chapters_that_are_there_are_replaced(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+    first = write_chapters(film, scenes, SplitSettings(tmp_path / "once"))
+    again = write_chapters(first, scenes_of(first, (61,)), SplitSettings(tmp_path / "twice"))
+    with av.open(str(again)) as container:
+        assert len(container.chapters()) == 2
+        assert len(container.streams.audio) == 1
+
+
+# --- what cannot be done --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_scenes_of_another_film_are_refused(tmp_path: Path, scenes: SceneList, exact: bool) -> None:
+    other = films.write_film(tmp_path / "other.mp4", films.pictures(60), options=GROUPS)
+    with pytest.raises(VideoError, match=r"other\.mp4: has .* give the scenes\.json of this film"):
+        split(other, scenes, SplitSettings(tmp_path / "out", exact=exact))
+    longer = films.write_film(tmp_path / "longer.mp4", films.pictures(240), options=GROUPS)
+    with pytest.raises(VideoError, match=r"longer\.mp4: has .* give the scenes\.json of this film"):
+        split(longer, scenes, SplitSettings(tmp_path / "out", exact=exact))
+    with pytest.raises(VideoError, match=r"longer\.mp4: has .* give the scenes\.json of this film"):
+        write_chapters(longer, scenes, SplitSettings(tmp_path / "out"))
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_is_there_is_kept_unless_told_otherwise(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+    old = tmp_path / "My_film-scene-003.mp4"
+    old.write_text("old")
+    with pytest.raises(BasslError, match=r"scene-003\.mp4: is there already; .* --overwrite"):
+        split(film, scenes, SplitSettings(tmp_path))
+    assert list(tmp_path.iterdir()) == [old]
+    assert old.read_text() == "old"
+    split(film, scenes, SplitSettings(tmp_path, overwrite=True))
+    assert len(list(tmp_path.iterdir())) == 4
+    assert numbers(old)[0] == 60
+
+
+def test_the_film_itself_is_never_written_over(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+    (tmp_path / "My_film-scene-002.mp4").symlink_to(film)
+    before = film.read_bytes()
+    with pytest.raises(BasslError, match="is the film itself"):
+        split(film, scenes, SplitSettings(tmp_path, overwrite=True))
+    assert film.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["..%2f..\\..mp4", "-rf *.mp4", "file:a|b.mp4", "ü \n'\".mp4"])
+def test_names_are_made_safe(film: Path, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.symlink_to(film)
+    for piece in split(path, scenes_of(path), SplitSettings(tmp_path / "out")):
+        assert piece.path.parent == tmp_path / "out"
+        assert not set("\\/:|*'\"\n ") & set(piece.path.name)
+        assert not piece.path.name.startswith((".", "-"))
+    assert {path.name for path in tmp_path.iterdir()} == {name, "out"}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_breaks_off_leaves_nothing(
+    film: Path, scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact: bool
+) -> None:
+    def fails(stage: str, done: float, total: float | None) -> None:
+        if done > 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        split(film, scenes, SplitSettings(tmp_path, exact=exact), fails)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_one_line(
+    film: Path, scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: object, packet: object) -> None:
+        raise av.error.OSError(28, "No space left on device", "x")
+
+    monkeypatch.setattr(cutting._Copy, "add", full)
+    with pytest.raises(BasslError, match=r"the pieces of .*My film\.mp4 cannot be written \(no space left on device\)"):
+        split(film, scenes, SplitSettings(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kill_leaves_no_half_piece_under_its_name(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+    scenes.save(tmp_path / "scenes.json")
+    code = (
+        "import sys, time; from pathlib import Path; from pipelines.stages.split import SplitSettings, split\n"
+        "from pipelines.datasets.scene_list import read_scene_list\n"
+        "def slowly(stage, done, total):\n"
+        "    if done > 3: print('now', flush=True); time.sleep(60)\n"
+        "split(Path(sys.argv[1]), read_scene_list(Path('scenes.json')), SplitSettings(Path('out')), slowly)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(film)],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"now\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=30)
+    process.stdout.close()
+    assert [path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")] == []
+
+
+def test_packets_without_times_ask_for_an_exact_cut(tmp_path: Path) -> None:
+    path = films.write_film(
+        tmp_path / "film.h264", films.pictures(FRAMES, CUTS), options=GROUPS, container_format="h264"
+    )
+    scenes = scenes_of(path)
+    with pytest.raises(VideoError, match=r"film\.h264: .* give --exact"):
+        split(path, scenes, SplitSettings(tmp_path / "out"))
+    pieces = split(path, scenes, SplitSettings(tmp_path / "out", exact=True))
+    assert [numbers(piece.path)[0] for piece in pieces] == [0, *CUTS]
+
+
+def test_what_is_no_film_is_told(tmp_path: Path, scenes: SceneList) -> None:
+    (tmp_path / "film.mp4").write_text("text")
+    for settings in (SplitSettings(tmp_path / "out"), SplitSettings(tmp_path / "out", exact=True)):
+        with pytest.raises(VideoError, match=r"film\.mp4: not a video that can be read"):
+            split(tmp_path / "film.mp4", scenes, settings)
+    with pytest.raises(VideoError, match="no such file"):
+        write_chapters(tmp_path / "gone.mp4", scenes, SplitSettings(tmp_path / "out"))
+
+
+def test_progress_runs_through_the_film(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+    told: list[float] = []
+    split(film, scenes, SplitSettings(tmp_path), lambda stage, done, total: told.append(done))
+    assert max(told) == pytest.approx(scenes.video.duration, abs=0.05)

@@ -1,0 +1,208 @@
+"""A child does its task, reports, and never outlives its parent; whatever becomes of it, the parent learns."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines import errors
+from pipelines.processes import Child, Send
+
+# --- what children are given to do ------------------------------------------------------------------------------------
+
+
+def answer(task: dict[str, Any], send: Send) -> None:
+    send("first", {"task": task})
+    send("second", {"n": 2}, [memoryview(b"ab"), memoryview(b"cde")])
+
+
+def chatter(task: dict[str, Any], send: Send) -> None:
+    print("from Python")
+    sys.stdout.flush()
+    os.write(1, b"from C\n")
+    send("after", {})
+
+
+def fail(task: dict[str, Any], send: Send) -> None:
+    send("before", {})
+    raise getattr(errors, task["kind"])(task["text"])
+
+
+def stumble(task: dict[str, Any], send: Send) -> None:
+    raise ZeroDivisionError("a bug")
+
+
+def crash(task: dict[str, Any], send: Send) -> None:
+    send("before", {})
+    os.kill(os.getpid(), task["signal"])
+
+
+def die_in_a_message(task: dict[str, Any], send: Send) -> None:
+    # By hand: a head that promises more than comes.
+    message = b'{"message": "shot", "bytes": 100}'
+    whole = len(message).to_bytes(4, "little") + message + b"x" * 50
+    os.write(_channel(), whole[: task["cut"]])
+    os._exit(0)
+
+
+def wait_for_ever(task: dict[str, Any], send: Send) -> None:
+    send("ready", {"pid": os.getpid()})
+    time.sleep(600)
+
+
+def send_for_ever(task: dict[str, Any], send: Send) -> None:
+    while True:
+        send("more", {"pid": os.getpid()}, [memoryview(bytes(10_000))])
+
+
+def where_from(task: dict[str, Any], send: Send) -> None:
+    send("file", {"file": errors.__file__, "path": sys.path})
+
+
+def _channel() -> int:
+    """The pipe to the parent: the only one that is written to besides stderr."""
+    pipes = [int(fd) for fd in os.listdir("/proc/self/fd") if int(fd) > 2 and _is_pipe(int(fd))]  # noqa: PTH208
+    return pipes[0]
+
+
+def _is_pipe(fd: int) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}").startswith("pipe:")  # noqa: PTH115
+    except OSError:
+        return False
+
+
+# --- what the parent sees ---------------------------------------------------------------------------------------------
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (one that has ended and waits to be collected does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def soon(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def messages(child: Child) -> list[tuple[str, dict[str, Any], bytes]]:
+    found = []
+    while (message := child.receive()) is not None:
+        found.append(message)
+    return found
+
+
+def test_it_gets_its_task_and_sends_messages_with_raw_bytes() -> None:
+    child = Child(answer, {"name": "täsk", "path": "\udce9"})
+    assert messages(child) == [
+        ("first", {"task": {"name": "täsk", "path": "\udce9"}}, b""),
+        ("second", {"n": 2}, b"abcde"),
+    ]
+    assert child.how_it_ended() == "exit code 0"
+    child.kill()
+
+
+def test_one_that_ends_says_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    child = Child(answer, {})
+    assert len(messages(child)) == 2
+    assert child.how_it_ended() == "exit code 0"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_libraries_print_does_not_get_between_the_messages(capfd: pytest.CaptureFixture[str]) -> None:
+    assert messages(Child(chatter, {})) == [("after", {}, b"")]
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "from Python" in err
+    assert "from C" in err
+
+
+@pytest.mark.parametrize("kind", [errors.BasslError, errors.VideoError, errors.StoreError, errors.DatasetError])
+def test_an_error_of_ours_is_raised_again_with_its_type(kind: type[errors.BasslError]) -> None:
+    child = Child(fail, {"kind": kind.__name__, "text": "film.mp4: is empty"})
+    assert child.receive() == ("before", {}, b"")
+    with pytest.raises(kind, match=r"^film\.mp4: is empty$") as caught:
+        child.receive()
+    assert type(caught.value) is kind
+    child.kill()
+
+
+def test_a_bug_in_it_is_a_traceback_and_an_exit_code(capfd: pytest.CaptureFixture[str]) -> None:
+    child = Child(stumble, {})
+    assert child.receive() is None
+    assert child.how_it_ended() == "exit code 1"
+    assert "ZeroDivisionError: a bug" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
+def test_a_crash_ends_the_messages_and_is_named(number: int) -> None:
+    child = Child(crash, {"signal": int(number)})
+    assert messages(child) == [("before", {}, b"")]
+    assert child.how_it_ended() == f"signal {int(number)}"
+    child.kill()
+
+
+@pytest.mark.parametrize("cut", [2, 4, 20, 37, 60])
+def test_a_message_that_breaks_off_is_none(cut: int) -> None:
+    child = Child(die_in_a_message, {"cut": cut})
+    assert child.receive() is None
+    child.kill()
+
+
+@pytest.mark.parametrize("work", [wait_for_ever, send_for_ever])
+def test_killing_ends_it_and_may_be_done_twice(work: Callable[[dict[str, Any], Send], None]) -> None:
+    child = Child(work, {})
+    assert child.receive() is not None
+    child.kill()
+    assert not alive(child.process.pid)
+    child.kill()
+
+
+def test_an_interrupt_from_the_keyboard_is_for_the_parent_alone() -> None:
+    child = Child(wait_for_ever, {})
+    assert os.getpgid(child.process.pid) != os.getpgid(0)
+    child.kill()
+
+
+@pytest.mark.parametrize("work", ["wait_for_ever", "send_for_ever"])
+def test_it_ends_when_its_parent_is_killed(work: str) -> None:
+    program = (
+        "import time; from pipelines.processes import Child; import tests.test_processes as t\n"
+        f"child = Child(t.{work}, {{}}); print(child.receive()[1]['pid'], flush=True); time.sleep(600)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parents[1]
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    assert alive(pid)
+    parent.kill()
+    assert soon(lambda: not alive(pid))
+    assert parent.communicate()[1] == b""  # not even a word on the terminal that it shared with its parent
+
+
+def test_files_in_the_current_folder_do_not_come_before_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "__init__.py").write_text("raise RuntimeError('not this one')")
+    (tmp_path / "json.py").write_text("raise RuntimeError('nor this one')")
+    monkeypatch.chdir(tmp_path)
+    child = Child(where_from, {})
+    message = child.receive()
+    assert message is not None
+    assert message[1]["file"] == errors.__file__
+    child.kill()

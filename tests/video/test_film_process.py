@@ -1,0 +1,148 @@
+"""A film read in another process: the same shots, the same errors, and no process left behind however it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.errors import BasslError, DatasetError, VideoError
+from pipelines.video.film_process import FilmProcess
+from pipelines.video.reader import FilmReader
+from pipelines.video.shots import ReaderSettings
+from tests import films
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture
+def blocked(tmp_path: Path) -> Path:
+    """A pipe in place of a film: who reads it waits for ever."""
+    path = tmp_path / "pipe.mp4"
+    os.mkfifo(path)
+    return path
+
+
+def test_shots_are_those_that_the_reader_gives_here(film: Path) -> None:
+    reader = FilmReader(film, ReaderSettings())
+    here = list(reader)
+    with FilmProcess(film, ReaderSettings()) as process:
+        there = list(process)
+    assert len(there) == len(here)
+    for one, two in zip(here, there, strict=True):
+        assert replace(one, keyframes=()) == replace(two, keyframes=())
+        np.testing.assert_array_equal(np.stack(one.keyframes), np.stack(two.keyframes))
+    assert process.facts == reader.facts
+    assert process.warnings == reader.warnings == []
+
+
+def test_warnings_come_across(film: Path, tmp_path: Path) -> None:
+    whole = films.write_film(tmp_path / "whole.mkv", films.pictures(120))
+    with FilmProcess(films.truncated(whole, tmp_path / "cut.mkv", 0.6), ReaderSettings()) as process:
+        list(process)
+    assert any("ends early" in warning for warning in process.warnings)
+
+
+def test_progress_comes_across(film: Path) -> None:
+    told: list[tuple[float, float | None]] = []
+    with FilmProcess(film, ReaderSettings(), lambda done, total: told.append((done, total))) as process:
+        list(process)
+    assert told[-1] == pytest.approx((5.0, 5.0))
+
+
+def test_shot_lists_and_settings_come_across(film: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "shots.txt"
+    listed.write_text("40\n")
+    with FilmProcess(film, ReaderSettings(shots=listed, keyframes=2, lines=48)) as process:
+        shots = list(process)
+    assert [shot.end_frame for shot in shots] == [40, 120]
+    assert np.stack(shots[0].keyframes).shape == (2, 48, 80, 3)
+
+
+def test_errors_of_the_reader_are_raised_here_as_what_they_are(film: Path, tmp_path: Path) -> None:
+    for path, settings, error in (
+        (tmp_path / "gone.mp4", ReaderSettings(), VideoError),
+        (film, ReaderSettings(shots=tmp_path / "gone.txt"), DatasetError),
+        (film, ReaderSettings(detector="sharp"), BasslError),
+    ):
+        with pytest.raises(error) as caught, FilmProcess(path, settings) as process:
+            list(process)
+        assert type(caught.value) is error
+        assert "\n" not in str(caught.value)
+
+
+def test_the_death_of_the_process_is_an_error_and_not_a_hang(blocked: Path) -> None:
+    with FilmProcess(blocked, ReaderSettings()) as process:
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(VideoError, match=r"pipe\.mp4: the process that read it died \(signal 9\)"):
+            list(process)
+
+
+def test_its_death_between_two_shots_is_an_error_too(tmp_path: Path) -> None:
+    cuts = range(20, 2000, 20)
+    path = films.write_film(tmp_path / "long.mp4", films.pictures(2000, cuts, 48, 32))
+    listed = tmp_path / "cuts.txt"
+    listed.write_text("\n".join(map(str, cuts)))
+    with FilmProcess(path, ReaderSettings(shots=listed)) as process:
+        shots = iter(process)
+        next(shots)
+        # There are more shots than may wait, so it is still at work.
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(VideoError, match="died"):
+            list(shots)
+
+
+def test_a_film_that_is_not_read_to_its_end_leaves_no_process(tmp_path: Path) -> None:
+    cuts = range(20, 2000, 20)
+    path = films.write_film(tmp_path / "long.mp4", films.pictures(2000, cuts, 48, 32))
+    listed = tmp_path / "cuts.txt"
+    listed.write_text("\n".join(map(str, cuts)))
+    with FilmProcess(path, ReaderSettings(shots=listed)) as process:
+        next(iter(process))
+        assert is_alive(process.pid)
+    assert not is_alive(process.pid)
+
+
+def test_a_film_that_is_not_read_at_all_leaves_no_process(film: Path, blocked: Path) -> None:
+    for path in (film, blocked):
+        with FilmProcess(path, ReaderSettings()) as process:
+            pass
+        assert not is_alive(process.pid)
+
+
+def test_an_error_of_the_caller_leaves_no_process(blocked: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), FilmProcess(blocked, ReaderSettings()) as process:
+        raise KeyboardInterrupt
+    assert not is_alive(process.pid)
+
+
+def test_files_in_the_working_folder_do_not_pass_for_modules(film: Path, tmp_path: Path) -> None:
+    for name in ("av.py", "numpy.py", "json.py", "cv2.py"):
+        (tmp_path / name).write_text("raise SystemExit('the wrong module')\n")
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "__init__.py").write_text("raise SystemExit('the wrong package')\n")
+    code = (
+        "import sys; from pathlib import Path; from pipelines.video.film_process import FilmProcess\n"
+        "from pipelines.video.shots import ReaderSettings\n"
+        "with FilmProcess(Path(sys.argv[1]), ReaderSettings()) as process: print(len(list(process)))"
+    )
+    home = str(Path(__file__).parents[2])
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", code, str(film)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": home},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (run.stdout, run.stderr) == ("4\n", "")

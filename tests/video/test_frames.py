@@ -1,0 +1,167 @@
+"""Colours without a full conversion of every frame come close to FFmpeg's own, whatever the pixel format."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pipelines.video.frames import FrameReader, YUVPicture, halve, rgb, shown_size, small_rgb, upright
+from tests import films
+
+Picture = NDArray[np.uint8]
+
+# name -> codec, pixel format, suffix, encoder options
+FORMATS: dict[str, tuple[str, str, str, dict[str, str]]] = {
+    "8 bits": ("libx264", "yuv420p", ".mkv", {"crf": "4"}),
+    "10 bits": ("libx264", "yuv420p10le", ".mkv", {"crf": "4"}),
+    "4:2:2": ("libx264", "yuv422p", ".mkv", {"crf": "4"}),
+    "4:4:4": ("libx264", "yuv444p", ".mkv", {"crf": "4"}),
+    "RGB": ("ffv1", "bgr0", ".mkv", {}),
+    "grey": ("ffv1", "gray", ".mkv", {}),
+    "motion JPEG": ("mjpeg", "yuvj420p", ".avi", {"qmin": "1", "qmax": "1"}),
+    "motion JPEG 4:2:2": ("mjpeg", "yuvj422p", ".avi", {"qmin": "1", "qmax": "1"}),
+    "10 bits, 4:2:2": ("prores_ks", "yuv422p10le", ".mov", {}),
+}
+
+
+def first_frame(path: Path) -> av.VideoFrame:
+    with av.open(str(path)) as container:
+        return next(container.decode(video=0))
+
+
+def blocks(picture: Picture) -> NDArray[np.float64]:
+    """The colours in the middle of the texture's blocks, where no interpolation between them reaches."""
+    height, width = picture.shape[:2]
+    rows, columns = (np.arange(3) * 2 + 1) * height // 8, (np.arange(6) * 2 + 1) * width // 12
+    return picture[rows][:, columns].astype(float)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("lines", [1000, 48])
+def test_colours_are_close_to_those_of_ffmpeg(tmp_path: Path, kind: str, lines: int) -> None:
+    codec, pixel_format, suffix, options = FORMATS[kind]
+    path = films.write_film(
+        tmp_path / f"film{suffix}",
+        films.pictures(1, width=240, height=192),
+        codec=codec,
+        pixel_format=pixel_format,
+        options=options,
+    )
+    frame = first_frame(path)
+    picture = rgb(FrameReader(lines).read(frame))
+    assert picture.shape == ((192, 240, 3) if lines == 1000 else (48, 60, 3))
+    difference = np.abs(blocks(picture) - blocks(frame.to_ndarray(format="rgb24")))
+    assert difference.mean() < 1.5
+    assert difference.max() <= 4
+
+
+def test_full_range_video_keeps_its_black_and_white(tmp_path: Path) -> None:
+    for colour in (0, 255):
+        path = films.write_film(
+            tmp_path / f"{colour}.mkv",
+            films.plain_pictures(1, (colour,) * 3, 64, 48),
+            full_range=True,
+            options={"crf": "4"},
+        )
+        assert rgb(FrameReader(1000).read(first_frame(path))).mean() == pytest.approx(colour, abs=2)
+
+
+def test_limited_range_is_stretched_to_black_and_white(tmp_path: Path) -> None:
+    for colour in (0, 255):
+        path = films.write_film(tmp_path / f"{colour}.mkv", films.plain_pictures(1, (colour,) * 3, 64, 48))
+        assert rgb(FrameReader(1000).read(first_frame(path))).mean() == pytest.approx(colour, abs=2)
+
+
+@pytest.mark.parametrize("codec", ["ffv1", "libx264rgb"])
+def test_colours_of_rgb_video_in_high_definition_are_its_own(tmp_path: Path, codec: str) -> None:
+    shown = next(films.pictures(1, width=1280, height=720))
+    pixel_format = {"ffv1": "bgr0", "libx264rgb": "rgb24"}[codec]
+    path = films.write_film(tmp_path / "hd.mkv", [shown], codec=codec, pixel_format=pixel_format)
+    for lines in (720, 240):
+        assert np.abs(blocks(rgb(FrameReader(lines).read(first_frame(path)))) - blocks(shown)).max() <= 4
+
+
+def test_10_bit_video_in_high_definition_has_the_colours_of_the_8_bit_one(tmp_path: Path) -> None:
+    pictures = {}
+    for pixel_format in ("yuv420p", "yuv420p10le"):
+        path = films.write_film(
+            tmp_path / f"{pixel_format}.mkv",
+            films.pictures(1, width=1280, height=720),
+            pixel_format=pixel_format,
+            options={"crf": "4", "preset": "ultrafast"},
+        )
+        pictures[pixel_format] = rgb(FrameReader(240).read(first_frame(path)))
+    assert np.abs(blocks(pictures["yuv420p"]) - blocks(pictures["yuv420p10le"])).max() <= 4
+
+
+def yuv(rng: np.random.Generator, width: int, height: int) -> YUVPicture:
+    half = ((height + 1) // 2, (width + 1) // 2)
+    planes = [rng.integers(0, 256, shape).astype(np.uint8) for shape in ((height, width), half, half)]
+    return YUVPicture(*planes, np.eye(3, 4, dtype=np.float32))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (3, 5), (17, 13), (101, 51), (640, 1), (1, 480), (4000, 3)])
+def test_every_size_can_be_halved_and_shrunk(rng: np.random.Generator, size: tuple[int, int]) -> None:
+    width, height = size
+    picture = yuv(rng, width, height)
+    halved = halve(picture)
+    assert halved.y.shape == (max(1, height // 2), max(1, width // 2))
+    assert rgb(halved).shape == (*halved.y.shape, 3)
+    small = small_rgb([picture, yuv(rng, width, height)], 96)
+    assert small.shape[0] == 2
+    assert small.shape[3] == 3
+    assert max(small.shape[1:3]) == max(size) or 96 <= max(small.shape[1:3]) < 192
+
+
+@pytest.mark.parametrize("size", [(64, 48), (448, 252), (480, 270), (853, 480), (1919, 1079)])
+def test_shrunk_together_or_alone_pictures_are_the_same(rng: np.random.Generator, size: tuple[int, int]) -> None:
+    pictures = [yuv(rng, *size) for _ in range(3)]
+    together = small_rgb(pictures, 96)
+    for picture, small in zip(pictures, together, strict=True):
+        np.testing.assert_array_equal(small_rgb([picture], 96)[0], small)
+        alone = picture
+        while max(alone.y.shape) // 2 >= 96:  # colours are halved once less, and so once more than they need here
+            alone = halve(alone)
+        np.testing.assert_array_equal(small[..., 0], alone.y)
+
+
+def test_halving_takes_the_mean_of_four(rng: np.random.Generator) -> None:
+    picture = yuv(rng, 64, 32)
+    mean = picture.y.reshape(16, 2, 32, 2).mean(axis=(1, 3))
+    assert np.abs(halve(picture).y - mean).max() <= 0.5
+
+
+def test_a_film_that_changes_its_size_keeps_the_first(tmp_path: Path) -> None:
+    reader = FrameReader(1000)
+    sizes = [(160, 96), (64, 128), (161, 97)]
+    paths = [
+        films.write_film(tmp_path / f"{width}.mkv", films.pictures(1, width=width, height=height), codec="ffv1")
+        for width, height in sizes
+    ]
+    assert {rgb(reader.read(first_frame(path))).shape for path in paths} == {(96, 160, 3)}
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3])
+def test_upright_turns_clockwise(rng: np.random.Generator, turns: int) -> None:
+    picture = rng.integers(0, 256, (4, 6, 3)).astype(np.uint8)
+    expected = np.rot90(picture, -turns)
+    turned = upright(picture, (expected.shape[1], expected.shape[0]), turns)
+    np.testing.assert_array_equal(turned, expected)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "aspect", "lines", "shown"),
+    [
+        (640, 480, 1, 240, (320, 240)),
+        (320, 180, 1, 240, (320, 180)),  # not enlarged
+        (720, 576, Fraction(64, 45), 240, (427, 240)),  # widescreen PAL
+        (1, 5000, 1, 240, (1, 240)),  # never without a pixel
+    ],
+)
+def test_shown_size_is_that_of_square_pixels(
+    width: int, height: int, aspect: Fraction, lines: int, shown: tuple[int, int]
+) -> None:
+    assert shown_size(width, height, float(aspect), lines) == shown
