@@ -6,14 +6,12 @@ The format is described in the README and by ``pipelines/scenes.schema.json``.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import BasslError
+from pipelines.files import write_atomically
 
 SCHEMA = "bassl.scenes"
 SCHEMA_VERSION = 1
@@ -111,52 +109,6 @@ class SceneList:
 def entry(item: Shot | Scene) -> dict[str, Any]:
     """A shot or scene as it stands in ``scenes.json``: without a name where it has none."""
     return {key: value for key, value in asdict(item).items() if value is not None}
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write ``content`` beside ``path`` and rename it there.
-
-    Raises:
-        BasslError: one line, where that is not possible.
-    """
-    check_writable(path)
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            Path(temporary).chmod(0o666 & ~_umask())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise BasslError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from error
-
-
-def check_writable(path: Path) -> None:
-    """Make sure that a file can be made at ``path``, before hours of work end there; makes its folder.
-
-    Raises:
-        BasslError: one line, where it cannot.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BasslError(f"{path}: its folder cannot be made ({(error.strerror or str(error)).lower()})") from error
-    try:
-        if path.exists() and not path.is_file():  # /dev/null must not be replaced by a file
-            raise BasslError(f"{path}: is a {'folder' if path.is_dir() else 'device'}; name a file to write")
-    except OSError as error:  # such as a name that is too long
-        raise BasslError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from error
-    if not os.access(path.parent, os.W_OK):
-        raise BasslError(f"{path}: its folder may not be written")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def timecode(seconds: float) -> str:

@@ -1,8 +1,6 @@
 """scenes.json: what it says, that it is valid, and that it appears whole or not at all."""
 
 import json
-import os
-import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 import pipelines
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
-from pipelines.scenes import SceneList, Shot, VideoFacts, check_writable, group_shots, timecode, write_atomically
+from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots, timecode
 
 SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
 
@@ -134,63 +132,3 @@ def test_names_in_any_script_survive(tmp_path: Path) -> None:
     named = replace(scene_list(), video=replace(scene_list().video, path="фильм 映画 \udcff.mp4"))
     named.save(str(tmp_path / "scenes.json"))
     assert json.loads((tmp_path / "scenes.json").read_text())["video"]["path"] == "фильм 映画 \udcff.mp4"
-
-
-# --- writing --------------------------------------------------------------------------------------------------------
-
-
-def test_a_file_is_replaced_and_nothing_else_left(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    write_atomically(path, b"new")
-    assert path.read_bytes() == b"new"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_folders_on_the_way_are_made(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "a" / "b" / "file", b"content")
-    assert (tmp_path / "a" / "b" / "file").read_bytes() == b"content"
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-
-    def full(self: Path, target: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(BasslError, match=r"file: cannot be written \(no space left on device\)"):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "ours", b"")
-    (tmp_path / "plain").touch()
-    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("ours", "plain")}
-    assert len(modes) == 1
-
-
-def test_where_no_file_can_be_is_told_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    os.mkfifo(tmp_path / "pipe")
-    for path, reason in (
-        (tmp_path, "is a folder"),
-        (tmp_path / "file" / "scenes.json", "folder cannot be made"),
-        (tmp_path / "pipe", "is a device"),
-        (Path(os.devnull), "is a device"),
-        (tmp_path / ("x" * 300), "name too long"),
-    ):
-        with pytest.raises(BasslError, match=reason) as caught:
-            check_writable(path)
-        assert str(caught.value).startswith(f"{path}: ")
-        assert "\n" not in str(caught.value)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(BasslError, match="may not be written"):
-        check_writable(tmp_path / "scenes.json")

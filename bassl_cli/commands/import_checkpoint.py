@@ -10,7 +10,7 @@ import typer
 
 from bassl_cli import console
 from pipelines.errors import BasslError
-from pipelines.scenes import check_writable
+from pipelines.files import check_writable
 
 if TYPE_CHECKING:
     from pipelines.models.bassl import BasslWeights

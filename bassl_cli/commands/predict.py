@@ -10,9 +10,10 @@ import typer
 
 from bassl_cli import console
 from pipelines.errors import BasslError
+from pipelines.files import check_writable
 from pipelines.outputs.exports import check_ending, save
 from pipelines.outputs.film_pictures import PicturedScenes
-from pipelines.scenes import SceneList, check_writable
+from pipelines.scenes import SceneList
 from pipelines.stages.predict import FilmScenes, PredictSettings, predict_films
 from pipelines.stages.predict import predict as find_scenes
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from bassl_cli import console
 from pipelines.errors import BasslError
-from pipelines.scenes import check_writable
+from pipelines.files import check_writable
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings
 from pipelines.stages.score import Progress as Tell
 from pipelines.stages.score import compare as score_two

@@ -13,7 +13,6 @@ What it draws is in `synthetic_art`; places are in metres, x to the right and y 
 
 import argparse
 import math
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -41,8 +40,9 @@ from pipelines.datasets.synthetic_art import (
     insert_backdrop,
     set_backdrop,
 )
-from pipelines.errors import BasslError
-from pipelines.scenes import SceneList, Shot, VideoFacts, check_writable, group_shots, timecode
+from pipelines.errors import BasslError, first_line
+from pipelines.files import atomic_file, check_writable
+from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots, timecode
 
 Camera = tuple[float, float, float]  # centre x, y and height of what it sees, in metres
 
@@ -351,7 +351,7 @@ def render_keyframes(film: SyntheticFilm, per_shot: int = 3) -> Image:
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
-_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi")
+_CONTAINERS = {".mp4": "mp4", ".mkv": "matroska", ".mov": "mov", ".avi": "avi"}  # FFmpeg's names of formats
 
 
 def write_film(
@@ -365,19 +365,16 @@ def write_film(
         BasslError: a setting is out of range, or the path cannot be written or names no kind of video.
     """
     film, path = plan_film(settings), Path(path)
-    if path.suffix not in _SUFFIXES:
-        raise BasslError(f"{path}: a film's name ends in {', '.join(_SUFFIXES)}")
+    if path.suffix not in _CONTAINERS:
+        raise BasslError(f"{path}: a film's name ends in {', '.join(_CONTAINERS)}")
     check_writable(path)
     check_writable(truth_path(path))
-    part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        _encode(part, film, progress)
-        _truth(film, path).save(truth_path(path))
-        part.replace(path)
-    except (OSError, av.FFmpegError) as error:
-        raise BasslError(f"{path}: cannot write a film there: {getattr(error, 'strerror', None) or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
+        with atomic_file(path) as partial:
+            _encode(partial, _CONTAINERS[path.suffix], film, progress)
+            _truth(film, path).save(truth_path(path))
+    except av.FFmpegError as error:
+        raise BasslError(f"{path}: cannot be written ({first_line(error)})") from error
     return film
 
 
@@ -386,11 +383,13 @@ def truth_path(film: Path) -> Path:
     return film.with_suffix(".scenes.json")
 
 
-def _encode(path: Path, film: SyntheticFilm, progress: Callable[[int, int], None] | None) -> None:
+def _encode(
+    path: Path, container_format: str, film: SyntheticFilm, progress: Callable[[int, int], None] | None
+) -> None:
     codec, options = "libx264", {"preset": "ultrafast", "crf": "25"}
     if codec not in av.codecs_available:
         codec, options = "mpeg4", {"qscale": "4"}
-    with av.open(str(path), "w") as container:
+    with av.open(str(path), "w", format=container_format) as container:
         stream = container.add_stream(codec, rate=film.frame_rate, options=options)
         assert isinstance(stream, VideoStream)
         stream.width, stream.height, stream.pix_fmt = film.settings.width, film.settings.height, "yuv420p"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError, safe_open
 
 from pipelines.errors import StoreError
+from pipelines.files import write_atomically
 
 if TYPE_CHECKING:  # headers are read without waiting for torch
     import torch
@@ -30,7 +29,7 @@ def save_model(path: Path, tensors: Mapping[str, torch.Tensor], kind: str, setti
         settings: all that is needed to build the model again, as plain JSON values.
 
     Raises:
-        StoreError: the file cannot be written.
+        BasslError: the file cannot be written.
         TypeError, ValueError: the settings are not plain JSON values (NaN and infinity are none).
     """
     from safetensors.torch import save as tensors_to_bytes
@@ -44,23 +43,7 @@ def save_model(path: Path, tensors: Mapping[str, torch.Tensor], kind: str, setti
     content = _with_sorted_header(
         tensors_to_bytes({name: tensors[name].detach().cpu().contiguous() for name in sorted(tensors)}, metadata)
     )
-    temporary: Path | None = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)  # mkstemp makes files that only their owner can read
-        temporary.replace(path)
-        temporary = None
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {error.strerror or error}; choose another place") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+    write_atomically(path, content)
 
 
 def load_model(path: Path, kind: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

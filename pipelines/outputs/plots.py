@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError
-from pipelines.scenes import write_atomically
+from pipelines.files import write_atomically
 
 if TYPE_CHECKING:  # matplotlib takes half a second, and a path can be checked without it
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import CONFIDENCE, METRICS, Measure
-from pipelines.scenes import write_atomically
+from pipelines.files import write_atomically
 from pipelines.stages.score import Comparison, ScoreResult, SeedSpread
 
 NOTHING = "-"

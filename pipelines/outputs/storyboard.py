@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from pipelines.errors import BasslError
-from pipelines.scenes import Scene, SceneList, write_atomically
+from pipelines.files import write_atomically
+from pipelines.scenes import Scene, SceneList
 
 _COLUMNS = 8
 _MAX_ROWS = 3

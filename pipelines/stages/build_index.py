@@ -180,7 +180,7 @@ def _statistics(index: Index, split: str | None) -> SplitStatistics:
 
 
 def _check(settings: IndexSettings) -> None:
-    from pipelines.scenes import check_writable
+    from pipelines.files import check_writable
 
     if isinstance(settings.split, tuple):
         shares = settings.split

@@ -263,8 +263,7 @@ class _Parts(Mapping[str, "NDArray[np.floating]"]):
         Raises:
             BasslError: where the folder cannot be written, or the store is of other shots.
         """
-        from pipelines.files import remove_partials
-        from pipelines.scenes import check_writable
+        from pipelines.files import check_writable, remove_partials
 
         check_writable(self.store)
         remove_partials(self.store)

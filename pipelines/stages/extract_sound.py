@@ -75,8 +75,8 @@ def extract_sound(
     Raises:
         BasslError: for inputs, an index or a store that cannot be used at all.
     """
+    from pipelines.files import check_writable
     from pipelines.processes import cores
-    from pipelines.scenes import check_writable
     from pipelines.stores.features import shot_checksums
     from pipelines.stores.index import read_index
     from pipelines.video.films import find_films, video_ids

@@ -149,8 +149,8 @@ def predict_films(
         BasslError: for inputs, a model or settings that cannot be used at all. Faults of single films are in their
             results.
     """
+    from pipelines.files import check_writable
     from pipelines.models.scene_ends import check_choice
-    from pipelines.scenes import check_writable
     from pipelines.video.films import find_films, video_ids
 
     check_choice(settings.threshold, settings.min_scene, settings.scenes)

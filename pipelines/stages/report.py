@@ -77,8 +77,8 @@ def report(
         report("scenes.json", ReportSettings(truth=Path("truth.csv")))
     """
     from pipelines.datasets.scene_list import read_scene_list
+    from pipelines.files import check_writable
     from pipelines.outputs.page import save_page
-    from pipelines.scenes import check_writable
 
     file = Path(file)
     path = settings.output or file.with_suffix(".html")

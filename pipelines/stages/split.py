@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError, first_line
+from pipelines.files import check_writable
 from pipelines.outputs.exports.segments import segments_of
-from pipelines.scenes import SceneList, check_writable
+from pipelines.scenes import SceneList
 from pipelines.video.films import video_ids
 
 if TYPE_CHECKING:  # the real imports stand where they are used: `bassl --help` must not wait for FFmpeg

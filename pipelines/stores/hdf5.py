@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, StoreError, first_line
-from pipelines.files import new_partial
-from pipelines.scenes import check_writable
+from pipelines.files import atomic_file
 
 # What h5py raises on files that are damaged in one place or another.
 _DAMAGE = (
@@ -48,10 +47,7 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
     Raises:
         BasslError: where the path cannot be written, the disk being full included.
     """
-    check_writable(path)
-    partial: Path | None = None
-    try:
-        partial = new_partial(path)
+    with atomic_file(path) as partial:
         # Newer formats of HDF5 note the time at which a group is made.
         with h5py.File(partial, "w", libver="earliest", userblock_size=_SEAL_SIZE) as file:
             file.attrs["schema"] = schema
@@ -62,14 +58,6 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
             seal = _seal(written, sorted(stretch for stretch in open_ranges if stretch is not None))
             written.seek(0)
             written.write(seal)
-        partial.chmod(0o644)
-        partial.replace(path)
-    except OSError as error:
-        reason = os.strerror(error.errno).lower() if error.errno else first_line(error)
-        raise BasslError(f"{path}: cannot be written ({reason})") from error
-    finally:
-        if partial is not None:
-            partial.unlink(missing_ok=True)
 
 
 @contextmanager

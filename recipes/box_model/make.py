@@ -22,9 +22,10 @@ from torch import Tensor
 
 from pipelines.baselines.graph_cut import graph_cut
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError
 from pipelines.evaluation.calibration import fit_calibration
 from pipelines.evaluation.metrics import Evaluation, FilmScores, average_precision, evaluate, miou
+from pipelines.files import write_atomically
 from pipelines.models.cut_evidence import (
     LONGEST_SCENE,
     REACH,
@@ -46,7 +47,6 @@ from pipelines.models.relational import (
     token_width,
 )
 from pipelines.models.threads import one_thread
-from pipelines.scenes import write_atomically
 from pipelines.stages.list_models import FACTS_SCHEMA, FACTS_VERSION
 from pipelines.training.relational_films import as_film
 from recipes.box_model.perturbations import DISGUISES, Disguise
@@ -665,13 +665,7 @@ def make_default_model(folder: Path, output: Path, report: Report = lambda line:
     save_scorer(output, scorer)
     facts = model_facts(study, FOLDS, output.read_bytes())
     write_atomically(output.with_suffix(".json"), json.dumps(facts, indent=1).encode() + b"\n")
-    card = output.with_name("MODEL_CARD.md")
-    try:
-        part = card.with_name(f".{card.name}.part")
-        part.write_text(model_card(study, FOLDS), encoding="utf-8")
-        part.replace(card)
-    except OSError as error:
-        raise StoreError(f"{card}: cannot be written: {error.strerror or error}; choose another place") from error
+    write_atomically(output.with_name("MODEL_CARD.md"), model_card(study, FOLDS).encode())
     return study
 
 

@@ -110,15 +110,6 @@ def _store(path: Path):  # type: ignore[no-untyped-def]
     return create_store(path, "bassl.test", 3)
 
 
-def test_partial_files_are_removed_by_the_name_of_their_store(tmp_path: Path) -> None:
-    names = [".a.h5.abcd1234.partial", ".a.h5.zz_99999.partial"]
-    others = [".b.h5.abcd1234.partial", ".a.h5.h5.abcd1234.partial", "a.h5", ".a.h5.abcd1234"]
-    for name in names + others:
-        (tmp_path / name).touch()
-    remove_partials(tmp_path / "a.h5")
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
-
-
 def test_a_file_in_the_making_is_a_partial_file(tmp_path: Path) -> None:
     with create_store(tmp_path / "a.h5", "bassl.test", 3):
         assert len(list(tmp_path.iterdir())) == 1

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import BasslError
+from pipelines.files import write_atomically
 from pipelines.outputs.exports.chapters import ffmetadata, matroska_chapters, webvtt
 from pipelines.outputs.exports.editing import edl, fcp7, fcpxml, otio
 from pipelines.outputs.exports.lists import json_lines, label_studio, table
-from pipelines.scenes import SceneList, write_atomically
+from pipelines.scenes import SceneList
 
 __all__ = ["FORMATS", "Format", "check_ending", "export", "format_of", "save"]
 

@@ -21,9 +21,10 @@ from markupsafe import Markup
 
 import pipelines
 from pipelines.errors import BasslError
+from pipelines.files import write_atomically
 from pipelines.outputs.exports.segments import film_name, one_line
 from pipelines.outputs.page.thumbnails import TYPE, page_pictures
-from pipelines.scenes import SceneList, timecode, write_atomically
+from pipelines.scenes import SceneList, timecode
 
 _FOLDER = Path(__file__).parent
 

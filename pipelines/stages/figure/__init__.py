@@ -495,8 +495,8 @@ def _log(path: Path) -> list[dict[str, float]]:
 
 
 def _check_output(path: Path) -> None:
+    from pipelines.files import check_writable
     from pipelines.outputs.plots import check_plot
-    from pipelines.scenes import check_writable
 
     check_plot(path)
     check_writable(path)

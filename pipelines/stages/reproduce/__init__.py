@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError
-from pipelines.scenes import write_atomically
+from pipelines.files import write_atomically
 
 if TYPE_CHECKING:  # `bassl --help` must not wait for what is imported where it is used
     from pipelines.stages.reproduce.data import Data, Recipe, Way

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pipelines.datasets.synthetic import SyntheticFilmSettings
 from pipelines.errors import BasslError, DatasetError
-from pipelines.scenes import write_atomically
+from pipelines.files import write_atomically
 from pipelines.stages.reproduce.steps import Stage
 
 Kind = Literal["movienet", "features", "films", "generated"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.errors import BasslError
-from pipelines.scenes import write_atomically
+from pipelines.files import write_atomically
 
 Command = Literal[
     "make-film",

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.evaluation.paper_tables import TABLES, Number
+from pipelines.files import write_atomically
 from pipelines.outputs.score_tables import NOTHING, Table, latex, markdown
-from pipelines.scenes import write_atomically
 from pipelines.stages.reproduce import SCHEMA, SCHEMA_VERSION, Measured, ReproduceResult, RowResult, TableResult
 
 NOT_RUN = "not run"
