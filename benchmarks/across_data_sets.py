@@ -86,7 +86,7 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
     """Fine-tune in this process; the validation AP of the first seed, what was said of the test videos, and seconds."""
     import torch
 
-    from pipelines.models.boundary import load_boundary_model
+    from pipelines.models.opening import open_model
     from pipelines.models.relational import Calibration, calibrated
     from pipelines.stages.finetune import FinetuneSettings, finetune
     from pipelines.stages.finetune.measures import seed_file
@@ -126,7 +126,7 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
         result = finetune(settings)
         said: Said = {video: [] for video in job.test}
         for seed in range(job.seeds):
-            model = load_boundary_model(home / "run" / seed_file(seed))
+            model = open_model(home / "run" / seed_file(seed)).boundary_model()
             for video in job.test:
                 shown = videos[video]
                 logits = model.logits(shown.features, shown.durations)

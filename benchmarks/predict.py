@@ -33,9 +33,9 @@ for shot in FilmReader(Path(sys.argv[1]), ReaderSettings()):
 """
 
 LOAD = """
-from pipelines.models.boundary import load_boundary_model
+from pipelines.models.opening import open_model
 from pipelines.models.encoders import encode_groups, load_encoder
-model = load_boundary_model(None)
+model = open_model(None).boundary_model()
 encoder = load_encoder("efficientnet_lite0", "auto")
 """
 

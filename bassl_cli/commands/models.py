@@ -38,7 +38,7 @@ def models(
 
 
 def _row(model: ListedModel) -> tuple[str, str, str]:
-    name = "(the default)" if model.stage == "in the box" else str(model.path)
+    name = "(the default)" if model.stage == "built-in" else str(model.path)
     reads = f" on {model.encoder}" if model.encoder else ""
     what = [f"{model.stage}: {model.method}{reads}" if model.method else model.stage, model.data, model.trained]
     return name, "\n".join(filter(None, what)), "\n".join(_scores(model))

@@ -25,26 +25,22 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.models.bassl import BOUNDARY_HEAD, BasslWeights, load_bassl_model
-from pipelines.models.bassl import KIND as BASSL_KIND
-from pipelines.models.checkpoints import load_model, read_model_header, save_model
+from pipelines.models.bassl import BOUNDARY_HEAD, BasslWeights
+from pipelines.models.checkpoints import load_model, save_model
 from pipelines.models.crn import INITIAL_DEVIATION, ContextualRelationNetwork, CRNSettings
+from pipelines.models.encoders import KEYFRAMES, encoder_of_weights
 from pipelines.models.mlp import MLPSettings, WindowMLP
 from pipelines.models.ms_lstm import MSLSTM, MSLSTMSettings
-from pipelines.models.relational import KIND as RELATIONAL_KIND
 from pipelines.models.relational import (
     Calibration,
     RelationalNetwork,
     RelationalScorer,
     RelationalSettings,
     calibrated,
-    load_scorer,
 )
 from pipelines.stores.index import window_rows
 
 KIND = "boundary"
-MODEL = "model.safetensors"
-"""The file in a run folder."""
 CRN = Literal["transformer", "mlp", "ms-lstm", "relational"]
 Shape = CRNSettings | MLPSettings | MSLSTMSettings | RelationalSettings
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
@@ -309,25 +305,12 @@ def save_boundary_model(path: Path, model: BoundaryModel) -> None:
     save_model(path, tensors, KIND, settings)
 
 
-def load_boundary_model(path: Path | None = None) -> BoundaryModel:
-    """Read a model that scores films.
-
-    Args:
-        path: a model file, or the folder of a run with its `model.safetensors`; None is the model in the box.
+def load_boundary_model(path: Path) -> BoundaryModel:
+    """Read a model that `save_boundary_model` wrote.
 
     Raises:
-        StoreError: one line, for a file that is missing, damaged, of another version, or a model that does not score
-            films, such as one that was only pre-trained.
+        StoreError: one line, for a file that is missing, damaged, of another version or kind.
     """
-    if path is None:
-        return _from_scorer(load_scorer())
-    if path.is_dir():
-        path = path / MODEL
-    kind, _ = read_model_header(path)
-    if kind == RELATIONAL_KIND:
-        return _from_scorer(load_scorer(path))
-    if kind == BASSL_KIND:
-        return _from_bassl(path, load_bassl_model(path))
     tensors, stored = load_model(path, KIND)
     try:
         if set(stored) != {"crn", "networks", "shape", "calibration", *_PLAIN} or stored["crn"] not in _NETWORKS:
@@ -364,44 +347,56 @@ def load_boundary_model(path: Path | None = None) -> BoundaryModel:
         ) from error
 
 
-def _from_scorer(scorer: RelationalScorer) -> BoundaryModel:
+def boundary_of_scorer(scorer: RelationalScorer) -> BoundaryModel:
+    """Networks on similarities of shots as a model of any encoder's features."""
     return BoundaryModel("relational", tuple(scorer.members), scorer.settings, scorer.calibration)
 
 
-def _from_bassl(path: Path, weights: BasslWeights) -> BoundaryModel:
-    """A fine-tuned checkpoint of the paper's authors, or of anyone who has its layout."""
-    if not weights.finetuned or weights.settings.crn is None:
-        raise StoreError(f"{path}: is pre-trained only and scores no film yet; run `bassl finetune --init {path}`")
-    network = TransformerBoundary(weights.settings.crn)
-    network.crn = weights.build_crn()
+def boundary_of_weights(path: Path, weights: BasslWeights, head: str = BOUNDARY_HEAD) -> BoundaryModel:
+    """The paper's model as one that scores films.
+
+    Args:
+        path: of the file with the weights, for messages.
+        weights: with a CRN.
+        head: Linear(D_c, 2) on the centre shot.
+
+    Raises:
+        StoreError: one line, where the weights of the head do not fit the CRN.
+    """
+    shape = weights.settings.crn
+    assert shape is not None
+    network = TransformerBoundary(shape)
     try:
+        network.crn = weights.build_crn()
         network.head_sbd.load_state_dict(
             {
-                name.removeprefix(f"{BOUNDARY_HEAD}."): tensor
+                name.removeprefix(f"{head}."): tensor
                 for name, tensor in weights.heads.items()
-                if name.startswith(f"{BOUNDARY_HEAD}.")
+                if name.startswith(f"{head}.")
             }
         )
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise StoreError(
             f"{path}: its weights and settings do not fit each other; get or make the model again"
         ) from error
-    named = weights.settings.encoder
-    identity, size = named, None
-    if weights.encoder and named is not None:
-        from pipelines.models.encoders import INPUT_SIZE, load_encoder
-
-        identity, size = load_encoder(path, "cpu").id, INPUT_SIZE
+    encoder, name = None, weights.settings.encoder
+    if weights.encoder and name is not None:
+        encoder = encoder_of_weights(path, weights, "cpu", KEYFRAMES)
     return BoundaryModel(
         "transformer",
         (network,),
-        weights.settings.crn,
-        encoder=identity,
-        encoder_name=named,
+        shape,
+        encoder=name if encoder is None else encoder.id,
+        encoder_name=name,
         encoder_weights=weights.encoder,
-        input_size=size,
+        input_size=None if encoder is None else encoder.size,
         training=weights.training,
     )
+
+
+def encoder_id_of_weights(path: Path, weights: BasslWeights) -> str | None:
+    """The id of the shot encoder that the paper's model has or was trained on; None where that is not known."""
+    return encoder_of_weights(path, weights, "cpu", KEYFRAMES).id if weights.encoder else weights.settings.encoder
 
 
 def _with_weights(crn: CRN, shape: Shape, tensors: Mapping[str, Tensor]) -> nn.Module:

@@ -27,11 +27,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError, first_line
+from pipelines.models.bassl import BasslWeights
 from pipelines.models.efficientnet_lite import (
     EfficientNetLite0,
     efficientnet_lite0_from,
     published_efficientnet_lite0,
 )
+from pipelines.models.opening import open_model
 from pipelines.models.threads import one_thread
 
 Item = TypeVar("Item")
@@ -217,7 +219,8 @@ def load_encoder(source: str | Path = DEFAULT_ENCODER, device: str = "auto", key
             encoder.
     """
     if isinstance(source, Path):
-        return _encoder_of_model(source, device, keyframes)
+        opened = open_model(source)
+        return encoder_of_weights(opened.file, opened.weights, device, keyframes)
     place = choose_device(device)
     network: nn.Module
     if source == "efficientnet_lite0":
@@ -233,7 +236,7 @@ def load_encoder(source: str | Path = DEFAULT_ENCODER, device: str = "auto", key
         weights, width = network.state_dict(), _width(network, size)
     else:
         if source and Path(source).exists():
-            return _encoder_of_model(Path(source), device, keyframes)
+            return load_encoder(Path(source), device, keyframes)
         raise BasslError(
             f"no encoder is called {source!r}; there are efficientnet_lite0, resnet50 and timm:NAME, and those in the "
             "folders of pre-trained runs"
@@ -277,24 +280,31 @@ def rebuild_encoder(
     return _ready(name, identity, network, width, size, mean, std, place, keyframes)
 
 
-def _encoder_of_model(path: Path, device: str, keyframes: int) -> ShotEncoder:
-    """The encoder of a model of kind ``bassl``, a file or a run folder."""
-    from pipelines.models.bassl import load_bassl_model
+def encoder_of_weights(
+    path: Path, model: BasslWeights, device: str = "auto", keyframes: int = KEYFRAMES
+) -> ShotEncoder:
+    """The shot encoder of the paper's model: the one that it has, or the one whose features it was trained on.
 
-    file = path / "model.safetensors" if path.is_dir() else path
-    model = load_bassl_model(file)
+    Args:
+        path: of the model, for messages.
+        model: with weights of an encoder, or its name or id.
+        device, keyframes: as for :func:`load_encoder`.
+
+    Raises:
+        BasslError: one line, where it has none, or that is not known.
+    """
     name = model.settings.encoder
     if name is None:
-        raise StoreError(f"{file}: has no shot encoder; name another model or an encoder")
+        raise StoreError(f"{path}: has no shot encoder; name another model or an encoder")
     if not model.encoder:
-        return encoder_of_id(name, device, keyframes, str(file))
+        return encoder_of_id(name, device, keyframes, str(path))
     size = (model.training.get("augmentation") or {}).get("size", INPUT_SIZE)
     try:
         return rebuild_encoder(name, model.encoder, device, keyframes, int(size))
     except (TypeError, ValueError) as error:
-        raise StoreError(f"{file}: its shot encoder is no {name}; get or make the model again") from error
+        raise StoreError(f"{path}: its shot encoder is no {name}; get or make the model again") from error
     except BasslError as error:
-        raise BasslError(f"{file}: {error}") from error
+        raise BasslError(f"{path}: {error}") from error
 
 
 def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> ShotEncoder:

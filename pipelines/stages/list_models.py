@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.errors import BasslError, StoreError
+from pipelines.models.opening import BUILT_IN, MODEL, open_model
 
-BOX = Path(__file__).parent / "models" / "data" / "relational.safetensors"
 FACTS_SCHEMA, FACTS_VERSION = "bassl.model-facts", 2
-_MODEL, _STATE, _RESULT = "model.safetensors", "state.pt", "result.json"
+_STATE, _RESULT = "state.pt", "result.json"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ListedModel:
 
     Attributes:
         path: run folder or file, to be given to ``bassl predict --model`` or ``bassl finetune --init``.
-        stage: ``in the box``, ``pre-trained``, ``fine-tuned``, ``imported``, ``unfinished`` or ``damaged``.
+        stage: ``built-in``, ``pre-trained``, ``fine-tuned``, ``imported``, ``unfinished`` or ``damaged``.
         method: the contextual relation network of a model that scores films; how another one was pre-trained.
         encoder: whose features it reads; ``any encoder`` for some relational models.
         data: what it was trained on, in a line.
@@ -38,7 +38,7 @@ class ListedModel:
     """
 
     path: Path
-    stage: Literal["in the box", "pre-trained", "fine-tuned", "imported", "unfinished", "damaged"]
+    stage: Literal["built-in", "pre-trained", "fine-tuned", "imported", "unfinished", "damaged"]
     method: str = ""
     encoder: str = ""
     data: str = ""
@@ -64,12 +64,12 @@ def list_models(runs: Path = Path("runs")) -> list[ListedModel]:
         places = sorted(_places(runs))
     except OSError as error:
         raise BasslError(f"{runs}: cannot be read ({(error.strerror or str(error)).lower()})") from error
-    return [_listed(BOX, _box), *(_listed(place, _run) for place in places)]
+    return [_listed(BUILT_IN, _built_in), *(_listed(place, _run) for place in places)]
 
 
 def _places(runs: Path) -> Iterable[Path]:
     """Folders with a model or the state of a run, and model files that are in no such folder."""
-    folders = {path.parent for name in (_MODEL, _STATE) for path in runs.rglob(name)}
+    folders = {path.parent for name in (MODEL, _STATE) for path in runs.rglob(name)}
     files = {path for path in runs.rglob("*.safetensors") if path.parent not in folders}
     return {path for path in folders | files if not any(part.startswith(".") for part in path.relative_to(runs).parts)}
 
@@ -87,15 +87,13 @@ def _listed(place: Path, read: Any) -> ListedModel:
     return listed
 
 
-def _box(path: Path) -> ListedModel:
-    from pipelines.models.checkpoints import read_model_header
-
-    read_model_header(path)  # that of a damaged file is refused
+def _built_in(path: Path) -> ListedModel:
+    open_model(path)  # that of a damaged file is refused
     facts = read_facts(path)
     cross = facts["measured"][0]
     return ListedModel(
         path,
-        "in the box",
+        "built-in",
         method="relational",
         encoder="any encoder",
         data=" and ".join(f"{each['set']} ({each['videos']} videos)" for each in facts["trained_on"]),
@@ -126,19 +124,16 @@ def read_facts(model: Path) -> dict[str, Any]:
 
 
 def _run(place: Path) -> ListedModel:
-    from pipelines.models.checkpoints import read_model_header
-
-    file = place / _MODEL if place.is_dir() else place
-    if not file.exists():
+    if place.is_dir() and not (place / MODEL).exists():
         return ListedModel(place, "unfinished", trained="no epoch yet" if not (place / "log.csv").exists() else "begun")
-    kind, settings = read_model_header(file)
-    if kind == "relational":
+    opened = open_model(place)
+    if opened.kind == "relational":
         return ListedModel(place, "fine-tuned", method="relational", encoder="any encoder")
-    if kind == "boundary":
-        return _fine_tuned(place, settings)
-    if kind == "bassl":
-        return _of_the_paper(place, file, settings)
-    raise StoreError(f"{file}: holds a model of kind '{kind}', which this bassl does not know")
+    if opened.kind == "boundary":
+        return _fine_tuned(place, opened.header)
+    if opened.kind == "bassl":
+        return _of_the_paper(place, opened.file, opened.header)
+    raise StoreError(f"{opened.file}: holds a model of kind '{opened.kind}', which this bassl does not know")
 
 
 def _fine_tuned(place: Path, settings: Mapping[str, Any]) -> ListedModel:

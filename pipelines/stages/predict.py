@@ -6,7 +6,6 @@ just so: the scores are those that the stages one by one would give (key-frame s
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pipelines
 from pipelines.errors import BasslError, StoreError
+from pipelines.models.opening import open_model
 from pipelines.progress import FilmProgress
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList, Shot, group_shots
 from pipelines.video.shots import ReaderSettings
@@ -209,13 +209,10 @@ def _load(settings: PredictSettings) -> _Scoring:
     Raises:
         BasslError: one line, where that cannot be done with a film, or is not what was asked for.
     """
-    from pipelines.models.boundary import MODEL, load_boundary_model
     from pipelines.models.encoders import KEYFRAMES
-    from pipelines.models.relational import DEFAULT_MODEL
 
-    model = load_boundary_model(settings.model)
-    path = settings.model or DEFAULT_MODEL
-    file = path / MODEL if path.is_dir() else path
+    opened = open_model(settings.model)
+    model, file = opened.boundary_model(), opened.file
     keyframes = model.keyframes or KEYFRAMES
     made = {name: model.pictures.get(name) for name in ("lines", "quality", "detector")}
     lines, quality, detector = made["lines"], made["quality"], made["detector"]
@@ -229,7 +226,7 @@ def _load(settings: PredictSettings) -> _Scoring:
         raise BasslError(
             f"{file}: reads features of width {model.width}, and those of {encoder.id} have {encoder.width}"
         )
-    return _Scoring(model, encoder, reading, quality, hashlib.sha256(file.read_bytes()).hexdigest()[:12])
+    return _Scoring(model, encoder, reading, quality, opened.digest)
 
 
 def _encoder(settings: PredictSettings, model: BoundaryModel, keyframes: int, file: Path) -> ShotEncoder:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pipelines.models.boundary import load_boundary_model
+from pipelines.models.opening import open_model
 from tests.labelled_films import write_labelled_films
 
 BASSL = [sys.executable, "-m", "bassl_cli", "finetune"]
@@ -42,7 +42,7 @@ def test_a_run(small: list[str], tmp_path: Path) -> None:
     assert "warning: the epoch is chosen on the test split" in ended.stderr
     assert "seed 2/2  epoch 3/3  val_ap" in ended.stderr
     assert "wrote" in ended.stderr
-    assert load_boundary_model(folder).crn == "mlp"
+    assert open_model(folder).boundary_model().crn == "mlp"
 
 
 @pytest.mark.parametrize(

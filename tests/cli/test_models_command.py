@@ -18,14 +18,15 @@ from pipelines.models.boundary import BoundaryModel, build_network, save_boundar
 from pipelines.models.checkpoints import save_model
 from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
 from pipelines.models.mlp import MLPSettings
+from pipelines.models.opening import BUILT_IN
 from pipelines.models.relational import load_scorer, save_scorer
 from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.list_models import BOX, ListedModel, list_models, read_facts
+from pipelines.stages.list_models import ListedModel, list_models, read_facts
 from tests.command import Bassl
 from tests.small_stores import refusal
 
 HOME = Path(__file__).parents[2]
-CARD = BOX.with_name("MODEL_CARD.md")
+CARD = BUILT_IN.with_name("MODEL_CARD.md")
 
 
 def put_pretrained(folder: Path, pretext: PretextSettings = PretextSettings(), epochs: int = 4, **changes: Any) -> Path:
@@ -70,17 +71,22 @@ def put_finetuned(folder: Path, seeds: int = 2, **changes: Any) -> Path:
 
 
 def only(runs: Path) -> ListedModel:
-    """The one model beside that in the box."""
+    """The one model beside that in the built_in."""
     _, found = list_models(runs)
     return found
 
 
 def test_the_model_in_the_box_and_what_its_card_says(tmp_path: Path) -> None:
-    (box,) = list_models(tmp_path / "gone")
-    assert (box.path, box.stage, box.method, box.encoder) == (BOX, "in the box", "relational", "any encoder")
-    assert box.data == "bbc (11 videos) and ovsd (14 videos)"
+    (built_in,) = list_models(tmp_path / "gone")
+    assert (built_in.path, built_in.stage, built_in.method, built_in.encoder) == (
+        BUILT_IN,
+        "built-in",
+        "relational",
+        "any encoder",
+    )
+    assert built_in.data == "bbc (11 videos) and ovsd (14 videos)"
     card = CARD.read_text()
-    cross, *across = read_facts(BOX)["measured"]
+    cross, *across = read_facts(BUILT_IN)["measured"]
 
     def cells(result: dict[str, Any]) -> str:
         return " | ".join(f"{100 * result[name]:.1f}" for name in ("ap", "auc", "f1", "miou"))
@@ -89,7 +95,7 @@ def test_the_model_in_the_box_and_what_its_card_says(tmp_path: Path) -> None:
     assert [result["how"] for result in across] == ["bbc to ovsd", "ovsd to bbc"]
     for result in across:
         assert f"| {result['how'].replace(' to ', ' | ')} | {cells(result)} |" in card
-    for each in read_facts(BOX)["trained_on"]:
+    for each in read_facts(BUILT_IN)["trained_on"]:
         assert f"| {each['set']} | {each['videos']} | {each['shots']} | {each['scene_ends']} |" in card
 
 
@@ -98,7 +104,7 @@ def test_facts_of_another_model_are_not_told(tmp_path: Path) -> None:
     scorer = load_scorer()
     save_scorer(model, scorer)
     refusal(lambda: read_facts(model), tmp_path / "relational.json", "is missing or damaged")
-    shutil.copy(BOX.with_suffix(".json"), tmp_path)
+    shutil.copy(BUILT_IN.with_suffix(".json"), tmp_path)
     assert read_facts(model)["trained"].startswith("logistic regression")
     scorer.calibration = replace(scorer.calibration, slope=1.0)
     save_scorer(model, scorer)
@@ -167,7 +173,7 @@ def test_what_else_there_can_be(tmp_path: Path) -> None:
     )
     save_scorer(tmp_path / "c mine" / "model.safetensors", load_scorer())
     (tmp_path / ".hidden").mkdir()
-    shutil.copy(BOX, tmp_path / ".hidden" / "model.safetensors")
+    shutil.copy(BUILT_IN, tmp_path / ".hidden" / "model.safetensors")
     found = list_models(tmp_path)[1:]
     assert [(model.path.name, model.stage, model.method) for model in found] == [
         ("a begun", "unfinished", ""),
@@ -217,9 +223,9 @@ def test_the_table(bassl: Bassl) -> None:
     code, out, err = bassl("models")
     assert (code, err) == (0, "")
     lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in out.splitlines()]
-    measured = read_facts(BOX)["measured"][0]
+    measured = read_facts(BUILT_IN)["measured"][0]
     scores = f"AP {100 * measured['ap']:.1f}, F1 {100 * measured['f1']:.1f}, mIoU {100 * measured['miou']:.1f}"
-    assert lines[1] == ["(the default)", "in the box: relational on any encoder", scores]
+    assert lines[1] == ["(the default)", "built-in: relational on any encoder", scores]
     assert lines[4] == [
         "runs/fine [x]",
         "fine-tuned: mlp on resnet50-0123456789ab",
@@ -233,7 +239,7 @@ def test_json_and_the_exit_code_for_damage(bassl: Bassl, tmp_path: Path) -> None
     (put_pretrained(tmp_path / "bad") / "model.safetensors").write_text("no model")
     code, out, err = bassl("models", tmp_path, "--json")
     assert code == 1
-    assert [model["stage"] for model in json.loads(out)] == ["in the box", "damaged", "pre-trained"]
+    assert [model["stage"] for model in json.loads(out)] == ["built-in", "damaged", "pre-trained"]
     assert err.startswith(f"bassl: {tmp_path / 'bad' / 'model.safetensors'}: not a safetensors file")
     assert err.count("\n") == 1
 

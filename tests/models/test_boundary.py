@@ -19,13 +19,13 @@ from pipelines.models.boundary import (
     BoundaryModel,
     Shape,
     build_network,
-    load_boundary_model,
     save_boundary_model,
 )
 from pipelines.models.checkpoints import load_model, save_model
 from pipelines.models.crn import CRNSettings
 from pipelines.models.mlp import MLPSettings
 from pipelines.models.ms_lstm import MSLSTMSettings
+from pipelines.models.opening import open_model
 from pipelines.models.relational import Calibration, RelationalScorer, RelationalSettings, load_scorer
 from tests.released_layout import crn_tensors
 from tests.small_stores import damaged, refusal
@@ -84,7 +84,7 @@ def test_the_ms_lstm_reads_a_film_in_sequences(shots: int) -> None:
 def test_the_relational_network_scores_as_its_scorer_does() -> None:
     features, durations = film(23)
     scorer = load_scorer()
-    model = load_boundary_model()
+    model = open_model().boundary_model()
     assert (model.crn, model.encoder, model.width, model.neighbours) == ("relational", None, None, 4)
     np.testing.assert_array_equal(model.score(features, durations), scorer.score(features, durations))
     small = model_of("relational", calibration=Calibration(2.0, 0.5))
@@ -139,7 +139,7 @@ def test_features_of_another_encoder_are_refused() -> None:
     model.check("resnet50-0123456789ab", WIDTH)
     refusal(lambda: model.check("other", WIDTH), "features of resnet50-0123456789ab", "other", error=BasslError)
     refusal(lambda: model.check("resnet50-0123456789ab", 7), "width 12", "7", error=BasslError)
-    load_boundary_model().check("anything", 3)
+    open_model().boundary_model().check("anything", 3)
 
 
 def test_the_head_and_the_crn_begin_as_in_bert_and_the_mask_embedding_does_not_learn() -> None:
@@ -184,7 +184,7 @@ def test_what_is_saved_comes_back(crn: str, tmp_path: Path) -> None:
     model, (features, durations) = full(crn), film(9)
     save_boundary_model(tmp_path / "run" / "model.safetensors", model)
     for path in (tmp_path / "run", tmp_path / "run" / "model.safetensors"):
-        back = load_boundary_model(path)
+        back = open_model(path).boundary_model()
         np.testing.assert_array_equal(back.score(features, durations), model.score(features, durations))
         for name in ("crn", "shape", "calibration", "encoder", "encoder_name", "keyframes", "input_size", "pictures"):
             assert getattr(back, name) == getattr(model, name)
@@ -198,7 +198,7 @@ def test_an_imported_checkpoint_scores_as_the_release_does(tmp_path: Path) -> No
     heads = {"head_sbd.weight": torch.randn(2, 16), "head_sbd.bias": torch.randn(2), "head_pp.bias": torch.zeros(2)}
     weights = BasslWeights(BasslSettings("features of mine", shape), {}, dict(crn_tensors(2)), heads)
     save_bassl_model(tmp_path / "model.safetensors", weights)
-    model = load_boundary_model(tmp_path)
+    model = open_model(tmp_path).boundary_model()
     assert (model.crn, model.encoder, model.width, model.keyframes) == ("transformer", "features of mine", 24, None)
     features = np.random.default_rng(0).normal(size=(6, 24)).astype(np.float32)
     contextualised, _ = weights.build_crn().eval()(torch.from_numpy(features[[1, 2, 3, 4, 5]])[None])
@@ -212,16 +212,16 @@ def test_a_model_that_was_only_pretrained_scores_nothing(tmp_path: Path) -> None
         BasslSettings("x", CRNSettings(2, 24, 16, 2, 8, 40)), {}, dict(crn_tensors(2)), {"head_pp.bias": torch.ones(2)}
     )
     save_bassl_model(tmp_path / "model.safetensors", weights)
-    refusal(lambda: load_boundary_model(tmp_path), "pre-trained only", "bassl finetune --init")
+    refusal(lambda: open_model(tmp_path).boundary_model(), "pre-trained only", "bassl finetune --init")
 
 
 def test_a_missing_run_and_other_files_are_refused(tmp_path: Path) -> None:
-    refusal(lambda: load_boundary_model(tmp_path), "no such model file")
-    refusal(lambda: load_boundary_model(tmp_path / "none"), "no such model file")
+    refusal(lambda: open_model(tmp_path).boundary_model(), "no such model file")
+    refusal(lambda: open_model(tmp_path / "none").boundary_model(), "no such run or model")
     (tmp_path / "text").write_text("nothing")
-    refusal(lambda: load_boundary_model(tmp_path / "text"), "not a safetensors file")
+    refusal(lambda: open_model(tmp_path / "text").boundary_model(), "not a safetensors file")
     save_model(tmp_path / "strange", {}, "strange", {})
-    refusal(lambda: load_boundary_model(tmp_path / "strange"), "'strange', not 'boundary'")
+    refusal(lambda: open_model(tmp_path / "strange").boundary_model(), "'strange', not 'boundary'")
 
 
 @pytest.mark.parametrize("crn", KINDS)
@@ -233,7 +233,7 @@ def test_a_damaged_file_is_one_line(crn: str, tmp_path: Path) -> None:
         path.write_bytes(changed)
         told = ""
         try:
-            model = load_boundary_model(path)
+            model = open_model(path).boundary_model()
         except BasslError as error:
             told = str(error)
         if told:
@@ -265,7 +265,7 @@ def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path) -> No
     ]
     for i, change in enumerate(wrong):
         save_model(tmp_path / str(i), tensors, KIND, {**good, **change})
-        refusal(lambda i=i: load_boundary_model(tmp_path / str(i)), "do not fit each other")
+        refusal(lambda i=i: open_model(tmp_path / str(i)).boundary_model(), "do not fit each other")
     some = "networks.0.head_sbd.weight"
     for j, content in enumerate(
         (
@@ -278,5 +278,5 @@ def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path) -> No
     ):
         save_model(tmp_path / f"t{j}", content, KIND, good)
         with pytest.raises(StoreError, match="do not fit each other"):
-            load_boundary_model(tmp_path / f"t{j}")
+            open_model(tmp_path / f"t{j}").boundary_model()
     assert asdict(SHAPES["transformer"]) == good["shape"]

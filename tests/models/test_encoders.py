@@ -274,7 +274,7 @@ def test_encoders_of_models_that_cannot_be_had(state: dict[str, Tensor], tmp_pat
         with pytest.raises(BasslError, match=words) as caught:
             load_encoder(path, "cpu")
         assert "\n" not in str(caught.value)
-    with pytest.raises(StoreError, match="no such model file"):
+    with pytest.raises(StoreError, match="no such run or model"):
         load_encoder(tmp_path / "runs", "cpu")
     with pytest.raises(BasslError, match=r"with 5 key-frames a shot is .* train it"):
         encoder_of_id("efficientnet_lite0-4af225db47d7", "cpu", 5, "a model")

@@ -22,8 +22,8 @@ from sklearn.metrics import average_precision_score, f1_score
 
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.errors import BasslError
-from pipelines.models.boundary import load_boundary_model
 from pipelines.models.ms_lstm import MSLSTMSettings
+from pipelines.models.opening import open_model
 from pipelines.models.relational import Calibration, calibrated
 from pipelines.models.threads import one_thread
 from pipelines.pretext.settings import PretextSettings
@@ -95,7 +95,7 @@ def result_of(settings: FinetuneSettings) -> dict[str, Any]:
 
 
 def weights(settings: FinetuneSettings, name: str = "model") -> dict[str, torch.Tensor]:
-    (network,) = load_boundary_model(settings.output / f"{name}.safetensors").networks
+    (network,) = open_model(settings.output / f"{name}.safetensors").boundary_model().networks
     return dict(network.state_dict())
 
 
@@ -125,7 +125,7 @@ def test_every_network_learns_and_its_result_can_be_computed_again(settings: Fin
     assert (result.selected_on, result.tested_on, result.stopped) == ("val", "test", False)
     assert result.mean["ap"] > 0.75
     films = films_of(settings.index)
-    model = load_boundary_model(settings.output)
+    model = open_model(settings.output).boundary_model()
     assert (model.crn, model.encoder, model.encoder_name) == (crn, "made up", None)
     span = films.span(4)  # the film to test on
     known = films.usable[span]
@@ -349,7 +349,7 @@ def test_without_a_validation_split_the_last_epoch_is_taken(settings: FinetuneSe
     assert result.selected_on == "last epoch"
     assert any("last epoch is taken" in note for note in result.notes)
     assert [seed["chosen_epoch"] for seed in result_of(settings)["seeds"]] == [3, 3]
-    assert load_boundary_model(settings.output).calibration == Calibration()
+    assert open_model(settings.output).boundary_model().calibration == Calibration()
     assert result.mean["ap"] > 0
 
 
@@ -574,7 +574,7 @@ def test_the_crn_is_taken_over_and_its_head_is_new(after: FinetuneSettings, pret
     began = load_bassl_model(pretrained / "model.safetensors").crn
     ended = weights(after)
     assert all(torch.equal(ended[f"crn.{name}"], tensor) for name, tensor in began.items())
-    model = load_boundary_model(after.output)
+    model = open_model(after.output).boundary_model()
     assert (model.neighbours, model.width) == (2, WIDTH)
     assert model.training["transfer"] == "encoder+crn"
     assert model.training["pretraining"]["pretext"]["method"] == "bassl"
@@ -691,7 +691,7 @@ def test_features_are_computed_once_and_the_model_knows_their_encoder(pictures: 
     result = finetune(pictures)
     assert any("computes the features" in note for note in result.notes)
     (store,) = pictures.feature_folder.glob("*.h5")
-    model = load_boundary_model(pictures.output)
+    model = open_model(pictures.output).boundary_model()
     assert store.stem == model.encoder == result_of(pictures)["encoder"]
     assert (model.encoder_name, model.keyframes, model.input_size) == ("resnet18", 3, 32)
     assert model.pictures["keyframes"] == 3
@@ -729,7 +729,7 @@ def test_processes_share_the_encoding_too(pictures: FinetuneSettings, tmp_path: 
     assert ended.returncode == 0, ended.stderr
     stores = [next(folder.glob("*.h5")).read_bytes() for folder in (tmp_path / "one", tmp_path / "two")]
     assert stores[0] == stores[1]
-    two = load_boundary_model(tmp_path / "two" / "run")
+    two = open_model(tmp_path / "two" / "run").boundary_model()
     for name, tensor in weights(one).items():
         torch.testing.assert_close(dict(two.networks[0].state_dict())[name], tensor, rtol=1e-3, atol=1e-4)
 
@@ -741,7 +741,7 @@ def test_end_to_end_the_encoder_learns_too(pictures: FinetuneSettings, tmp_path:
     settings = replace(pictures, end_to_end=True, size=32, rate=1e-3, epochs=2)
     result = finetune(settings)
     assert result.selected_on == "val"
-    model = load_boundary_model(settings.output)
+    model = open_model(settings.output).boundary_model()
     began = load_bassl_model(Path(settings.init) / "model.safetensors").encoder
     assert not torch.equal(model.encoder_weights["conv1.weight"], began["conv1.weight"])
     assert model.encoder != result.notes

@@ -25,13 +25,13 @@ from pipelines.models.boundary import (
     BoundaryModel,
     Shape,
     build_network,
-    load_boundary_model,
     save_boundary_model,
 )
 from pipelines.models.crn import CRNSettings
 from pipelines.models.encoders import load_encoder, rebuild_encoder
 from pipelines.models.mlp import MLPSettings
 from pipelines.models.ms_lstm import MSLSTMSettings
+from pipelines.models.opening import open_model
 from pipelines.models.relational import DEFAULT_MODEL, Calibration, RelationalSettings
 from pipelines.progress import FilmProgress
 from pipelines.stages.build_index import IndexSettings, build_index
@@ -232,7 +232,7 @@ def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_
     store = encode_shots(EncodeSettings(path, encoder, path.parent / "features", device="cpu"))
     index = read_index(path)
     _, features = features_of(index, [store])
-    return load_boundary_model(run).score(features, np.diff(index.seconds, axis=1)[:, 0])
+    return open_model(run).boundary_model().score(features, np.diff(index.seconds, axis=1)[:, 0])
 
 
 @pytest.mark.parametrize("crn", SHAPES)

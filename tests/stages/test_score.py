@@ -10,7 +10,8 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import METRICS, Measure
 from pipelines.evaluation.metrics import evaluate
 from pipelines.evaluation.representation import knn_precision, scene_ids
-from pipelines.models.boundary import load_boundary_model, save_boundary_model
+from pipelines.models.boundary import save_boundary_model
+from pipelines.models.opening import open_model
 from pipelines.stages.score import ScoreSettings, SeedSpread, compare, score, seed_spreads
 from tests.scored_things import WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
 from tests.small_stores import put_store, refusal
@@ -39,7 +40,7 @@ def test_a_run_is_scored_on_a_split(home: Path, settings: ScoreSettings) -> None
     result = score(home / "run", settings=replace(settings, frame_rate=25.0))
     assert len(result.films) == 3
     assert list(result.measures) == list(METRICS)
-    scorer = load_boundary_model(home / "run")
+    scorer = open_model(home / "run").boundary_model()
     for film in result.films:
         video = read_shot_features(home / f"{film.film}.npz")
         assert film.scores.tolist() == scorer.score(video.features, video.durations).tolist()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError, DatasetError, StoreError
+from pipelines.models.opening import open_model
 from pipelines.pretext.settings import PseudoBoundary
 from pipelines.stages.score import ScoreSettings, score
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:  # settings import nothing heavy, so that --help is instant
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from pipelines.models.crn import ContextualRelationNetwork
     from pipelines.outputs.figures import Curve, DividedWindow, PredictedLane
     from pipelines.scenes import SceneList
     from pipelines.stores.index import Index
@@ -121,7 +121,9 @@ def _representation(index: Index, model: Path, features: Path) -> NDArray[np.flo
 
     from pipelines.stores.index import window_rows
 
-    crn, encoder = _context_of(model)
+    if not model.exists():
+        raise BasslError(f"{model}: no such feature store, run or model")
+    crn, encoder = open_model(model).context()
     store = _store_of(index, features, encoder)
     encodings = features_of(index, [store])[1]
     shape = crn.settings
@@ -136,29 +138,6 @@ def _representation(index: Index, model: Path, features: Path) -> NDArray[np.flo
         parts = [crn(film[part])[0][:, shape.center] for part in torch.split(torch.from_numpy(windows), 256)]
         context: NDArray[np.floating] = torch.cat(parts).numpy()
     return context
-
-
-def _context_of(path: Path) -> tuple[ContextualRelationNetwork, str | None]:
-    """The contextual relation network of a run or model file, pre-trained or fine-tuned, and its encoder's id."""
-    from pipelines.models.bassl import KIND, load_bassl_model
-    from pipelines.models.boundary import MODEL, TransformerBoundary, load_boundary_model
-    from pipelines.models.checkpoints import read_model_header
-    from pipelines.models.encoders import load_encoder
-
-    if not path.exists():
-        raise BasslError(f"{path}: no such feature store, run or model")
-    file = path / MODEL if path.is_dir() else path
-    if read_model_header(file)[0] == KIND:
-        weights = load_bassl_model(file)
-        if weights.settings.crn is not None:
-            encoder = load_encoder(file, "cpu").id if weights.encoder else weights.settings.encoder
-            return weights.build_crn().eval(), encoder
-    else:
-        model = load_boundary_model(file)
-        (network, *_) = model.networks
-        if isinstance(network, TransformerBoundary):
-            return network.crn, model.encoder
-    raise BasslError(f"{path}: has no network that puts shots in context; name a feature store of its encoder instead")
 
 
 def _cosines(features: NDArray[np.floating]) -> NDArray[np.float64]:

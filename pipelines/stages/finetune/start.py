@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import BasslError
-from pipelines.models.bassl import KIND, BasslWeights, load_bassl_model
-from pipelines.models.boundary import MODEL, Shape, shape_of
-from pipelines.models.checkpoints import read_model_header
+from pipelines.models.bassl import KIND, BasslWeights
+from pipelines.models.boundary import Shape, shape_of
 from pipelines.models.crn import CRNSettings
 from pipelines.models.encoders import (
     DEFAULT_ENCODER,
@@ -24,6 +23,7 @@ from pipelines.models.encoders import (
     load_encoder,
     named_encoder,
 )
+from pipelines.models.opening import MODEL, open_model
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Place
@@ -84,12 +84,13 @@ def find_start(settings: FinetuneSettings, tell: Report) -> Start:
             raise BasslError(f"--transfer {wanted} needs a pre-trained model; name it with --init")
         return Start(None, None, "none")
     path = last_pretrained(settings.output.parent) if settings.init == "last" else Path(settings.init)
-    path = path / MODEL if path.is_dir() else path
-    if not path.exists():
+    file = path / MODEL if path.is_dir() else path
+    if not file.exists():
         raise BasslError(
-            f"{path}: no such model; name a run or a model file with --init, or begin anew with --init none"
+            f"{file}: no such model; name a run or a model file with --init, or begin anew with --init none"
         )
-    weights = load_bassl_model(path)
+    opened = open_model(path)
+    path, weights = opened.file, opened.weights
     if settings.init == "last":
         tell(f"begins with {path}")
     has_crn = weights.settings.crn is not None
@@ -117,11 +118,11 @@ def last_pretrained(folder: Path) -> Path:
     found: list[tuple[float, Path]] = []
     for path in folder.glob(f"*/{MODEL}"):
         try:
-            kind, settings = read_model_header(path)
+            opened = open_model(path)
         except BasslError:  # another's file, or one that is damaged: not the run that is looked for
             continue
-        training = settings.get("training")
-        if kind == KIND and isinstance(training, dict) and training.get("stage") == "pretrain":
+        training = opened.header.get("training")
+        if opened.kind == KIND and isinstance(training, dict) and training.get("stage") == "pretrain":
             found.append((path.stat().st_mtime, path))
     if not found:
         raise BasslError(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipelines.errors import BasslError
+from pipelines.models.opening import open_model
 
 if TYPE_CHECKING:  # the real imports stand where they are used: `bassl --help` must not wait for torch
     import numpy as np
@@ -21,8 +22,6 @@ if TYPE_CHECKING:  # the real imports stand where they are used: `bassl --help` 
     from pipelines.models.boundary import BoundaryModel
     from pipelines.stores.index import Index
 
-DEFAULT = "default"
-"""What the model in the box is called where a path is asked for."""
 ALL_SPLITS = "all"
 """In the place of a split: every labelled film."""
 SCHEMA, SCHEMA_VERSION = "bassl.score", 1
@@ -329,14 +328,20 @@ def _score_model(subject: Path | str, settings: ScoreSettings, tell: Progress) -
         return ScoreResult(
             str(subject), (), {}, None, settings, {}, _representation(index, videos, encoder, features), notes=notes
         )
-    in_the_box = str(subject) == DEFAULT and not path.exists()
-    model, kind = (_load(None), None) if in_the_box else _load_any(path)
-    if kind is not None:
-        notes = (*notes, kind)
-    encoder, features = _features(model, None if in_the_box else path, index, settings, tell)
+    opened = open_model(subject)
+    if opened.pretrained_only:
+        model = opened.pseudo_boundary_model()
+        note = (
+            f"{path} is pre-trained only: scored by its head for pseudo-boundaries (BaSSL without fine-tuning), "
+            "whose threshold nothing has chosen"
+        )
+        notes = (*notes, note)
+    else:
+        model = opened.boundary_model()
+    encoder, features = _features(model, None if opened.built_in else path, index, settings, tell)
     model.check(encoder, features.shape[1])
     threshold = _threshold(settings.threshold)
-    seeds = {} if in_the_box else _seed_files(path)
+    seeds = {} if opened.built_in else _seed_files(path)
     total = len(videos) * (1 + len(seeds))
 
     def scored(model: BoundaryModel, done: int) -> tuple[FilmScores, ...]:
@@ -356,7 +361,7 @@ def _score_model(subject: Path | str, settings: ScoreSettings, tell: Progress) -
         )
     of_seeds = {}
     for i, (seed, file) in enumerate(seeds.items()):
-        one = _load(file)
+        one = open_model(file).boundary_model()
         one.check(encoder, features.shape[1])
         of_seeds[seed] = _measured(scored(one, (i + 1) * len(videos)), threshold, replace(settings, resamples=0))
     return ScoreResult(
@@ -422,57 +427,6 @@ def _film(model: BoundaryModel, index: Index, video: int, features: Any, frame_r
         seconds=seconds,
         known=np.isin(rows, index.rows_of(labelled=True)),
         film=index.video_ids[video],
-    )
-
-
-def _load(path: Path | None) -> BoundaryModel:
-    from pipelines.models.boundary import load_boundary_model
-
-    return load_boundary_model(path)
-
-
-def _load_any(path: Path) -> tuple[BoundaryModel, str | None]:
-    """A model that scores films; of one that was only pre-trained, its head for pseudo-boundaries, and a note."""
-    from pipelines.models.bassl import KIND, load_bassl_model
-    from pipelines.models.checkpoints import read_model_header
-    from pipelines.training.run_folder import MODEL
-
-    if not path.exists():
-        raise BasslError(f"{path}: no such run or model; {DEFAULT!r} is the model in the box")
-    file = path / MODEL if path.is_dir() else path
-    kind, _ = read_model_header(file)
-    if kind == KIND:
-        weights = load_bassl_model(file)
-        if not weights.finetuned:
-            return _pseudo_boundary_model(file, weights), (
-                f"{path} is pre-trained only: scored by its head for pseudo-boundaries (BaSSL without fine-tuning), "
-                "whose threshold nothing has chosen"
-            )
-    return _load(path), None
-
-
-def _pseudo_boundary_model(file: Path, weights: Any) -> BoundaryModel:
-    """The head for pseudo-boundaries (section 3.3) in the place of the one for scene ends: both are Linear(D_c, 2)."""
-    from pipelines.models.boundary import BoundaryModel, TransformerBoundary
-    from pipelines.models.encoders import load_encoder
-
-    head = {name: weights.heads.get(f"head_pp.{name}") for name in ("weight", "bias")}
-    if weights.settings.crn is None or head["weight"] is None:
-        raise BasslError(
-            f"{file}: is pre-trained and has no head that scores films (pseudo-boundary prediction was not among its "
-            "tasks); run `bassl finetune`, or score its features with --representation and their store"
-        )
-    network = TransformerBoundary(weights.settings.crn)
-    network.crn = weights.build_crn()
-    network.head_sbd.load_state_dict(head)
-    name = weights.settings.encoder
-    return BoundaryModel(
-        "transformer",
-        (network,),
-        weights.settings.crn,
-        encoder=load_encoder(file, "cpu").id if weights.encoder else name,
-        encoder_name=name,
-        encoder_weights=weights.encoder,
     )
 
 

@@ -1,0 +1,170 @@
+"""Any path to a model: the built-in one, a run folder, a model file, or a checkpoint of the paper's release.
+
+Finding a model reads the header of its file only, without torch. What is in the file is read when it is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.errors import StoreError
+from pipelines.models.checkpoints import read_model_header
+
+if TYPE_CHECKING:  # start-up time: torch
+    from pipelines.models.bassl import BasslWeights
+    from pipelines.models.boundary import BoundaryModel
+    from pipelines.models.crn import ContextualRelationNetwork
+
+BUILT_IN = Path(__file__).parent / "data" / "relational.safetensors"
+"""The model in the package."""
+DEFAULT = "default"
+"""Its name where a path is expected, unless there is a file of that name."""
+MODEL = "model.safetensors"
+"""The model in a run folder."""
+RELEASED = "released"
+"""Kind of a checkpoint of the paper's release, which is a zip archive without a header of ours."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedModel:
+    """A model on disk.
+
+    Attributes:
+        path: as it was given, or that of the built-in model.
+        file: with the weights.
+        kind: ``relational`` (linear forms and networks on similarities of shots, the built-in model too), ``boundary``
+            (fine-tuned here), ``bassl`` (the paper's model, pre-trained or fine-tuned) or ``released`` (a checkpoint
+            of the paper's release); of a damaged or foreign file whatever its header says.
+        header: settings in the file's header, plain JSON values; empty where it has none.
+    """
+
+    path: Path
+    file: Path
+    kind: str
+    header: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def built_in(self) -> bool:
+        """Whether it is the model in the package."""
+        return self.file == BUILT_IN
+
+    @cached_property
+    def digest(self) -> str:
+        """The first 12 hexadecimal digits of the file's SHA-256."""
+        return hashlib.sha256(self.file.read_bytes()).hexdigest()[:12]
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether `weights` can be read: it is the paper's model, pre-trained or fine-tuned."""
+        return self.kind in ("bassl", RELEASED)
+
+    @cached_property
+    def weights(self) -> BasslWeights:
+        """Shot encoder, CRN and heads of the paper's model.
+
+        Raises:
+            StoreError: one line, for a model of another kind or a damaged file.
+        """
+        if self.kind == RELEASED:
+            from pipelines.models.released import read_released  # start-up time: torch
+
+            return read_released(self.file)
+        from pipelines.models.bassl import load_bassl_model  # start-up time: torch
+
+        return load_bassl_model(self.file)
+
+    @property
+    def pretrained_only(self) -> bool:
+        """Whether it was pre-trained and has no head for scene ends yet."""
+        return self.has_weights and not self.weights.finetuned
+
+    def boundary_model(self) -> BoundaryModel:
+        """The model as one that scores films.
+
+        Raises:
+            StoreError: one line, for a damaged file, or a model that was only pre-trained.
+        """
+        from pipelines.models.boundary import (  # start-up time: torch
+            boundary_of_scorer,
+            boundary_of_weights,
+            load_boundary_model,
+        )
+        from pipelines.models.relational import load_scorer  # start-up time: torch
+
+        if self.kind == "relational":
+            return boundary_of_scorer(load_scorer(self.file))
+        if not self.has_weights:
+            return load_boundary_model(self.file)
+        if self.pretrained_only or self.weights.settings.crn is None:
+            raise StoreError(
+                f"{self.file}: is pre-trained only and scores no film yet; run `bassl finetune --init {self.file}`"
+            )
+        return boundary_of_weights(self.file, self.weights)
+
+    def pseudo_boundary_model(self) -> BoundaryModel:
+        """A pre-trained model as one that scores films by its head for pseudo-boundaries (section 3.3).
+
+        That head takes the place of the one for scene ends: both are Linear(D_c, 2) on the centre shot.
+
+        Raises:
+            StoreError: one line, for a damaged file, or a model without a CRN or that head.
+        """
+        from pipelines.models.boundary import boundary_of_weights  # start-up time: torch
+
+        weights = self.weights
+        if weights.settings.crn is None or "head_pp.weight" not in weights.heads:
+            raise StoreError(
+                f"{self.file}: is pre-trained and has no head that scores films (pseudo-boundary prediction was not "
+                "among its tasks); run `bassl finetune`, or score its features with --representation and their store"
+            )
+        return boundary_of_weights(self.file, weights, head="head_pp")
+
+    def context(self) -> tuple[ContextualRelationNetwork, str | None]:
+        """The paper's CRN in evaluation mode, pre-trained or fine-tuned, and the id of the encoder that it reads.
+
+        Raises:
+            StoreError: one line, for a damaged file, or a model without such a network.
+        """
+        from pipelines.models.boundary import TransformerBoundary, encoder_id_of_weights  # start-up time: torch
+
+        if self.has_weights:
+            if self.weights.settings.crn is not None:
+                return self.weights.build_crn().eval(), encoder_id_of_weights(self.file, self.weights)
+        else:
+            model = self.boundary_model()
+            (network, *_) = model.networks
+            if isinstance(network, TransformerBoundary):
+                return network.crn, model.encoder
+        raise StoreError(
+            f"{self.path}: has no network that puts shots in context; name a feature store of its encoder instead"
+        )
+
+
+def open_model(path: Path | str | None = None) -> OpenedModel:
+    """Find the model that a path stands for; reads no weights.
+
+    Args:
+        path: a run folder, a model file or a checkpoint of the paper's release; None or ``default`` is the built-in
+            model.
+
+    Raises:
+        StoreError: one line, for a path without a model, or a file that is none.
+    """
+    if path is None or (str(path) == DEFAULT and not Path(path).exists()):
+        path = BUILT_IN
+    path = Path(path)
+    file = path / MODEL if path.is_dir() else path
+    if not path.exists():
+        raise StoreError(f"{path}: no such run or model; check the path, or give {DEFAULT!r} for the built-in model")
+    if not file.is_file():
+        raise StoreError(f"{file}: no such model file; check the path")
+    with file.open("rb") as opened:
+        is_zip = opened.read(4) == b"PK\x03\x04"
+    if is_zip:
+        return OpenedModel(path, file, RELEASED)
+    return OpenedModel(path, file, *read_model_header(file))
