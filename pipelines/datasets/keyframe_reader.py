@@ -67,10 +67,10 @@ class KeyframeReader:
         if place is None:
             raise StoreError(f"{index.path}: {index.video_ids[video]} has no key-frames")
         if place.suffix != ".h5":
-            first = int(index.first_row[video])
-            folder = KeyframeFolder(place, int(index.first_row[video + 1]) - first, index.keyframes)
+            span = index.span(video)
+            folder = KeyframeFolder(place, span.stop - span.start, index.keyframes)
             return [
-                [read_jpeg(folder[int(row) - first][int(k)]) for k in chosen]
+                [read_jpeg(folder[int(row) - span.start][int(k)]) for k in chosen]
                 for row, chosen in zip(rows, images, strict=True)
             ]
         start, end = int(index.jpeg[rows[0], 0]), int(index.jpeg[rows[-1], -1])
@@ -99,7 +99,7 @@ class KeyframeReader:
         """What to call the shot of a row in a message."""
         video = int(self.index.video_of(np.array([row]))[0])
         place = self.index.pictures[video] or self.index.video_ids[video]
-        return f"{place}: shot {row - int(self.index.first_row[video])}"
+        return f"{place}: shot {row - self.index.span(video).start}"
 
     def _pread(self, video: int, place: Path, start: int, size: int) -> bytes:
         try:

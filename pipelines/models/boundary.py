@@ -85,7 +85,7 @@ class BoundaryModel:
         encoder_weights: its state dict, empty where the name alone says which weights they are.
         keyframes: N_k, key-frames of a shot that the features are a mean of; None where that is not known.
         input_size: side of the encoder's input, where its weights are here.
-        pictures: how the key-frames were made, see `pipelines.stages.encode.picture_facts`.
+        pictures: how the key-frames were made, see `pipelines.stores.lookup.keyframe_facts`.
         training: how the model was made, as plain JSON values; for the reader, nothing depends on it.
     """
 

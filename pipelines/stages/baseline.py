@@ -212,8 +212,9 @@ def _scores(film: Film, found: Segmentation) -> FilmScores:
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[NDArray[np.float32]]:
     """The feature sets in the rows of the index, (T, D_m) each."""
     from pipelines.stores.features import features_of
+    from pipelines.stores.lookup import find_features
 
-    stores = settings.features or tuple(index.features.values())
+    stores = settings.features or find_features(index, None, settings.index.parent / "features")
     if not stores:
         raise BasslError(f"{settings.index}: has no features; name a store with --features")
     return [features_of(index, stores)[1], *(features_of(index, [store])[1] for store in settings.extra)]
@@ -225,19 +226,16 @@ def _films(
     """The labelled films of some splits."""
     import numpy as np
 
-    labelled = np.isin(np.arange(len(index.label)), index.rows_of(splits, labelled=True))
     films = []
-    for video, name in enumerate(index.video_ids):
-        rows = np.arange(index.first_row[video], index.first_row[video + 1])
-        if not labelled[rows].any():
+    for video, (name, split) in enumerate(zip(index.video_ids, index.splits, strict=True)):
+        span = index.span(video)
+        if split not in splits or not index.usable[span].any():
             continue
-        frames = index.frames[rows].astype(np.int64)
-        times = index.seconds[rows]
-        if not np.isfinite(times).all():
-            if settings.frame_rate is None:
-                raise BasslError(f"{settings.index}: {name} has no times in seconds; --frame-rate gives them")
-            times = frames / settings.frame_rate
-        labels = index.targets(rows).astype(np.uint8)
+        times = index.times(video, settings.frame_rate)
+        if times is None:
+            raise BasslError(f"{settings.index}: {name} has no times in seconds; --frame-rate gives them")
+        labels = index.targets(index.rows([video])).astype(np.uint8)
         labels[-1] = 0  # the film's end is no scene end that is to be found
-        films.append(Film(name, tuple(one[rows] for one in sets), frames, times, labels, labelled[rows]))
+        features = tuple(one[span] for one in sets)
+        films.append(Film(name, features, index.frames[span].astype(np.int64), times, labels, index.usable[span]))
     return films

@@ -129,15 +129,15 @@ def missing(index: Index) -> list[str]:
 
     from pipelines.stores.index import NO_LABEL
 
-    spans = list(zip(index.first_row[:-1], index.first_row[1:], strict=True))
+    spans = [index.span(video) for video in range(len(index.video_ids))]
     lacking = {
         "no key-frames": [v for v, place in enumerate(index.pictures) if place is None],
         "key-frames that are not there any more": [
             v for v, place in enumerate(index.pictures) if place is not None and not place.exists()
         ],
-        "no labels": [v for v, (start, end) in enumerate(spans) if np.all(index.label[start:end] == NO_LABEL)],
+        "no labels": [v for v, span in enumerate(spans) if np.all(index.label[span] == NO_LABEL)],
         "no split": [v for v, split in enumerate(index.splits) if not split],
-        "no times in seconds": [v for v, (start, _) in enumerate(spans) if np.isnan(index.seconds[start, 0])],
+        "no times in seconds": [v for v, span in enumerate(spans) if np.isnan(index.seconds[span.start, 0])],
     }
     notes = []
     for what, videos in lacking.items():
@@ -165,7 +165,7 @@ def _statistics(index: Index, split: str | None) -> SplitStatistics:
     from pipelines.stores.index import NO_LABEL
 
     videos = [v for v, name in enumerate(index.splits) if split in (name, None)]
-    spans = [slice(index.first_row[v], index.first_row[v + 1]) for v in videos]
+    spans = [index.span(v) for v in videos]
     labelled = [span for span in spans if np.any(index.label[span] != NO_LABEL)]
     ends = sum(int(index.targets(np.arange(span.start, span.stop)).sum()) for span in labelled)
     seconds = sum(float(index.seconds[span.stop - 1, 1]) for span in spans)

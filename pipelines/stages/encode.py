@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError, StoreError
 
@@ -93,58 +93,10 @@ def encode_shots(
         return _encode(settings, here, progress if progress and here.is_first else lambda state: None)
 
 
-def find_features(index: Index, encoder_id: str, folder: Path) -> Path | None:
-    """The store of an encoder's features: the one that the index names, or ``<folder>/<encoder id>.h5``.
-
-    Returns:
-        None where there is none, or where it lacks videos of the index or has features of other shots or key-frames
-        under their names: :func:`encode_shots` adds what is missing, and says what to do about the rest.
-
-    Raises:
-        StoreError: one line, for a store that is damaged.
-    """
-    from pipelines.stores.features import read_shot_checksums, shot_checksums
-
-    named = index.features.get(encoder_id)
-    if named is not None and named.exists():
-        return named
-    path = store_path(folder, encoder_id)
-    if not path.exists():
-        return None
-    stored = read_shot_checksums(path)
-    expected = shot_checksums(index)
-    made_here = any(crc is not None for crc in stored.values())
-    fits = all(name in stored and (not made_here or stored[name] == crc) for name, crc in expected.items())
-    return path if fits else None
-
-
-def store_path(folder: Path, encoder_id: str) -> Path:
-    """Where the features of an encoder are kept."""
-    return folder / f"{encoder_id}.h5"
-
-
-def picture_facts(index: Index) -> dict[str, Any]:
-    """How the key-frames of an index were made, for a model that is trained on them to remember.
-
-    Returns:
-        ``detector``, ``keyframes``, ``lines`` and ``quality`` of its key-frame stores, those in which all agree; empty
-        for folders of JPEG files.
-
-    Raises:
-        StoreError: one line, for a store that is missing or damaged.
-    """
-    from pipelines.stores.keyframes import read_keyframes
-
-    if any(place is None or place.suffix != ".h5" for place in index.pictures):
-        return {}
-    made = [read_keyframes(place).settings for place in index.pictures if place is not None]
-    names = [name for name in ("detector", "keyframes", "lines", "quality") if name in made[0]]
-    return {name: made[0][name] for name in names if all(other.get(name) == made[0][name] for other in made)}
-
-
 def _encode(settings: EncodeSettings, place: Place, tell: Callable[[EncodeProgress], None]) -> Path:
     from pipelines.models.encoders import load_encoder
     from pipelines.stores.index import read_index
+    from pipelines.stores.lookup import store_path
     from pipelines.training.distributed import any_process, first_decides
 
     index = read_index(settings.index)
@@ -159,7 +111,7 @@ def _encode(settings: EncodeSettings, place: Place, tell: Callable[[EncodeProgre
     if not missing:
         return store
     # Long ones first, in turns: no process waits for another for longer than a video takes.
-    missing.sort(key=lambda video: index.first_row[video] - index.first_row[video + 1])
+    missing.sort(key=lambda video: -len(index.rows([video])))
     fault = _encode_videos(settings, index, encoder, missing[place.rank :: place.processes], parts, place, tell)
     failed = any_process(place, fault is not None)  # and by then all have done their share
     if fault is not None:

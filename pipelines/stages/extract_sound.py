@@ -134,7 +134,7 @@ def _listen(
     from pipelines.video.sound import shot_sounds
 
     video = index.video_ids.index(name)
-    seconds = index.seconds[index.first_row[video] : index.first_row[video + 1]]
+    seconds = index.seconds[index.span(video)]
     if not np.isfinite(seconds).all():
         raise BasslError(f"{film}: {index.path} has no times in seconds for {name}; extract its key-frames")
     return shot_sounds(film, seconds, lambda done, total: tell(FilmProgress(name, done, total)))

@@ -163,8 +163,8 @@ def shot_checksums(index: Index) -> dict[str, int]:
     def crc(values: NDArray[Any], before: int = 0) -> int:
         return zlib.crc32(np.ascontiguousarray(values).data, before)
 
-    spans = zip(index.video_ids, index.first_row[:-1].tolist(), index.first_row[1:].tolist(), strict=True)
-    return {name: crc(index.jpeg_crc32[start:end], crc(index.frames[start:end])) for name, start, end in spans}
+    spans = ((name, index.span(video)) for video, name in enumerate(index.video_ids))
+    return {name: crc(index.jpeg_crc32[span], crc(index.frames[span])) for name, span in spans}
 
 
 def _mapped(path: Path, file: h5py.File) -> NDArray[np.floating]:

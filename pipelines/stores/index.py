@@ -28,6 +28,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -69,7 +70,7 @@ class IndexedVideo:
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """An open index. Row r is a shot; the shots of video v are rows ``first_row[v]`` to ``first_row[v + 1]``.
+    """An open index. Row r is a shot; the shots of video v are the rows ``span(v)``.
 
     Attributes:
         path: the file.
@@ -105,25 +106,45 @@ class Index:
         """N_k, 0 without pictures."""
         return int(self.jpeg_crc32.shape[1])
 
+    def span(self, video: int) -> slice:
+        """The rows of a video."""
+        return slice(int(self.first_row[video]), int(self.first_row[video + 1]))
+
+    def rows(self, videos: Sequence[int]) -> NDArray[np.int64]:
+        """The rows of some videos, one video after the other."""
+        spans = map(self.span, videos)
+        return np.concatenate([np.zeros(0, np.int64), *(np.arange(span.start, span.stop) for span in spans)])
+
+    def times(self, video: int, frame_rate: float | None = None) -> NDArray[np.float64] | None:
+        """(N, 2) half-open ranges in seconds of a video's shots.
+
+        Where the index does not have all of them, they are frames over ``frame_rate``, or None without it.
+        """
+        seconds = self.seconds[self.span(video)]
+        if np.isfinite(seconds).all():
+            return seconds
+        return None if frame_rate is None else self.frames[self.span(video)] / frame_rate
+
+    @cached_property
+    def usable(self) -> NDArray[np.bool_]:
+        """(T,) whether training and scoring may use the label of a row.
+
+        False for rows without a label, and for doubtful ends where the index says to ignore them.
+        """
+        known: NDArray[np.bool_] = self.label != NO_LABEL
+        return known & (self.label != -1) if self.doubtful == "ignore" else known
+
     def video_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The video of each row, any shape."""
         videos: NDArray[np.int64] = np.searchsorted(self.first_row, rows, side="right") - 1
         return videos
 
     def rows_of(self, splits: Sequence[str] | None = None, labelled: bool = False) -> NDArray[np.int64]:
-        """The rows of videos of these splits (None: all), or only those that training and scoring may use.
-
-        ``labelled`` leaves out rows without a label, and doubtful ends where the index says to ignore them.
-        """
-        wanted = [splits is None or split in splits for split in self.splits]
-        rows: NDArray[np.int64] = np.flatnonzero(np.repeat(wanted, np.diff(self.first_row))).astype(np.int64)
+        """The rows of videos of these splits (None: all); with ``labelled`` only those that are ``usable``."""
+        wanted = np.repeat([splits is None or split in splits for split in self.splits], np.diff(self.first_row))
         if labelled:
-            label = self.label[rows]
-            usable = label != NO_LABEL
-            if self.doubtful == "ignore":
-                usable &= label != -1
-            rows = rows[usable]
-        return rows
+            wanted &= self.usable
+        return np.flatnonzero(wanted).astype(np.int64)
 
     def targets(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Labels of rows as 0 and 1 (the release reads -1 as a scene end)."""

@@ -27,13 +27,11 @@ from pipelines.stages.encode import (
     EncodeProgress,
     EncodeSettings,
     encode_shots,
-    find_features,
     main,
-    picture_facts,
-    store_path,
 )
 from pipelines.stores.features import features_of, open_features, read_features, write_features
 from pipelines.stores.index import read_index
+from pipelines.stores.lookup import find_features, keyframe_facts, store_path
 from tests.small_stores import jpeg, put_store, refusal
 from tests.stages.test_build_index import put_movienet
 from tests.stores.test_index import video, written
@@ -287,29 +285,16 @@ def test_settings_that_make_no_sense() -> None:
 # --- from elsewhere ---------------------------------------------------------------------------------------------------
 
 
-def test_features_are_found_in_the_index_first_and_then_in_the_folder(tmp_path: Path, encoder: ShotEncoder) -> None:
-    folder = tmp_path / "features"
-    folder.mkdir()
-    own = tmp_path / "own.h5"
-    index = written(tmp_path / "index.h5", video("a"), features={"vgg": own})
-    assert find_features(index, "vgg", folder) is None
-    write_features(store_path(folder, "vgg"), "vgg", {"a": np.zeros((4, 2), np.float32)})
-    assert find_features(index, "vgg", folder) == folder / "vgg.h5"
-    own.touch()
-    assert find_features(index, "vgg", folder) == own
-    assert find_features(index, "other", folder) is None
-
-
 def test_features_of_other_shots_or_of_some_videos_are_not_found(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     store = encode_shots(settings)
-    assert find_features(read_index(index), encoder.id, settings.folder) == store
+    assert find_features(read_index(index), encoder.id, settings.folder) == (store,)
     put_index(index.parent, {**LENGTHS, "d": 2})
-    assert find_features(read_index(index), encoder.id, settings.folder) is None
+    assert find_features(read_index(index), encoder.id, settings.folder) == ()
     encode_shots(settings)
-    assert find_features(read_index(index), encoder.id, settings.folder) == store
+    assert find_features(read_index(index), encoder.id, settings.folder) == (store,)
     put_index(index.parent, LENGTHS, seed=1)
-    assert find_features(read_index(index), encoder.id, settings.folder) is None
+    assert find_features(read_index(index), encoder.id, settings.folder) == ()
     refusal(lambda: features_of(read_index(index), [store]), store, "features of a are of other shots")
 
 
@@ -320,13 +305,13 @@ def test_how_key_frames_were_made_is_known_where_all_agree(tmp_path: Path, film:
     extract_keyframes([film], ExtractSettings(stores, lines=48, quality=70, detector="content"))
     build_index([stores], IndexSettings(output=tmp_path / "one.h5"))
     made = {"detector": "content", "keyframes": 3, "lines": 48, "quality": 70}
-    assert picture_facts(read_index(tmp_path / "one.h5")) == made
+    assert keyframe_facts(read_index(tmp_path / "one.h5")) == made
     shutil.copy(film, tmp_path / "other.mp4")
     extract_keyframes([tmp_path / "other.mp4"], ExtractSettings(stores, lines=48, quality=71, detector="content"))
     build_index([stores], IndexSettings(output=tmp_path / "two.h5"))
-    assert picture_facts(read_index(tmp_path / "two.h5")) == {k: v for k, v in made.items() if k != "quality"}
+    assert keyframe_facts(read_index(tmp_path / "two.h5")) == {k: v for k, v in made.items() if k != "quality"}
     build_index([put_movienet(tmp_path / "movienet")], IndexSettings(output=tmp_path / "movienet.h5"))
-    assert picture_facts(read_index(tmp_path / "movienet.h5")) == {}
+    assert keyframe_facts(read_index(tmp_path / "movienet.h5")) == {}
 
 
 def test_the_module_can_be_run(index: Path, encoder: ShotEncoder, capsys: pytest.CaptureFixture[str]) -> None:

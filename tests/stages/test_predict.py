@@ -35,12 +35,13 @@ from pipelines.models.opening import open_model
 from pipelines.models.relational import DEFAULT_MODEL, Calibration, RelationalSettings
 from pipelines.progress import FilmProgress
 from pipelines.stages.build_index import IndexSettings, build_index
-from pipelines.stages.encode import EncodeSettings, encode_shots, picture_facts
+from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import FilmScenes, predict_films
 from pipelines.stages.pretrain.model import trainable_encoder
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index
+from pipelines.stores.lookup import keyframe_facts
 from pipelines.video.shots import FilmedShot
 from tests import films
 from tests.conftest import CUTS
@@ -221,7 +222,7 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
         encoder=encoder.id,
         encoder_name=encoder.name,
         keyframes=index.keyframes,
-        pictures=picture_facts(index),
+        pictures=keyframe_facts(index),
     )
     save_boundary_model(folder / "model.safetensors", replace(model, **changes))
     return folder
@@ -255,7 +256,7 @@ def test_how_key_frames_were_made_matters(
     synthetic_film: tuple[Path, SyntheticFilm], staged: Path, tmp_path: Path, missing: str
 ) -> None:
     index = read_index(staged)
-    facts = {name: value for name, value in picture_facts(index).items() if name != missing}
+    facts = {name: value for name, value in keyframe_facts(index).items() if name != missing}
     run = put_run(tmp_path / "run", index, pictures=facts)
     result = predict(synthetic_film[0], PredictSettings(model=run, device="cpu"))
     difference = np.abs(as_score_sees_it(run, staged) - [shot.score for shot in result.shots])

@@ -427,3 +427,14 @@ def test_a_forger_who_changes_nothing(tmp_path: Path) -> None:
     whole = written(tmp_path / "good.h5", pictured("a", tmp_path), pictured("b", tmp_path))
     forge(tmp_path / "good.h5", tmp_path / "forged.h5", {})
     assert same(read_index(tmp_path / "forged.h5"), whole)
+
+
+def test_the_rows_and_times_of_a_video(tmp_path: Path) -> None:
+    timeless = replace(video("b", 2), seconds=np.full((2, 2), np.nan), frame_rate=float("nan"))
+    index = written(tmp_path / "index.h5", video("a", 3), timeless, video("c", 1))
+    assert [index.span(v) for v in range(3)] == [slice(0, 3), slice(3, 5), slice(5, 6)]
+    assert index.rows([2, 0]).tolist() == [5, 0, 1, 2]
+    assert len(index.rows([])) == 0
+    assert np.array_equal(index.times(0, 50.0), [[0, 1], [1, 2], [2, 3]])
+    assert index.times(1) is None
+    assert np.array_equal(index.times(1, 5.0), [[0, 2], [2, 4]])

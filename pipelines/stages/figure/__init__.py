@@ -207,7 +207,7 @@ def _centre(index: Index, text: str) -> tuple[int, int]:
     if not name or not (number.isascii() and number.isdigit()) or len(number) > 9:
         raise BasslError(f"{text!r} names no window; it is VIDEO:SHOT, such as {index.video_ids[0]}:8")
     video = _video(index, name)
-    shots = int(index.first_row[video + 1] - index.first_row[video])
+    shots = len(index.rows([video]))
     if int(number) >= shots:
         raise BasslError(f"{index.path}: {name} has {shots} shots, 0 to {shots - 1}, and no shot {int(number)}")
     return video, int(number)
@@ -535,7 +535,7 @@ def _only(index: Index, video: int) -> Index:
     """An index of one of its videos, whose rows are then its shots."""
     import numpy as np
 
-    one, rows = slice(video, video + 1), slice(int(index.first_row[video]), int(index.first_row[video + 1]))
+    one, rows = slice(video, video + 1), index.span(video)
     return replace(
         index,
         video_ids=index.video_ids[one],
@@ -582,8 +582,8 @@ def _store_of(index: Index, features: Path, encoder: str | None = None) -> Path:
     Raises:
         BasslError: one line, where there is none or more than one.
     """
-    from pipelines.stages.encode import find_features
     from pipelines.stores.features import read_shot_checksums
+    from pipelines.stores.lookup import find_features
 
     if features.suffix.lower() == ".h5":
         return features
@@ -592,8 +592,8 @@ def _store_of(index: Index, features: Path, encoder: str | None = None) -> Path:
     def stores() -> Iterator[Path]:
         if encoder is not None:
             # Where the features of films came from several stores, a model names all of them.
-            found = (find_features(index, one, features) for one in encoder.split(" + "))
-            yield from (path for path in found if path is not None)
+            for one in encoder.split(" + "):
+                yield from find_features(index, one, features)
         elif index.features:
             yield from (path for path in index.features.values() if path.exists())
         else:

@@ -26,6 +26,7 @@ from pipelines.models.encoders import (
 from pipelines.models.opening import MODEL, open_model
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index
+from pipelines.stores.lookup import find_features, keyframe_facts
 from pipelines.training.distributed import Place
 
 if TYPE_CHECKING:
@@ -138,8 +139,6 @@ def find_encoding(settings: FinetuneSettings, index: Index, start: Start, place:
     Raises:
         BasslError: one line, where they are not there and cannot be made, or do not belong to the model to begin with.
     """
-    from pipelines.stages.encode import find_features
-
     own = start.weights.settings.encoder if start.weights is not None else None
     embedded = start.weights.encoder if start.weights is not None else {}
     if settings.features:
@@ -178,8 +177,8 @@ def find_encoding(settings: FinetuneSettings, index: Index, start: Start, place:
         if wanted == DEFAULT_ENCODER or wanted in RESNETS or wanted.startswith("timm:"):
             name = wanted
             encoder = load_encoder(wanted, "cpu", index.keyframes or 3).id
-    store = find_features(index, encoder, settings.feature_folder)
-    if store is None:
+    stores = find_features(index, encoder, settings.feature_folder)
+    if not stores:
         if isinstance(source, str) and name is not None and source != name:  # an id
             encoder_of_id(source, "cpu", index.keyframes or 3, str(start.path or index.path))
             source = name
@@ -188,16 +187,16 @@ def find_encoding(settings: FinetuneSettings, index: Index, start: Start, place:
                 f"{index.path}: has no features of {encoder}, and they cannot be computed here; "
                 "name their store with --features"
             )
-        store = _encode(settings, source, place, tell)
+        stores = (_encode(settings, source, place, tell),)
     return Encoding(
-        features_of(index, [store])[1],
+        features_of(index, stores)[1],
         encoder,
         name,
         embedded,
         index.keyframes or None,
         size,
         pictures_of(index),
-        (store,),
+        stores,
     )
 
 
@@ -220,10 +219,8 @@ def _input_size(start: Start) -> int:
 
 def pictures_of(index: Index) -> Mapping[str, Any]:
     """How the key-frames of an index were made; empty where they are not there any more."""
-    from pipelines.stages.encode import picture_facts
-
     try:
-        return picture_facts(index)
+        return keyframe_facts(index)
     except BasslError:  # features without their key-frames are enough to learn from
         return {}
 

@@ -11,9 +11,6 @@ from pipelines.errors import BasslError
 from pipelines.models.opening import open_model
 
 if TYPE_CHECKING:  # the real imports stand where they are used: `bassl --help` must not wait for torch
-    import numpy as np
-    from numpy.typing import NDArray
-
     from pipelines.datasets.annotations import VideoAnnotation
     from pipelines.evaluation.alignment import Alignment
     from pipelines.evaluation.bootstrap import Measure
@@ -391,11 +388,7 @@ def _videos(index: Index, settings: ScoreSettings) -> tuple[list[int], tuple[str
             f"{index.path}: has no split {settings.split!r} (it has: {there}); name one with --split, or all films "
             f"with --split {ALL_SPLITS}"
         )
-    labelled = [
-        video
-        for video in wanted
-        if np.any(index.label[index.first_row[video] : index.first_row[video + 1]] != NO_LABEL)
-    ]
+    labelled = [video for video in wanted if np.any(index.label[index.span(video)] != NO_LABEL)]
     if not labelled:
         raise BasslError(f"{index.path}: no film of the split {settings.split!r} has labels to score against")
     if len(labelled) < len(wanted):
@@ -408,26 +401,12 @@ def _of(some: int, number: int, thing: str) -> str:
 
 
 def _film(model: BoundaryModel, index: Index, video: int, features: Any, frame_rate: float | None) -> FilmScores:
-    import numpy as np
+    from pipelines.evaluation.indexed_films import film_scores
 
-    from pipelines.evaluation.metrics import FilmScores
-
-    rows = np.arange(index.first_row[video], index.first_row[video + 1])
-    frames = index.frames[rows].astype(np.int64)
-    times = index.seconds[rows]
-    seconds: NDArray[np.float64] | None = times
-    if not np.isfinite(times).all():
-        seconds = None if frame_rate is None else frames / frame_rate
+    span, seconds = index.span(video), index.times(video, frame_rate)
     # As `bassl predict`, which has seconds. Only their ratios count, and those of frames differ where the rate varies.
-    lengths = frames if seconds is None else seconds
-    return FilmScores(
-        labels=index.targets(rows).astype(np.uint8),
-        scores=model.score(features[rows], lengths[:, 1] - lengths[:, 0]),
-        shots=frames,
-        seconds=seconds,
-        known=np.isin(rows, index.rows_of(labelled=True)),
-        film=index.video_ids[video],
-    )
+    ranges = index.frames[span] if seconds is None else seconds
+    return film_scores(index, video, model.score(features[span], ranges[:, 1] - ranges[:, 0]), frame_rate)
 
 
 def _seed_files(path: Path) -> dict[int, Path]:
@@ -448,22 +427,13 @@ def _features(
     model: BoundaryModel, path: Path | None, index: Index, settings: ScoreSettings, tell: Progress
 ) -> tuple[str, Any]:
     """The encoder's id and the features (T, D_e) of the index that a model reads; made where there are none yet."""
-    from pipelines.stages.encode import EncodeSettings, encode_shots, find_features
+    from pipelines.stages.encode import EncodeSettings, encode_shots
+    from pipelines.stores.lookup import find_features
 
     if settings.features.suffix.lower() == ".h5":
         return _opened_features(index, settings.features)
-    if model.encoder is not None:
-        # Features of films from several places are of one encoder when their stores were joined for training.
-        found = [find_features(index, name, settings.features) for name in model.encoder.split(" + ")]
-        stores = [store for store in found if store is not None]
-        missing = len(stores) < len(found)
-    else:
-        stores = list(index.features.values())
-        missing = not stores
-        if len(stores) > 1 and _overlapping(stores):
-            named = ", ".join(map(str, stores))
-            raise BasslError(f"{index.path}: has features of several encoders; name one with --features: {named}")
-    if missing:
+    stores = find_features(index, model.encoder, settings.features)
+    if not stores:
         if not index.keyframes:
             wanted = "any encoder" if model.encoder is None else model.encoder
             raise BasslError(
@@ -476,16 +446,8 @@ def _features(
         if encoder is None:
             raise BasslError(f"{path}: reads features of {model.encoder}, which cannot be made here; name their store")
         making = EncodeSettings(settings.index, encoder, settings.features, device=settings.device)
-        stores = [encode_shots(making, lambda state: tell("encoding", state.shots, state.total))]
+        stores = (encode_shots(making, lambda state: tell("encoding", state.shots, state.total)),)
     return _opened_features(index, *stores)
-
-
-def _overlapping(stores: Sequence[Path]) -> bool:
-    """Whether two stores have features of the same film."""
-    from pipelines.stores.features import open_features
-
-    names = [name for store in stores for name in open_features(store).videos]
-    return len(names) > len(set(names))
 
 
 def _opened_features(index: Index, *stores: Path) -> tuple[str, Any]:
@@ -495,11 +457,9 @@ def _opened_features(index: Index, *stores: Path) -> tuple[str, Any]:
 
 
 def _representation(index: Index, videos: Sequence[int], encoder: str, features: Any) -> Representation:
-    import numpy as np
-
     from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 
-    rows = np.concatenate([np.arange(index.first_row[video], index.first_row[video + 1]) for video in videos])
+    rows = index.rows(videos)
     of = index.video_of(rows)
     scenes = scene_ids(index.targets(rows), of)
     seen = features[rows]

@@ -1,0 +1,82 @@
+"""Which feature stores belong to an index, and how its keyframes were made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import StoreError
+from pipelines.stores.features import read_shot_checksums, shot_checksums
+from pipelines.stores.index import Index
+from pipelines.stores.keyframes import read_keyframes
+
+JOINED = " + "
+"""Between the encoder ids of features that come from several stores."""
+
+
+def store_path(folder: Path, encoder: str) -> Path:
+    """The file of an encoder's features in a folder of feature stores."""
+    return folder / f"{encoder}.h5"
+
+
+def find_features(index: Index, encoder: str | None, folder: Path) -> tuple[Path, ...]:
+    """The feature stores of an index, for :func:`pipelines.stores.features.features_of`.
+
+    A store that the index names comes before ``<folder>/<encoder id>.h5``, which is taken only if it has all videos of
+    the index, encoded from the same shots and keyframes. :func:`pipelines.stages.encode.encode_shots` adds what is
+    missing there.
+
+    Args:
+        index: of the videos.
+        encoder: id, or several joined by " + "; None: every store that the index names.
+        folder: of feature stores.
+
+    Returns:
+        One store an encoder id; empty where there is none for one of them.
+
+    Raises:
+        StoreError: one line, for a damaged store, or without ``encoder`` where two stores have a video of the index.
+    """
+    names = tuple(index.features) if encoder is None else tuple(encoder.split(JOINED))
+    stores = tuple(store for name in names if (store := _store_of(index, name, folder)) is not None)
+    if len(stores) < len(names):
+        return ()
+    if encoder is None and len(stores) > 1:
+        wanted = set(index.video_ids)
+        videos = [name for store in stores for name in wanted & read_shot_checksums(store).keys()]
+        if len(videos) > len(set(videos)):
+            named = ", ".join(map(str, stores))
+            raise StoreError(f"{index.path}: has features of several encoders; name one with --features: {named}")
+    return stores
+
+
+def _store_of(index: Index, encoder: str, folder: Path) -> Path | None:
+    named = index.features.get(encoder)
+    if named is not None and named.exists():
+        return named
+    path = store_path(folder, encoder)
+    return path if path.exists() and _has_all(path, index) else None
+
+
+def _has_all(path: Path, index: Index) -> bool:
+    """Whether a store has all videos of an index and, if it says what it was made of, of the same keyframes."""
+    stored, expected = read_shot_checksums(path), shot_checksums(index)
+    says = any(checksum is not None for checksum in stored.values())
+    return all(name in stored and (not says or stored[name] == crc) for name, crc in expected.items())
+
+
+def keyframe_facts(index: Index) -> dict[str, Any]:
+    """How the keyframes of an index were made, for the header of a model that is trained on them.
+
+    Returns:
+        ``detector``, ``keyframes``, ``lines`` and ``quality`` of its keyframe stores, those in which all agree; empty
+        for folders of JPEG files.
+
+    Raises:
+        StoreError: one line, for a store that is missing or damaged.
+    """
+    if any(store is None or store.suffix != ".h5" for store in index.pictures):
+        return {}
+    made = [read_keyframes(store).settings for store in index.pictures if store is not None]
+    names = [name for name in ("detector", "keyframes", "lines", "quality") if name in made[0]]
+    return {name: made[0][name] for name in names if all(other.get(name) == made[0][name] for other in made)}

@@ -1,0 +1,46 @@
+"""Which feature stores belong to an index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.stores.features import write_features
+from pipelines.stores.lookup import find_features, store_path
+from tests.small_stores import refusal
+from tests.stores.test_index import video, written
+
+
+def put_features(path: Path, *videos: str) -> Path:
+    write_features(path, path.stem, {name: np.zeros((4, 2), np.float32) for name in videos})
+    return path
+
+
+def test_features_are_found_in_the_index_first_and_then_in_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "features"
+    folder.mkdir()
+    own = tmp_path / "own.h5"
+    index = written(tmp_path / "index.h5", video("a"), features={"vgg": own})
+    assert find_features(index, "vgg", folder) == ()
+    put_features(store_path(folder, "vgg"), "a")
+    assert find_features(index, "vgg", folder) == (folder / "vgg.h5",)
+    put_features(own, "a")
+    assert find_features(index, "vgg", folder) == (own,)
+    assert find_features(index, "other", folder) == ()
+
+
+def test_features_of_several_stores_are_found_only_together(tmp_path: Path) -> None:
+    one, two = put_features(tmp_path / "one.h5", "a"), put_features(tmp_path / "two.h5", "b")
+    index = written(tmp_path / "index.h5", video("a"), video("b"), features={"one": one, "two": two})
+    assert find_features(index, "two + one", tmp_path) == (two, one)
+    assert find_features(index, "one + three", tmp_path) == ()
+
+
+def test_without_an_encoder_the_index_must_name_one_store_for_each_video(tmp_path: Path) -> None:
+    one, two = put_features(tmp_path / "one.h5", "a", "c"), put_features(tmp_path / "two.h5", "b", "c")
+    apart = written(tmp_path / "index.h5", video("a"), video("b"), features={"one": one, "two": two})
+    assert set(find_features(apart, None, tmp_path)) == {one, two}
+    twice = written(tmp_path / "index.h5", video("a"), video("c"), features={"one": one, "two": two})
+    refusal(lambda: find_features(twice, None, tmp_path), twice.path, "several encoders", "--features", one, two)
+    assert find_features(written(tmp_path / "index.h5", video("a")), None, tmp_path) == ()
