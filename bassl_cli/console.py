@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,10 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from pipelines.progress import Ended, FilmProgress
-    from pipelines.stages.finetune import FinetuneProgress
-    from pipelines.stages.pretrain import PretrainProgress
+from pipelines.progress import Ended, FilmProgress, TrainingProgress
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -189,51 +186,44 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
 
 
 @contextmanager
-def training_progress(quiet: bool) -> Iterator[Callable[[PretrainProgress | FinetuneProgress], None]]:
-    """A bar over the steps of a training run, with each loss, the learning rate, the speed, the share of time spent
-    waiting for data, and the time left; a line an epoch with the measures, and one for each thing to know."""
+def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None]]:
+    """Progress of a training run: a bar over its steps, a line for the metrics of each epoch, one for each note.
 
-    def place(state: PretrainProgress | FinetuneProgress) -> str:
-        seeds = getattr(state, "seeds", 1)
-        which = f"seed {getattr(state, 'seed', 1)}/{seeds}  " if seeds > 1 else ""
-        return f"{which}epoch {state.epoch}/{state.epochs}"
+    The bar has the losses, the learning rate, the speed, the share of time spent waiting for data, and the time left.
+    Where stderr is no terminal, there is a line an epoch instead.
+    """
 
-    def described(state: PretrainProgress | FinetuneProgress) -> str:
-        return f"{place(state)}  {'  '.join(f'{name} {value:.3f}' for name, value in state.losses.items())}"
+    def position(state: TrainingProgress) -> str:
+        seed = f"seed {state.seed}/{state.seeds}  " if state.seeds > 1 else ""
+        return f"{seed}epoch {state.epoch}/{state.epochs}"
 
-    def speed(state: PretrainProgress | FinetuneProgress) -> str:
-        return f"{state.speed:.0f} {'shots' if hasattr(state, 'seeds') else 'windows'}/s"
+    def values(state: TrainingProgress) -> str:
+        shown = state.validation or state.losses
+        return f"{position(state)}  {'  '.join(f'{name} {value:.3f}' for name, value in shown.items())}"
 
-    def told(state: PretrainProgress | FinetuneProgress) -> bool:
-        if getattr(state, "note", ""):
-            warn(state.note)  # type: ignore[union-attr]
-            return True
-        if state.validation:
-            measures = "  ".join(f"{name} {value:.3f}" for name, value in state.validation.items())
-            say(f"{place(state)}  {measures}")
-        return bool(state.validation)
+    def speed(state: TrainingProgress) -> str:
+        return f"{state.speed:.0f} {state.unit}/s"
+
+    def line(state: TrainingProgress) -> None:
+        if state.note:
+            warn(state.note)
+        elif state.validation:
+            if not quiet:
+                say(values(state))
+        elif not quiet and state.ends_epoch:
+            say(f"{values(state)}  {speed(state)}")
 
     if quiet or not err.is_terminal:
-
-        def plain(state: PretrainProgress | FinetuneProgress) -> None:
-            if getattr(state, "note", ""):
-                warn(state.note)  # type: ignore[union-attr]
-            elif not quiet and not told(state) and _ends_epoch(state):
-                say(f"{described(state)}  {speed(state)}")
-
-        yield plain
+        yield line
         return
     with _bars() as bars:
         task = bars.add_task("training", total=None, speed="")
 
-        def show(state: PretrainProgress | FinetuneProgress) -> None:
-            if told(state) and not state.steps:
+        def show(state: TrainingProgress) -> None:
+            if state.note or state.validation:
+                line(state)
                 return
             how = f"lr {state.rate:.2g}  {speed(state)}  {state.waiting:.0%} waiting"
-            bars.update(task, description=described(state), completed=state.step, total=state.steps, speed=how)
+            bars.update(task, description=values(state), completed=state.step, total=state.steps, speed=how)
 
         yield show
-
-
-def _ends_epoch(state: PretrainProgress | FinetuneProgress) -> bool:
-    return state.step % max(1, state.steps // (state.epochs * getattr(state, "seeds", 1))) == 0

@@ -24,10 +24,11 @@ from typing import Any
 from measure import RESULTS, save
 
 from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
+from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.finetune import FinetuneSettings, finetune
-from pipelines.stages.pretrain import PretrainProgress, PretrainSettings, pretrain
+from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.training.augmentation_settings import AugmentationSettings
 
 Rows = list[dict[str, Any]]
@@ -72,7 +73,7 @@ def make_films(folder: Path, films: int, film: SyntheticFilmSettings) -> Path:
 
 def films_once(index: Path, work: Path, seed: int, before: PretrainSettings, after: FinetuneSettings) -> dict[str, Any]:
     """Pre-train on the key-frames of all films, fine-tune; the same for an encoder and a CRN that learned nothing."""
-    states: list[PretrainProgress] = []
+    states: list[TrainingProgress] = []
     before = replace(before, index=index, output=work / f"pretrained-{seed}", seed=seed)
     result = pretrain(before, states.append)
     # What pre-training starts from: a rate too small for a weight to move.

@@ -27,8 +27,9 @@ from pipelines.models.opening import open_model
 from pipelines.models.relational import Calibration, calibrated
 from pipelines.models.threads import one_thread
 from pipelines.pretext.settings import PretextSettings
+from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import IndexSettings, build_index
-from pipelines.stages.finetune import FinetuneProgress, FinetuneSettings, finetune
+from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.finetune.data import (
     EPOCHS,
     LabelledFilms,
@@ -144,7 +145,7 @@ def asdict_of(calibration: Calibration) -> dict[str, float]:
 
 
 def test_a_run_leaves_its_models_its_result_and_its_logs(settings: FinetuneSettings) -> None:
-    states: list[FinetuneProgress] = []
+    states: list[TrainingProgress] = []
     result = finetune(settings, states.append)
     content = result_of(settings)
     assert [content[name] for name in ("schema", "version", "encoder", "selected_on", "init", "transfer")] == [
@@ -391,7 +392,7 @@ def test_a_run_goes_on_bit_for_bit(settings: FinetuneSettings, tmp_path: Path, c
     class KilledError(Exception):
         pass
 
-    def end(state: FinetuneProgress) -> None:
+    def end(state: TrainingProgress) -> None:
         # In the second seed, in the middle of its second epoch.
         if state.step == steps + steps // 2:
             if how == "killed":
@@ -752,7 +753,7 @@ def test_end_to_end_the_encoder_learns_too(pictures: FinetuneSettings, tmp_path:
     class StopError(Exception):
         pass
 
-    def stop(state: FinetuneProgress) -> None:
+    def stop(state: TrainingProgress) -> None:
         if state.epoch == 2:
             raise StopError
 

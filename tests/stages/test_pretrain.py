@@ -31,8 +31,9 @@ from pipelines.options import options_of
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
+from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import IndexSettings, build_index
-from pipelines.stages.pretrain import PretrainProgress, PretrainSettings, pretrain
+from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.pretrain import step as pretrain_step
 from pipelines.stages.pretrain import validation as pretrain_validation
 from pipelines.stages.pretrain.data import KeyframeSource, Plan, WindowChooser, noise_of
@@ -157,7 +158,7 @@ def arguments_of(settings: PretrainSettings) -> list[str]:
 
 def test_losses_fall_and_the_run_is_logged(settings: PretrainSettings) -> None:
     settings = replace(settings, epochs=8, base_rate=3.0, validate_epochs=4)
-    states: list[PretrainProgress] = []
+    states: list[TrainingProgress] = []
     result = pretrain(settings, states.append)
     assert (result.step, result.steps, result.stopped) == (72, 72, False)
     first = np.mean([state.losses["loss"] for state in states[:9]])
@@ -270,7 +271,7 @@ def test_two_processes_are_one_and_either_goes_on_with_the_others_run(settings: 
     class StopError(Exception):
         pass
 
-    def stop(state: PretrainProgress) -> None:
+    def stop(state: TrainingProgress) -> None:
         if state.step == 11:
             raise StopError
 
@@ -366,7 +367,7 @@ def test_every_method_on_key_frames(pixels: PretrainSettings, method: Any) -> No
 
 
 def test_losses_fall_on_key_frames(pixels: PretrainSettings) -> None:
-    states: list[PretrainProgress] = []
+    states: list[TrainingProgress] = []
     settings = replace(pixels, epochs=5, base_rate=10.0, warm_up=0.0)
     result = pretrain(settings, states.append)
     steps = result.steps // 5
@@ -403,7 +404,7 @@ def test_a_run_on_key_frames_goes_on_bit_for_bit(pixels: PretrainSettings) -> No
     class StopError(Exception):
         pass
 
-    def stop(state: PretrainProgress) -> None:
+    def stop(state: TrainingProgress) -> None:
         if state.step > state.steps // 2:
             raise StopError
 
@@ -496,7 +497,7 @@ def test_a_compiled_run_leaves_the_same_files_and_goes_on(
     class StopError(Exception):
         pass
 
-    def stop(state: PretrainProgress) -> None:
+    def stop(state: TrainingProgress) -> None:
         if state.step > state.steps // 2:
             raise StopError
 
@@ -524,7 +525,7 @@ def test_a_run_on_another_device_mixes_none_and_waits_for_nothing_between_logs(
 ) -> None:
     settings = settings if source == "features" else replace(pixels, encoder="timm:test_resnet")
     settings = replace(settings, pretext=PretextSettings(method=method), log_steps=1000, epochs=1, dropout=0.0)
-    here: list[PretrainProgress] = []
+    here: list[TrainingProgress] = []
     pretrain(settings, here.append)
 
     @contextmanager
@@ -541,7 +542,7 @@ def test_a_run_on_another_device_mixes_none_and_waits_for_nothing_between_logs(
     monkeypatch.setattr(distributed, "process_group", elsewhere)
     monkeypatch.setattr(pretrain_step, "take_step", marked)
     monkeypatch.setattr(run_folder, "save_state", lambda *_: None)  # such tensors cannot be pickled
-    there: list[PretrainProgress] = []
+    there: list[TrainingProgress] = []
     with device:
         pretrain(replace(settings, output=settings.output.with_name("there")), there.append)
     assert len(marks) > 1

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune
-from pipelines.stages.pretrain import PretrainProgress, PretrainSettings, pretrain
+from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.training.augmentation_settings import AugmentationSettings
 from tests.generated_films import write_generated_films
 
@@ -38,7 +39,7 @@ def test_pre_training_on_generated_films_beats_none(tmp_path: Path, seed: int) -
         log_steps=1,
         validate_epochs=0,
     )
-    states: list[PretrainProgress] = []
+    states: list[TrainingProgress] = []
     result = pretrain(settings, states.append)
     epoch = states[: result.steps // settings.epochs]
     for task in ("ssm", "cgm", "pp"):

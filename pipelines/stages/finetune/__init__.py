@@ -24,12 +24,13 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipelines.errors import BasslError
+from pipelines.progress import TrainingProgress
 from pipelines.training.running import PRECISIONS, Precision, asked_to_stop, check_identity, computing_in
 
 if TYPE_CHECKING:
@@ -205,36 +206,6 @@ class FinetuneSettings:
 
 
 @dataclass(frozen=True)
-class FinetuneProgress:
-    """How far a run is.
-
-    Attributes:
-        step, steps: done and in all, over all seeds.
-        epoch, epochs: which, from 1, of how many.
-        losses: ``loss``, the mean since the last report.
-        rate: learning rate of the last step.
-        speed: shots a second, over all processes.
-        waiting: share of the time that was spent waiting for data.
-        validation: measures, after an epoch only.
-        seed, seeds: which, from 1, of how many.
-        note: something that the user should know, in a line; the rest is then as it was.
-    """
-
-    step: int
-    steps: int
-    epoch: int
-    epochs: int
-    losses: dict[str, float] = field(default_factory=dict)
-    rate: float = 0.0
-    speed: float = 0.0
-    waiting: float = 0.0
-    validation: dict[str, float] = field(default_factory=dict)
-    seed: int = 1
-    seeds: int = 1
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class FinetuneResult:
     """What a run left.
 
@@ -263,7 +234,7 @@ class FinetuneResult:
 
 
 def finetune(
-    settings: FinetuneSettings = FinetuneSettings(), progress: Callable[[FinetuneProgress], None] | None = None
+    settings: FinetuneSettings = FinetuneSettings(), progress: Callable[[TrainingProgress], None] | None = None
 ) -> FinetuneResult:
     """Fine-tune a model; as one process of several where torchrun started it.
 
@@ -290,7 +261,7 @@ def finetune(
 
     def tell(note: str) -> None:
         notes.append(note)
-        report(FinetuneProgress(0, 0, 0, 0, note=note))
+        report(TrainingProgress(note=note))
 
     index = read_index(settings.index)
     split = share_out(settings, index, tell)
@@ -314,7 +285,7 @@ def _run(
     start: Start,
     task: Task,
     place: Place,
-    progress: Callable[[FinetuneProgress], None],
+    progress: Callable[[TrainingProgress], None],
     asked: list[int],
     notes: list[str],
 ) -> FinetuneResult:
@@ -428,7 +399,7 @@ class _Training:
     def run(
         self,
         log: RunLog | None,
-        progress: Callable[[FinetuneProgress], None],
+        progress: Callable[[TrainingProgress], None],
         asked: list[int],
         save: Callable[[int, Mapping[str, Any]], None],
     ) -> bool:
@@ -479,7 +450,7 @@ class _Training:
             self.losses += recent
             seconds = time.perf_counter() - since
             speed = len(recent) * self.task.shots_in_step(self.split.train, recipe.batch) / seconds
-            state = FinetuneProgress(
+            state = TrainingProgress(
                 self.number * self.steps + self.step,
                 settings.seeds * self.steps,
                 step // self.epoch_steps + 1,
@@ -490,6 +461,7 @@ class _Training:
                 waited / seconds,
                 seed=self.number + 1,
                 seeds=settings.seeds,
+                unit="shots",
             )
             if log is not None:
                 at = {"step": state.step, "seed": self.seed, "epoch": state.epoch, "learning_rate": rate}
@@ -649,7 +621,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = parse(FinetuneSettings, "python -m pipelines.stages.finetune", arguments)
 
-        def tell(state: FinetuneProgress) -> None:
+        def tell(state: TrainingProgress) -> None:
             if state.note:
                 sys.stderr.write(f"finetune: {state.note}\n")
                 return

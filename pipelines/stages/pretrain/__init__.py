@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError
 from pipelines.pretext.settings import PretextSettings
+from pipelines.progress import TrainingProgress
 from pipelines.training.augmentation_settings import AugmentationSettings
 from pipelines.training.running import PRECISIONS, Precision, asked_to_stop, check_identity
 
@@ -147,31 +148,6 @@ class PretrainSettings:
 
 
 @dataclass(frozen=True)
-class PretrainProgress:
-    """How far a run is.
-
-    Attributes:
-        step, steps: done and in all.
-        epoch, epochs: which, from 1, of how many.
-        losses: of the last step, by task, and ``loss``, their weighted sum.
-        rate: its learning rate.
-        speed: windows a second, over all processes.
-        waiting: share of the time that was spent waiting for data.
-        validation: measures, after an epoch only.
-    """
-
-    step: int
-    steps: int
-    epoch: int
-    epochs: int
-    losses: dict[str, float]
-    rate: float
-    speed: float
-    waiting: float
-    validation: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class PretrainResult:
     """What a run left.
 
@@ -192,7 +168,7 @@ class PretrainResult:
 
 
 def pretrain(
-    settings: PretrainSettings = PretrainSettings(), progress: Callable[[PretrainProgress], None] | None = None
+    settings: PretrainSettings = PretrainSettings(), progress: Callable[[TrainingProgress], None] | None = None
 ) -> PretrainResult:
     """Pre-train a model; as one process of several where torchrun started it.
 
@@ -213,7 +189,7 @@ def pretrain(
 
 
 def _run(
-    settings: PretrainSettings, place: Place, progress: Callable[[PretrainProgress], None], asked: list[int]
+    settings: PretrainSettings, place: Place, progress: Callable[[TrainingProgress], None], asked: list[int]
 ) -> PretrainResult:
     import torch
 
@@ -292,7 +268,7 @@ def _run(
                     f"the loss of step {step} is not finite; try a smaller --base-rate, or --precision float32"
                 )
             seconds = time.perf_counter() - since
-            state = PretrainProgress(
+            state = TrainingProgress(
                 step,
                 plan.steps,
                 batch.epoch + 1,
@@ -487,7 +463,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = parse(PretrainSettings, "python -m pipelines.stages.pretrain", arguments)
 
-        def tell(state: PretrainProgress) -> None:
+        def tell(state: TrainingProgress) -> None:
             shown = {**state.losses, **state.validation}
             values = "  ".join(f"{name} {value:.4f}" for name, value in shown.items())
             sys.stderr.write(f"step {state.step}/{state.steps}  {values}  {state.speed:.0f} windows/s\n")
