@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from bassl_cli import console
 from bassl_cli.options import STOPPED
 from pipelines.errors import BasslError
 from pipelines.options import words
-from pipelines.stages.reproduce import NAMES, PlannedRow, ReproduceSettings
+from pipelines.stages.reproduce import NAMES, PlannedRow, ReproduceSettings, RowProgress
 from pipelines.stages.reproduce import plan as plan_rows
 from pipelines.stages.reproduce import reproduce as run
 
@@ -97,9 +97,9 @@ def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings) -> None:
 
     said: set[str] = set()
     for row in planned:
-        way = f", {row.way}" if row.way else ""
-        typer.echo(f"# {row.table}{way}: {row.label}" + (f" ({row.absent})" if row.absent else ""))
-        for line in (stage.line(settings.gpus) for stage in row.stages):
+        protocol = f", {row.protocol}" if row.protocol else ""
+        typer.echo(f"# {row.table}{protocol}: {row.label}" + (f" ({row.absent})" if row.absent else ""))
+        for line in (step.line(settings.gpus) for step in row.steps):
             if line not in said:
                 typer.echo(line)
                 said.add(line)
@@ -130,12 +130,12 @@ def _number(value: float, whole: float) -> str:
 
 
 @contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str, str, int, int], None]]:
+def _progress(quiet: bool) -> Iterator[RowProgress]:
     """A bar over the stage in hand; plain lines, one for each thing that is begun, where output is no terminal."""
     before = ("", "")
     if quiet or not console.err.is_terminal:
 
-        def line(row: str, doing: str, done: int, total: int) -> None:
+        def line(row: str, doing: str, done: float, total: float | None) -> None:
             nonlocal before
             if not quiet and (row, doing) != before:
                 console.say(f"{row}: {doing}")
@@ -147,11 +147,11 @@ def _progress(quiet: bool) -> Iterator[Callable[[str, str, int, int], None]]:
     with Progress(*columns, console=console.err, transient=True) as bars:
         task = bars.add_task("", total=None)
 
-        def show(row: str, doing: str, done: int, total: int) -> None:
+        def show(row: str, doing: str, done: float, total: float | None) -> None:
             nonlocal before
             if (row, doing) != before:  # another stage has another pace
                 bars.reset(task, total=None)
             before = (row, doing)
-            bars.update(task, description=f"{row}: {doing}", completed=done, total=total or None)
+            bars.update(task, description=f"{row}: {doing}", completed=done, total=total)
 
         yield show

@@ -19,7 +19,7 @@ from pipelines.evaluation.metrics import FilmScores, film_miou, recall_within_co
 
 METRICS = {
     "ap": "AP",
-    "auc_roc": "AUC-ROC",
+    "auc": "AUC-ROC",
     "f1": "F1",
     "precision": "precision",
     "recall": "recall",
@@ -34,6 +34,9 @@ METRICS = {
     "boundary_f1": "boundary F1",
 }
 """The metrics in the order of tables, and what they are called there."""
+
+JSON_KEYS = {"auc": "auc_roc"}
+"""The keys of metrics in the JSON of a score, where they differ from the names in `METRICS`."""
 
 CONFIDENCE = 0.95
 """Of the intervals, which reach from the 2.5th to the 97.5th percentile of the draws."""
@@ -183,7 +186,7 @@ def _statistics(
     ranked = not any(np.isnan(film.scores).any() for film in films)
     ranking = _rankings(films) if ranked else None
     if ranking is not None:
-        alone["ap"], alone["auc_roc"] = _ranked(ranking, np.eye(V))
+        alone["ap"], alone["auc"] = _ranked(ranking, np.eye(V))
     means = {name: _mean(weights, values) for name, values in alone.items()}
 
     total = {name: weights @ values for name, values in {**counts, **segments}.items()}
@@ -204,8 +207,8 @@ def _statistics(
             "boundary_f1": 2 * total["pairs"] / np.maximum(1, total["marks"] + total["bounds"]),
         }
     if ranking is not None:
-        pooled["ap"], pooled["auc_roc"] = _ranked(ranking, weights)
-        pooled["sum"] = pooled["ap"] + means["miou"] + pooled["auc_roc"] + pooled["f1"]
+        pooled["ap"], pooled["auc"] = _ranked(ranking, weights)
+        pooled["sum"] = pooled["ap"] + means["miou"] + pooled["auc"] + pooled["f1"]
     return pooled, means
 
 
@@ -280,9 +283,9 @@ def _ranked(ranking: _Ranking, weights: NDArray[np.float64]) -> tuple[NDArray[np
 
 
 def flat(measures: Mapping[str, Measure]) -> dict[str, dict[str, float | list[float] | None]]:
-    """The measures as plain JSON values."""
+    """The measures as plain JSON values, by their keys in JSON files."""
     return {
-        name: {
+        JSON_KEYS.get(name, name): {
             "pooled": one.pooled,
             "interval": None if one.interval is None else list(one.interval),
             "films": one.films,

@@ -47,7 +47,7 @@ def test_each_draw_is_what_the_plain_metrics_say_of_its_films(levels: int) -> No
         labels = np.concatenate([film.labels[film.counted()] for film in these])
         scores = np.concatenate([film.scores[film.counted()] for film in these])
         assert pooled["ap"][r] == pytest.approx(average_precision_score(labels, scores))
-        assert pooled["auc_roc"][r] == pytest.approx(roc_auc_score(labels, scores))
+        assert pooled["auc"][r] == pytest.approx(roc_auc_score(labels, scores))
         for name in ("f1", "precision", "recall"):
             assert pooled[name][r] == pytest.approx(getattr(plain, name))
         assert means["miou"][r] == pytest.approx(plain.miou)
@@ -177,7 +177,7 @@ def test_no_boundary_predicted() -> None:
 
 def test_no_true_boundary() -> None:
     result = measure([one_film([0, 0, 0], [0.9, 0.4, 0.2])] * 2, resamples=10)
-    for name in ("ap", "auc_roc", "sum", "recall", "recall_at_3s", "boundary_recall"):
+    for name in ("ap", "auc", "sum", "recall", "recall_at_3s", "boundary_recall"):
         assert result[name].value is None
         assert result[name].interval is None
     assert result["precision"].pooled == 0.0
@@ -189,7 +189,7 @@ def test_all_boundaries() -> None:
     for name in ("ap", "f1", "precision", "recall", "recall_at_3s", "coverage", "coverage_overflow_f", "boundary_f1"):
         assert result[name].pooled == 1.0
     assert result["miou"].films == 1.0
-    assert result["auc_roc"].value is None
+    assert result["auc"].value is None
 
 
 def test_one_shot() -> None:
@@ -221,7 +221,7 @@ def test_a_list_without_scores_has_no_ap() -> None:
         film.labels, np.full(len(film.labels), np.nan), film.shots, film.seconds, predicted=film.scores >= 0.5
     )
     result = measure([listed, film], resamples=10)
-    for name in ("ap", "auc_roc", "sum"):
+    for name in ("ap", "auc", "sum"):
         assert result[name].value is None
     assert result["f1"].pooled is not None
 

@@ -25,11 +25,19 @@ from pipelines.models.threads import one_thread
 from pipelines.options import parse
 from pipelines.stages.baseline import BaselineSettings, baseline
 from pipelines.stages.encode import EncodeSettings
-from pipelines.stages.reproduce import NAMES, ReproduceResult, ReproduceSettings, RowResult, building, plan, reproduce
+from pipelines.stages.reproduce import (
+    NAMES,
+    ReproduceResult,
+    ReproduceSettings,
+    RowResult,
+    StageOptions,
+    plan,
+    planning,
+    reproduce,
+    running,
+)
 from pipelines.stages.reproduce import data as data_module
-from pipelines.stages.reproduce import steps as stages
-from pipelines.stages.reproduce.cost import costs, disk, pictures_of
-from pipelines.stages.reproduce.data import Recipe
+from pipelines.stages.reproduce.cost import costs, disk, images_of
 from pipelines.stages.reproduce.rows import BASSL, INSTANCE, NEAREST, ROWS, TABLES, TEMPORAL
 from pipelines.stages.reproduce.tables import shown
 from tests.small_stores import refusal
@@ -37,7 +45,7 @@ from tests.small_stores import refusal
 SHOTS = 30
 LEARNING = ("Siamese", "MS-LSTM", "LGSS", "BaSSL (10 epochs)", "BaSSL (40 epochs)", "Relational network")
 _NETWORK = {"width": 16, "heads": 2}
-RECIPE = Recipe(
+RECIPE = StageOptions(
     pretrain={"batch": 40, "neighbours": 2, "validate_epochs": 0, **_NETWORK},
     long_pretrain={"base_rate": 0.25},
     finetune={
@@ -95,7 +103,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def table1(sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ReproduceSettings, ReproduceResult]:
     settings = ReproduceSettings("table1", sets, gpus=0, seeds=2, output=tmp_path_factory.mktemp("runs"))
-    return settings, reproduce(settings, recipe=RECIPE)
+    return settings, reproduce(settings, options=RECIPE)
 
 
 def row_of(result: ReproduceResult, label: str, table: int = 0) -> RowResult:
@@ -108,7 +116,7 @@ def test_every_row_of_table_1_is_measured_in_both_directions(
     settings, result = table1
     assert not result.failed
     assert not result.comparable
-    assert [table.way for table in result.tables] == [
+    assert [table.protocol for table in result.tables] == [
         "trained on bbc, tested on ovsd",
         "trained on ovsd, tested on bbc",
     ]
@@ -173,8 +181,8 @@ def test_what_is_done_is_kept(
     def never(*arguments: Any) -> Any:
         raise AssertionError("run again")
 
-    monkeypatch.setattr(stages, "run", never)
-    assert reproduce(settings, recipe=RECIPE).tables == result.tables
+    monkeypatch.setattr(running, "run", never)
+    assert reproduce(settings, options=RECIPE).tables == result.tables
 
 
 def test_a_changed_setting_redoes_what_depends_on_it(
@@ -182,15 +190,15 @@ def test_a_changed_setting_redoes_what_depends_on_it(
 ) -> None:
     settings, _ = table1
     ran: list[str] = []
-    whole = stages.run
+    whole = running.run
 
     def counted(stage: Any, *rest: Any) -> Any:
         ran.append(stage.command)
         return whole(stage, *rest)
 
-    monkeypatch.setattr(stages, "run", counted)
+    monkeypatch.setattr(running, "run", counted)
     some = replace(settings, rows=("GraphCut", "BaSSL w/o*", "MS-LSTM"), seeds=1)
-    result = reproduce(some, recipe=RECIPE)
+    result = reproduce(some, options=RECIPE)
     assert "score" not in ran  # seeds are of fine-tuning alone
     assert "baseline" not in ran
     assert ran.count("finetune") == 2
@@ -231,20 +239,20 @@ def test_an_interrupted_table_goes_on_to_the_same_numbers(
 def test_a_row_that_fails_is_named_and_costs_itself_only(sets: Path, tmp_path: Path) -> None:
     broken = replace(RECIPE, network={**RECIPE.network, "ms-lstm": {"dropout": 0.5}})
     settings = ReproduceSettings("table1", sets, ("MS-LSTM", "GraphCut"), gpus=0, seeds=1, output=tmp_path)
-    result = reproduce(settings, recipe=broken)
+    result = reproduce(settings, options=broken)
     assert len(result.failed) == 2  # in each direction
     assert all("MS-LSTM" in line and "--dropout" in line for line in result.failed)
     assert row_of(result, "GraphCut").cells
     text = (tmp_path / "table1" / sets.name / "table.md").read_text()
     assert "failed" in text
     assert "the ms-lstm has none" in text
-    mended = reproduce(settings, recipe=RECIPE)
+    mended = reproduce(settings, options=RECIPE)
     assert not mended.failed
 
 
 def test_two_sets_test_each_other(sets: Path, table1: tuple[ReproduceSettings, ReproduceResult]) -> None:
     settings = replace(table1[0], table="bbc-ovsd")
-    result = reproduce(settings, recipe=RECIPE)
+    result = reproduce(settings, options=RECIPE)
     assert [row.label for table in result.tables for row in table.rows] == ["OVSD", "BBC"]
     for table, first in zip(result.tables, table1[1].tables, strict=True):
         (row,) = table.rows
@@ -256,7 +264,7 @@ def test_two_sets_test_each_other(sets: Path, table1: tuple[ReproduceSettings, R
 
 def test_one_set_is_split_by_video(sets: Path, tmp_path: Path) -> None:
     settings = ReproduceSettings("nmi", sets / "bbc", gpus=0, seeds=1, output=tmp_path)
-    result = reproduce(settings, recipe=RECIPE)
+    result = reproduce(settings, options=RECIPE)
     assert not result.failed
     splits = json.loads((tmp_path / "work" / "bbc" / "split.json").read_text())
     assert [len(splits[name]) for name in ("train", "val", "test")] == [2, 1, 1]
@@ -272,7 +280,7 @@ def test_films_are_drawn_cut_indexed_and_learnt_from(tmp_path: Path, monkeypatch
     monkeypatch.setattr(data_module, "GENERATED", film)
     monkeypatch.setattr(data_module, "FILMS", 3)
     settings = ReproduceSettings("table4", rows=("Fixed",), gpus=0, seeds=1, output=Path("runs"))
-    result = reproduce(settings, recipe=FILM_RECIPE)
+    result = reproduce(settings, options=FILM_RECIPE)
     assert not result.failed
     assert "3 generated films" in result.data
     row = row_of(result, "Fixed")
@@ -284,11 +292,11 @@ def test_films_are_drawn_cut_indexed_and_learnt_from(tmp_path: Path, monkeypatch
     assert [len(table.rows) for table in result.tables] == [4, 4, 5]
 
     # The same films, as films of one's own with their labels beside them.
-    monkeypatch.setattr(building, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)
-    building.image_encoder.cache_clear()
+    monkeypatch.setattr(planning, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)
+    planning.image_encoder.cache_clear()
     movies = Path("runs/work/generated/movies")
-    own = reproduce(ReproduceSettings("table1", movies, ("Grouping",), gpus=0, output=Path("own")), recipe=FILM_RECIPE)
-    building.image_encoder.cache_clear()
+    own = reproduce(ReproduceSettings("table1", movies, ("Grouping",), gpus=0, output=Path("own")), options=FILM_RECIPE)
+    planning.image_encoder.cache_clear()
     assert not own.failed
     assert own.data == f"films in {movies}"
     assert [line.split()[1 if line.startswith("bassl") else 2] for line in row_of(own, "Grouping").commands] == [
@@ -305,12 +313,12 @@ def test_without_weights_of_the_papers_encoder_that_in_the_box_is_taken_and_name
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(encoders, "_load_resnet", none)
-    building.image_encoder.cache_clear()
+    planning.image_encoder.cache_clear()
     try:
-        name, identity = building.image_encoder()
+        name, identity = planning.image_encoder()
         assert (name, identity.split("-")[0]) == ("efficientnet_lite0", "efficientnet_lite0")
     finally:
-        building.image_encoder.cache_clear()
+        planning.image_encoder.cache_clear()
     places = [row for row in plan(ReproduceSettings("table2")) if row.label == "M2 Places365"]
     assert [row.absent for row in places] == ["weights not there (data/README.md)"]
 
@@ -342,8 +350,8 @@ def test_what_is_planned_can_be_typed(name: str, sets: Path, tmp_path: Path, mon
         if name == "bbc-ovsd" and data is None:
             continue
         planned = plan(ReproduceSettings(name, data, gpus=2, output=Path("runs")))
-        assert all(row.stages or row.absent for row in planned)
-        for line in {stage.line(2) for row in planned for stage in row.stages}:
+        assert all(row.steps or row.absent for row in planned)
+        for line in {stage.line(2) for row in planned for stage in row.steps}:
             words = shlex.split(line)
             if words[0] == "bassl":
                 group.commands[words[1]].make_context(words[1], words[2:])
@@ -353,7 +361,7 @@ def test_what_is_planned_can_be_typed(name: str, sets: Path, tmp_path: Path, mon
 
 
 def test_costs_are_scaled_from_the_papers() -> None:
-    assert [pictures_of(one) for one in (BASSL, INSTANCE, TEMPORAL, NEAREST)] == [19, 2, 2, 18]
+    assert [images_of(one) for one in (BASSL, INSTANCE, TEMPORAL, NEAREST)] == [19, 2, 2, 18]
     by_stage = {cost.stage: cost.hours for cost in costs(ReproduceSettings("table1"))}
     assert by_stage["pretrain bassl-10"] == pytest.approx(768)
     assert by_stage["pretrain bassl-40"] == pytest.approx(4 * 768)

@@ -1,4 +1,4 @@
-"""Every row of every table that can be run, as plain data: which system, by which stages, and which number of it."""
+"""The rows of the tables as plain data: which system, how it is trained, and which metrics are reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Pretraining:
 
     Attributes:
         name: of its folder.
-        options: as on the command line, where they are not those of the data (`data.RECIPES`).
+        options: as on the command line, beyond those of the data (`data.OPTIONS`).
         epochs: the paper's.
     """
 
@@ -33,7 +33,7 @@ class Pretraining:
 
 
 @dataclass(frozen=True)
-class System:
+class SystemSpec:
     """One system.
 
     Attributes:
@@ -61,12 +61,12 @@ class System:
 class Cell:
     """A number of a row: a metric of a system, in percent."""
 
-    system: System
+    system: SystemSpec
     metric: str
 
 
 @dataclass(frozen=True)
-class Row:
+class RowSpec:
     """A row of a table.
 
     Attributes:
@@ -88,30 +88,30 @@ NEAREST = Pretraining("simclr-nn", {"method": "simclr-nn"})
 BOTH = Pretraining("bassl-simclr-nn", {"method": "bassl+simclr-nn"})
 
 
-def _transferred(pretraining: Pretraining) -> System:
+def _transferred(pretraining: Pretraining) -> SystemSpec:
     """Pre-trained and fine-tuned with all that transfers: encoder and CRN, or the encoder where there is no more."""
     transfer: Literal["encoder", "encoder+crn"] = "encoder" if pretraining.shots_only else "encoder+crn"
-    return System(f"{pretraining.name}-transformer", pretraining=pretraining, transfer=transfer)
+    return SystemSpec(f"{pretraining.name}-transformer", pretraining=pretraining, transfer=transfer)
 
 
-def _encoder_only(pretraining: Pretraining, crn: CRNName) -> System:
-    return System(f"{pretraining.name}-encoder-{crn}", pretraining=pretraining, crn=crn, transfer="encoder")
+def _encoder_only(pretraining: Pretraining, crn: CRNName) -> SystemSpec:
+    return SystemSpec(f"{pretraining.name}-encoder-{crn}", pretraining=pretraining, crn=crn, transfer="encoder")
 
 
-def _image_encoder(encoder: Literal["ImageNet", "Places365"], crn: CRNName) -> System:
-    return System(f"{encoder.lower()}-{crn}", encoder=encoder, crn=crn)
+def _image_encoder(encoder: Literal["ImageNet", "Places365"], crn: CRNName) -> SystemSpec:
+    return SystemSpec(f"{encoder.lower()}-{crn}", encoder=encoder, crn=crn)
 
 
-def _row(label: str, system: System, metrics: Mapping[str, str], note: str = "") -> Row:
-    return Row(label, {column: Cell(system, metric) for column, metric in metrics.items()}, note)
+def _row(label: str, system: SystemSpec, metrics: Mapping[str, str], note: str = "") -> RowSpec:
+    return RowSpec(label, {column: Cell(system, metric) for column, metric in metrics.items()}, note)
 
 
-def _baseline(label: str, name: str, several: bool = False, note: str = "") -> Row:
-    return _row(label, System(name, baseline=name, several=several), _FOUR, note)
+def _baseline(label: str, name: str, several: bool = False, note: str = "") -> RowSpec:
+    return _row(label, SystemSpec(name, baseline=name, several=several), _FOUR, note)
 
 
 RELATIONAL = _image_encoder("ImageNet", "relational")
-_OURS = "not in the paper: the kind of network in the box, trained here"
+_OURS = "not in the paper: the kind of network of the built-in model, trained here"
 
 _TABLE_1 = (
     _baseline("Siamese", "siamese"),
@@ -124,7 +124,7 @@ _TABLE_1 = (
     _baseline("Grouping", "grouping", several=True, note="picture, and sound where there is some"),
     _row(
         "BaSSL w/o fine-tuning (10 epochs)",
-        System("bassl-10-head", pretraining=BASSL, finetune=False),
+        SystemSpec("bassl-10-head", pretraining=BASSL, finetune=False),
         _FOUR,
         "the head for pseudo-boundaries, one pre-training",
     ),
@@ -137,8 +137,8 @@ _TABLE_1 = (
 _CRNS: tuple[tuple[str, CRNName], ...] = (("MLP", "mlp"), ("MS-LSTM", "ms-lstm"), ("Transformer", "transformer"))
 
 
-def _encoders_row(label: str, of: Pretraining | Literal["ImageNet", "Places365"]) -> Row:
-    return Row(
+def _encoders_row(label: str, of: Pretraining | Literal["ImageNet", "Places365"]) -> RowSpec:
+    return RowSpec(
         label,
         {
             column: Cell(_encoder_only(of, crn) if isinstance(of, Pretraining) else _image_encoder(of, crn), AP)
@@ -188,7 +188,7 @@ _TABLE_3 = tuple(
 )
 
 
-def _ablation(label: str, pretraining: Pretraining) -> Row:
+def _ablation(label: str, pretraining: Pretraining) -> RowSpec:
     return _row(label, _transferred(pretraining), {"AP": AP})
 
 
@@ -218,7 +218,7 @@ _MODELS = {
     "Relational network": RELATIONAL,
 }
 _TABLE_7 = tuple(
-    Row(name, {column: Cell(system, AP) for column, system in _MODELS.items()}) for name in ("BBC", "OVSD")
+    RowSpec(name, {column: Cell(system, AP) for column, system in _MODELS.items()}) for name in ("BBC", "OVSD")
 )
 
 _NMI = {"Short (8)": "nmi_8", "Medium (16)": "nmi_16", "Long (32)": "nmi_32", "short to long": "nmi_change"}
@@ -238,7 +238,7 @@ _TABLE_9 = tuple(
     )
 )
 
-ROWS: Mapping[str, tuple[Row, ...]] = {
+ROWS: Mapping[str, tuple[RowSpec, ...]] = {
     "table1": _TABLE_1,
     "table2": _TABLE_2,
     "table3": _TABLE_3,

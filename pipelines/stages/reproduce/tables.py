@@ -1,4 +1,4 @@
-"""The measured tables as Markdown, LaTeX and JSON, and the commands that they took."""
+"""The measured tables as Markdown, LaTeX and JSON, and the commands behind them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any
 from pipelines.evaluation.paper_tables import TABLES, Number
 from pipelines.files import write_atomically
 from pipelines.outputs.score_tables import NOTHING, Table, latex, markdown
-from pipelines.stages.reproduce import SCHEMA, SCHEMA_VERSION, Measured, ReproduceResult, RowResult, TableResult
+from pipelines.stages.reproduce.result import SCHEMA, SCHEMA_VERSION, Measured, ReproduceResult, RowResult, TableResult
 
 NOT_RUN = "not run"
 FAILED = "failed"
 
 
 def heading(result: ReproduceResult, table: TableResult) -> str:
-    """What was measured on what, and whether the paper's numbers are of the same, in a line."""
+    """One line: the table, the data, and whether the paper's numbers are of the same data."""
     paper = TABLES[table.name]
-    way = f", {table.way}" if table.way else ""
+    protocol = f", {table.protocol}" if table.protocol else ""
     same = "the paper's data" if result.comparable else f"the paper's column is {paper.data}: not comparable"
-    return f"{paper.title} ({table.name}); measured on {result.data}{way}; {same}"
+    return f"{paper.title} ({table.name}); measured on {result.data}{protocol}; {same}"
 
 
 def shown(table: TableResult) -> Table:
-    """Two columns for each of the paper's, in percent: what is printed there, and mean ± deviation over seeds here."""
+    """Two columns for each of the paper's, in percent: its number, and the measured mean ± deviation over seeds."""
     printed = TABLES[table.name]
     header = ["", *(f"{column} {which}".strip() for column in table.columns for which in ("paper", "measured"))]
     rows = []
@@ -38,7 +38,7 @@ def shown(table: TableResult) -> Table:
         for i, column in enumerate(table.columns):
             cells.append(_paper(paper[column] if paper is not None else None))
             reason = _reason(row, column)
-            if reason and len(reasons) == 1 and i:  # one reason for the whole row need not be said again
+            if reason and len(reasons) == 1 and i:  # one reason for the whole row is given once
                 reason = NOTHING
             cells.append(reason or _measured(row.cells[column]))
         rows.append(tuple(cells))
@@ -88,7 +88,7 @@ def write_tables(result: ReproduceResult, folder: Path) -> ReproduceResult:
 
 def _settings(result: ReproduceResult) -> str:
     settings = result.settings
-    parts = [f"{settings.seeds} seeds", f"{settings.epochs or result.recipe.epochs} epochs where the paper has 10"]
+    parts = [f"{settings.seeds} seeds", f"{settings.epochs or result.options.epochs} epochs where the paper has 10"]
     return ", ".join(parts)
 
 
@@ -107,13 +107,13 @@ def _latex(result: ReproduceResult) -> str:
 
 
 def _commands(result: ReproduceResult) -> str:
-    """All commands, each once, before the first row that takes it."""
+    """All commands, each once, before the first row that needs it."""
     lines, said = ["#!/bin/sh", "# Run in the folder that `bassl reproduce` was run in.", "set -e"], set()
     for table in result.tables:
         for row in table.rows:
             fresh = [command for command in row.commands if command not in said]
             if row.commands:
-                lines += ["", f"# {table.name}{f', {table.way}' if table.way else ''}: {row.label}", *fresh]
+                lines += ["", f"# {table.name}{f', {table.protocol}' if table.protocol else ''}: {row.label}", *fresh]
                 said.update(fresh)
     return "\n".join(lines) + "\n"
 
@@ -126,7 +126,7 @@ def to_dict(result: ReproduceResult) -> dict[str, Any]:
         "version": SCHEMA_VERSION,
         "date": time.strftime("%Y-%m-%d"),
         "settings": settings,
-        "recipe": _plain(asdict(result.recipe)),
+        "recipe": _plain(asdict(result.options)),
         "data": result.data,
         "comparable": result.comparable,
         "stopped": result.stopped,
@@ -135,7 +135,7 @@ def to_dict(result: ReproduceResult) -> dict[str, Any]:
             {
                 "table": table.name,
                 "title": TABLES[table.name].title,
-                "way": table.way,
+                "way": table.protocol,
                 "columns": list(table.columns),
                 "rows": [_row(table, row) for row in table.rows],
             }

@@ -134,7 +134,7 @@ class ScoreResult:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values; metrics from 0 to 1 (Sum to 4), None where not defined."""
-        from pipelines.evaluation.bootstrap import CONFIDENCE, flat
+        from pipelines.evaluation.bootstrap import CONFIDENCE, JSON_KEYS, flat
 
         content: dict[str, Any] = {
             "schema": SCHEMA,
@@ -149,7 +149,7 @@ class ScoreResult:
             "confidence": CONFIDENCE,
             "metrics": flat(self.measures),
             "seeds": {
-                name: {
+                JSON_KEYS.get(name, name): {
                     "mean": one.mean,
                     "std": one.deviation,
                     "values": {str(seed): value for seed, value in one.values.items()},

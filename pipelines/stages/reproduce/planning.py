@@ -1,0 +1,221 @@
+"""The steps that measure a system on some data, and which rows of a table are to be run."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pipelines.baselines.systems import SYSTEMS
+from pipelines.errors import BasslError
+from pipelines.stages.reproduce.data import FRAME_RATE, LONG, OTHER_SETS, PLACES365, Data, EvaluationProtocol, find_data
+from pipelines.stages.reproduce.result import PlannedRow
+from pipelines.stages.reproduce.rows import ACROSS, ROWS, TABLES, Cell, RowSpec, SystemSpec
+from pipelines.stages.reproduce.settings import ReproduceSettings, StageOptions
+from pipelines.stages.reproduce.steps import Step, in_order
+
+NEEDS_FILMS = "needs films"
+NO_WEIGHTS = "weights not there (data/README.md)"
+PAPER_ENCODER = "resnet50"
+"""The encoder whose ImageNet weights the paper takes (section 4.1)."""
+
+
+ChosenRows = list[tuple[str, EvaluationProtocol, list[tuple[RowSpec, bool]]]]
+"""For each table and protocol its rows, and whether each is to be run."""
+
+
+def planned_rows(settings: ReproduceSettings, options: StageOptions | None = None) -> list[PlannedRow]:
+    """The rows to be run with their steps, see :func:`pipelines.stages.reproduce.plan`."""
+    data = find_data(settings.data, settings.output / "work", options)
+    planned = []
+    for name, protocol, rows in chosen_rows(settings, data):
+        for row in (row for row, wanted in rows if wanted):
+            finals = [final_step(cell, data, protocol, settings, row, ask=False) for cell in row.cells.values()]
+            steps = tuple(in_order([final for final in finals if isinstance(final, Step)]))
+            reasons = dict.fromkeys(final for final in finals if isinstance(final, str))
+            planned.append(PlannedRow(name, protocol.title, row.label, steps, "" if steps else ", ".join(reasons)))
+    return planned
+
+
+# --- which rows -------------------------------------------------------------------------------------------------------
+
+
+def chosen_rows(settings: ReproduceSettings, data: Data) -> ChosenRows:
+    """All rows of a table, for each protocol of the data.
+
+    Raises:
+        BasslError: one line, for a row that the table does not have, or data that the table cannot be measured on.
+    """
+    names = TABLES[settings.table]
+    labels = list(dict.fromkeys(row.label for name in names for row in ROWS[name]))
+    for pattern in settings.rows:
+        if not any(_matches(label, pattern) for label in labels):
+            raise BasslError(f"{settings.table} has no row {pattern!r}; it has {', '.join(labels)}")
+
+    def marked(rows: Sequence[RowSpec]) -> list[tuple[RowSpec, bool]]:
+        return [(row, is_wanted(settings, row)) for row in rows]
+
+    if names != (ACROSS,):
+        return [(name, protocol, marked(ROWS[name])) for name in names for protocol in data.protocols]
+    if data.kind == "movienet":
+        return [(ACROSS, data.protocols[0], marked(ROWS[ACROSS]))]
+    if len(data.protocols) < 2:
+        raise BasslError(
+            f"bbc-ovsd tests on other sets than it trains on, and {data.title} are one; give MovieNet, or --data a "
+            "folder with two folders of features"
+        )
+    # The rows of this table are the sets that are tested on, so each protocol has one row.
+    return [(ACROSS, protocol, marked([_row_of_set(protocol.tested_on)])) for protocol in data.protocols]
+
+
+def _row_of_set(tested_on: str) -> RowSpec:
+    """The row of a data set in the table of other data sets, under its own name if the paper does not have it."""
+    for row in ROWS[ACROSS]:
+        if row.label.lower() == tested_on.lower():
+            return row
+    return replace(ROWS[ACROSS][0], label=tested_on)
+
+
+def is_wanted(settings: ReproduceSettings, row: RowSpec) -> bool:
+    """Whether a row is to be run."""
+    return not settings.rows or any(_matches(row.label, pattern) for pattern in settings.rows)
+
+
+def _matches(label: str, pattern: str) -> bool:
+    return label.lower() == pattern.lower() or fnmatch.fnmatchcase(label.lower(), pattern.lower())
+
+
+# --- steps of a row ---------------------------------------------------------------------------------------------------
+
+
+def final_step(
+    cell: Cell, data: Data, protocol: EvaluationProtocol, settings: ReproduceSettings, row: RowSpec, ask: bool = True
+) -> Step | str:
+    """The step that measures a number, with all that it needs; or why it cannot be measured.
+
+    Args:
+        cell: which number.
+        data, protocol: what it is measured on.
+        settings: epochs, seeds.
+        row: of the cell.
+        ask: whether weights may be downloaded to find out which are available.
+    """
+    system = cell.system
+    if data.features and (reason := _needs_films(system, cell.metric)):
+        return reason
+    scoring: dict[str, Any] = {"index": protocol.index.output, "features": data.home / "features", "resamples": 0}
+    if data.features:
+        scoring["frame_rate"] = FRAME_RATE
+    if system.baseline is not None:
+        return _baseline(system, data, protocol, settings, ask)
+    if system.pretraining is not None and not system.finetune:
+        pretrained = _pretraining(system, data, settings)
+        return Step("score", scoring, (str(pretrained.output),), None, (protocol.index, pretrained))
+    tuned = _finetuning(system, data, protocol, settings, ask)
+    if isinstance(tuned, str):
+        return tuned
+    if cell.metric.startswith("nmi"):
+        return Step("score", {**scoring, "representation": True}, (str(tuned.output),), None, (tuned,))
+    if data.kind == "movienet" and row in ROWS[ACROSS]:
+        other = OTHER_SETS[row.label]
+        if not other.exists():
+            return f"{row.label} not there (data/README.md)"
+        options = {**scoring, "index": other, "split": "all"}
+        return Step("score", options, (str(tuned.output),), None, (tuned,), str(other.stat().st_mtime_ns))
+    return tuned
+
+
+def _needs_films(system: SystemSpec, metric: str) -> str:
+    """Why a number cannot be measured on features: what it compares happens in the encoder."""
+    if system.encoder == "Places365":
+        return NEEDS_FILMS
+    if system.pretraining is None:
+        return ""
+    only_encoder = system.pretraining.shots_only or system.transfer == "encoder" or metric.startswith("nmi")
+    return NEEDS_FILMS if only_encoder else ""
+
+
+def _pretraining(system: SystemSpec, data: Data, settings: ReproduceSettings) -> Step:
+    pretraining = system.pretraining
+    assert pretraining is not None
+    epochs = max(1, round(pretraining.epochs / 10 * (settings.epochs or data.options.epochs)))
+    output = data.home / "pretrain" / pretraining.name
+    options: dict[str, Any] = {"index": data.unlabelled.output, "output": output}
+    if data.features:
+        options["features"] = data.features
+    of_long = data.options.long_pretrain if pretraining.epochs > LONG else {}
+    options |= {**data.options.pretrain, **of_long, **pretraining.options, "epochs": epochs}
+    return Step("pretrain", options, (), output, (data.unlabelled,))
+
+
+def _finetuning(
+    system: SystemSpec, data: Data, protocol: EvaluationProtocol, settings: ReproduceSettings, ask: bool
+) -> Step | str:
+    output = data.home / protocol.name / system.name
+    options: dict[str, Any] = {
+        "index": protocol.index.output,
+        "output": output,
+        "crn": system.crn,
+        "seeds": settings.seeds,
+    }
+    needs: tuple[Step, ...] = (protocol.index,)
+    source = ""
+    if data.features:
+        options["features"] = data.features
+    else:
+        options["feature_folder"] = data.home / "features"
+    if system.pretraining is not None:
+        pretrained = _pretraining(system, data, settings)
+        needs = (protocol.index, pretrained)
+        options |= {"init": pretrained.output, "transfer": system.transfer}
+    elif system.encoder == "Places365":
+        if not PLACES365.exists():
+            return NO_WEIGHTS
+        options |= {"init": PLACES365, "transfer": "encoder"}
+        source = str(PLACES365.stat().st_mtime_ns)
+    else:
+        options["init"] = "none"
+        if not data.features:
+            options["encoder"] = image_encoder(ask)[0]
+    options |= data.options.finetune.get(system.crn, {})
+    if system.transfer != "encoder+crn":
+        options |= data.options.network.get(system.crn, {})
+    return Step("finetune", options, (), output, needs, source)
+
+
+def _baseline(
+    system: SystemSpec, data: Data, protocol: EvaluationProtocol, settings: ReproduceSettings, ask: bool
+) -> Step:
+    """Baselines read the given features, or those of the ImageNet encoder."""
+    assert system.baseline is not None
+    options: dict[str, Any] = {"index": protocol.index.output}
+    needs: tuple[Step, ...] = (protocol.index,)
+    if data.features:
+        options |= {"features": data.features, "frame_rate": FRAME_RATE}
+    else:
+        name, identity = image_encoder(ask)
+        store = data.home / "features" / f"{identity}.h5"
+        encoding = {"index": protocol.index.output, "encoder": name, "folder": data.home / "features"}
+        options["features"] = (store,)
+        needs = (Step("encode", encoding, (), store, needs),)
+        if system.several and data.extra is not None:
+            options["extra"] = (data.extra.output,)
+            needs += (data.extra,)
+    if SYSTEMS[system.baseline].learns:
+        options["seeds"] = settings.seeds
+    return Step("baseline", options, (system.baseline,), None, needs)
+
+
+@functools.cache
+def image_encoder(ask: bool = True) -> tuple[str, str]:
+    """Name and id of the encoder with ImageNet weights: the paper's, or the built-in one if these are unavailable."""
+    if not ask:
+        return PAPER_ENCODER, f"{PAPER_ENCODER}-ID"
+    from pipelines.models.encoders import DEFAULT_ENCODER, load_encoder  # start-up time: torch
+
+    try:
+        return PAPER_ENCODER, load_encoder(PAPER_ENCODER, "cpu").id
+    except BasslError:
+        return DEFAULT_ENCODER, load_encoder(DEFAULT_ENCODER, "cpu").id

@@ -1,0 +1,110 @@
+"""What reproducing a table returns and keeps."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipelines.stages.reproduce.settings import ReproduceSettings, StageOptions
+from pipelines.stages.reproduce.steps import Step
+
+SCHEMA, SCHEMA_VERSION = "bassl.reproduce", 1
+
+RowProgress = Callable[[str, str, float, float | None], None]
+"""Called with the row, what is being done, how much of it is done, and how much there is in all (None: not known)."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured number: a metric, from 0 to 1, for each seed; or why there is none."""
+
+    values: tuple[float, ...] = ()
+    absent: str = ""
+
+    @property
+    def mean(self) -> float | None:
+        """Over the seeds."""
+        return sum(self.values) / len(self.values) if self.values else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Sample standard deviation over the seeds; None for one."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """A row of a table.
+
+    Attributes:
+        label: its name.
+        cells: by column; empty if it has not been run.
+        commands: that it took, in order.
+        note: how it differs from the paper's row.
+        error: why it failed.
+        seconds: of computation, without steps that other rows had done already.
+        finished: ISO date and time.
+    """
+
+    label: str
+    cells: Mapping[str, Measured] = field(default_factory=dict)
+    commands: tuple[str, ...] = ()
+    note: str = ""
+    error: str = ""
+    seconds: float = 0.0
+    finished: str = ""
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """A table of the paper under one protocol of training and testing.
+
+    Attributes:
+        name: in `pipelines.evaluation.paper_tables`.
+        protocol: in words; empty if there is only one.
+        columns: the paper's, then further ones.
+        rows: in order.
+    """
+
+    name: str
+    protocol: str
+    columns: tuple[str, ...]
+    rows: tuple[RowResult, ...]
+
+
+@dataclass(frozen=True)
+class ReproduceResult:
+    """The measured tables.
+
+    Attributes:
+        tables: at least one.
+        data: what they were measured on, in words.
+        comparable: whether the paper's numbers were measured on the same data.
+        settings: of the run.
+        options: of the stages, where they differ from the paper's.
+        files: that were written.
+        failed: a line for each row that failed.
+        stopped: whether the run was interrupted; running it again goes on.
+    """
+
+    tables: tuple[TableResult, ...]
+    data: str
+    comparable: bool
+    settings: ReproduceSettings
+    options: StageOptions
+    files: tuple[Path, ...]
+    failed: tuple[str, ...]
+    stopped: bool = False
+
+
+@dataclass(frozen=True)
+class PlannedRow:
+    """A row before it is run: its steps in order, or why it cannot be run."""
+
+    table: str
+    protocol: str
+    label: str
+    steps: tuple[Step, ...]
+    absent: str = ""

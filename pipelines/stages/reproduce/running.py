@@ -1,0 +1,204 @@
+"""Running a step: by the public function of its command, with settings made of the words of its command line.
+
+So the command line that is written down, run by hand, does the same. A step that writes something is run once: a marker
+beside its output holds the identity of the step that wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
+from pipelines.errors import BasslError
+from pipelines.files import write_atomically
+from pipelines.options import options_of, settings_from
+from pipelines.progress import ReportProgress, TrainingProgress
+from pipelines.stages.baseline import BaselineSettings, baseline
+from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.encode import EncodeSettings, encode_shots
+from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
+from pipelines.stages.extract_sound import SoundSettings, extract_sound
+from pipelines.stages.finetune import FinetuneSettings, finetune
+from pipelines.stages.pretrain import PretrainSettings, pretrain
+from pipelines.stages.reproduce.steps import Command, Step
+from pipelines.stages.score import ScoreResult, ScoreSettings, score
+from pipelines.training.run_folder import RESULT
+
+Values = dict[str, list[float]]
+"""A metric by its name, for each seed."""
+
+
+class StoppedError(Exception):
+    """A step was interrupted; what it has done is kept."""
+
+
+def run(step: Step, gpus: int | None, overwrite: bool, report: ReportProgress) -> Values:
+    """Run a step whose needs are done, unless its output is there; the metrics that it measures.
+
+    Raises:
+        BasslError, ValueError: its command refuses it.
+        StoppedError: it was interrupted.
+    """
+    if step.output is None:
+        return _MEASURING[step.command](step, report)
+    marker = _marker(step.output)
+    before = _read(marker)
+    same = before.get("identity") == step.identity and not overwrite
+    if not (same and before.get("done") and step.output.exists()):
+        facts = {"identity": step.identity, "done": False, "command": step.line(gpus)}
+        write_atomically(marker, _json(facts))
+        if step.command in ("pretrain", "finetune"):
+            _train(step, gpus, same, report)
+        else:
+            _WRITING[step.command](step, same, report)
+        write_atomically(marker, _json({**facts, "done": True}))
+    return _of_result_file(step.output) if step.command == "finetune" else {}
+
+
+def _marker(output: Path) -> Path:
+    """Beside the output, because a run folder belongs to its command; hidden, because films lie among their labels."""
+    return output.with_name(f".{output.name}.stage")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):  # missing or damaged: the step is run again
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=1) + "\n").encode()
+
+
+# --- steps that write something ---------------------------------------------------------------------------------------
+
+
+def _make_film(step: Step, resume: bool, report: ReportProgress) -> None:
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in step.options.items()
+    }
+    write_film(step.subjects[0], SyntheticFilmSettings(**values), lambda done, total: report("drawing", done, total))
+
+
+def _extract_keyframes(step: Step, resume: bool, report: ReportProgress) -> None:
+    results = extract_keyframes(step.subjects, ExtractSettings(**step.options, overwrite=not resume))
+    if all(result.status == "failed" for result in results):
+        raise BasslError(results[0].error)
+
+
+def _extract_sound(step: Step, resume: bool, report: ReportProgress) -> None:
+    for result in extract_sound(step.subjects, SoundSettings(**step.options)):
+        if result.status == "failed":
+            raise BasslError(result.error)
+
+
+def _build_index(step: Step, resume: bool, report: ReportProgress) -> None:
+    options = dict(step.options)
+    if "labels" in options:
+        options["labels"] = (options["labels"],)
+    build_index(step.subjects, IndexSettings(**options, overwrite=True))
+
+
+def _encode(step: Step, resume: bool, report: ReportProgress) -> None:
+    made = encode_shots(EncodeSettings(**step.options), lambda state: report("encoding", state.shots, state.total))
+    if made != step.output:
+        raise BasslError(f"{made}: is the store of the encoder, and {step.output} was expected; run it again")
+
+
+_WRITING: Mapping[Command, Callable[[Step, bool, ReportProgress], None]] = {
+    "make-film": _make_film,
+    "extract-keyframes": _extract_keyframes,
+    "extract-sound": _extract_sound,
+    "build-index": _build_index,
+    "encode": _encode,
+}
+
+
+def _train(step: Step, gpus: int | None, resume: bool, report: ReportProgress) -> None:
+    if gpus is not None and gpus > 1:
+        _torchrun(step, gpus, resume)
+        return
+    given = {**step.options, "resume": resume, "overwrite": not resume}
+    if gpus is not None:
+        given["device"] = "cuda" if gpus else "cpu"
+
+    def settings(kind: type[Any]) -> Any:
+        return settings_from(kind, options_of(kind, skip=("mean", "std")), given)
+
+    def show(name: str) -> Callable[[TrainingProgress], None]:
+        return lambda state: report(name, state.step, state.steps)
+
+    if step.command == "pretrain":
+        stopped = pretrain(settings(PretrainSettings), show("pre-training")).stopped
+    else:
+        stopped = finetune(settings(FinetuneSettings), show("fine-tuning")).stopped
+    if stopped:
+        raise StoppedError
+
+
+def _torchrun(step: Step, gpus: int, resume: bool) -> None:
+    """The same function in one process a GPU."""
+    words = shlex.split(step.line())[2:]
+    words += ["--resume" if resume else "--overwrite", "--device", "cuda"]
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(gpus)]
+    ended = subprocess.run(
+        [*start, "-m", f"pipelines.stages.{step.command}", *words], stderr=subprocess.PIPE, check=False
+    )
+    if ended.returncode in (143, -signal.SIGINT, -signal.SIGTERM):
+        raise StoppedError
+    if ended.returncode:
+        said = [
+            line for line in ended.stderr.decode(errors="replace").splitlines() if line.startswith(f"{step.command}: ")
+        ]
+        raise BasslError(said[0] if said else f"{step.command} on {gpus} GPUs ended with code {ended.returncode}")
+
+
+# --- metrics ----------------------------------------------------------------------------------------------------------
+
+
+def _of_result_file(run_folder: Path) -> Values:
+    """The test metrics of each seed of a fine-tuned run, at the threshold of the paper's release."""
+    content = json.loads((run_folder / RESULT).read_text())
+    if content["summary_of"] != "test":
+        raise BasslError(f"{run_folder}: was not tested; the index has no test split with labels")
+    tests = [seed["test"] for seed in content["seeds"]]
+    values = {name: [float(one[name]) for one in tests if name in one] for name in ("ap", "auc", "f1", "miou")}
+    values["sum"] = [sum(parts) for parts in zip(*values.values(), strict=True)]
+    return values
+
+
+def _score(step: Step, report: ReportProgress) -> Values:
+    return _of_score(score(step.subjects[0], None, ScoreSettings(**step.options), report))
+
+
+def _baseline(step: Step, report: ReportProgress) -> Values:
+    given = {"system": step.subjects[0], **step.options}
+    return _of_score(baseline(settings_from(BaselineSettings, options_of(BaselineSettings), given), report))
+
+
+_MEASURING: Mapping[Command, Callable[[Step, ReportProgress], Values]] = {"score": _score, "baseline": _baseline}
+
+
+def _of_score(result: ScoreResult) -> Values:
+    values: Values = {}
+    for name in ("ap", "auc", "f1", "miou", "sum"):
+        one = result.measures.get(name)
+        if name in result.seeds:
+            values[name] = list(result.seeds[name].values.values())
+        elif one is not None and one.value is not None:
+            values[name] = [one.value]
+    if result.representation is not None:
+        found = {one.length: one.nmi for one in result.representation.nmi if one.nmi == one.nmi}
+        values |= {f"nmi_{length}": [nmi] for length, nmi in found.items()}
+        if {8, 32} <= found.keys():
+            values["nmi_change"] = [(found[32] - found[8]) / found[8]]
+    return values

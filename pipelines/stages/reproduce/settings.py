@@ -1,0 +1,62 @@
+"""Settings of reproducing a table of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+NAMES = ("table1", "table2", "table3", "table4", "nmi", "bbc-ovsd")
+"""The tables: comparison with other algorithms, pre-training by network, pretext tasks, ablations, cluster quality,
+other data sets."""
+
+
+@dataclass(frozen=True)
+class ReproduceSettings:
+    """Which table, on which data."""
+
+    table: str = "table1"
+    """table1, table2, table3, table4, nmi or bbc-ovsd."""
+    data: Path | None = None
+    """MovieNet's folder, a folder of labelled features, or of films with their labels beside them. Unless given:
+    data/movienet if it exists, else generated films."""
+    rows: tuple[str, ...] = ()
+    """Rows to run, by name or pattern; none are all."""
+    gpus: int | None = None
+    """GPUs for pre-training and fine-tuning; 0 is the CPU, None one GPU where there is one."""
+    epochs: int | None = None
+    """Epochs of pre-training where the paper has ten; rows with another number are scaled in proportion."""
+    seeds: int = 5
+    """Fine-tuning runs for each number (section 4.1)."""
+    output: Path = Path("runs/reproduce")
+    """Folder of the tables and of all files that they are computed from."""
+    overwrite: bool = False
+    """Run finished steps again."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", None if self.data is None else Path(self.data))
+        object.__setattr__(self, "output", Path(self.output))
+        if self.table not in NAMES:
+            raise ValueError(f"there is no table {self.table!r}; there are {', '.join(NAMES)}")
+        if self.seeds < 1 or (self.epochs is not None and self.epochs < 1) or (self.gpus is not None and self.gpus < 0):
+            raise ValueError("seeds and epochs must be at least 1, and gpus not negative")
+
+
+@dataclass(frozen=True)
+class StageOptions:
+    """Options of the stages on one kind of data, where they differ from the paper's.
+
+    Attributes:
+        pretrain: of `bassl pretrain`.
+        long_pretrain: further ones for a row that has more than 20 of the paper's epochs.
+        finetune: of `bassl finetune`, by `--crn`.
+        network: further ones for a network that is trained from scratch, by `--crn`.
+        epochs: of pre-training where the paper has ten; a row with another number is scaled in proportion.
+    """
+
+    pretrain: Mapping[str, Any] = field(default_factory=dict)
+    long_pretrain: Mapping[str, Any] = field(default_factory=dict)
+    finetune: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    network: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    epochs: int = 10
