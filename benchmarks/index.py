@@ -1,10 +1,10 @@
-"""The sequence index at the size of MovieNet: 1,100 videos, 1.6 million shots, three key-frames each.
+"""The index at the size of MovieNet: 1,100 videos, 1.6 million shots, three keyframes each.
 
     python benchmarks/index.py
 
-Rows are synthetic. The videos share a handful of key-frame stores filled with noise in the place of JPEGs, so that
-1.6 million shots need little disk; what is read and checked is as much as with real ones. Each step runs in a process
-of its own, for its memory; the page cache is warm. Times are the best of several.
+Rows are synthetic. The videos share a few keyframe stores filled with noise in place of JPEGs, so that 1.6 million
+shots need little disk; as much is read and checked as with real ones. Each step runs in a process of its own, to
+measure its memory; the page cache is warm. Times are the best of several.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pipelines.datasets.keyframe_reader import KeyframeWindows
+from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.scenes import VideoFacts
 from pipelines.stores.index import Index, IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
@@ -30,12 +31,12 @@ from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyfram
 RESULTS = Path(__file__).parent / "results"
 KEYFRAMES = 3
 JPEG_BYTES = (6_000, 18_000)
-"""A key-frame of 240 lines has some 12 kB."""
+"""A keyframe of 240 lines has some 12 kB."""
 FRAME_RATE = 24.0
 
 
 def write_store(path: Path, shots: int, seed: int) -> None:
-    """A key-frame store of shots of a hundred frames, with noise as pictures."""
+    """A keyframe store of shots of a hundred frames, with noise in place of JPEGs."""
     rng = np.random.default_rng(seed)
     stored = (
         StoredShot(
@@ -115,15 +116,21 @@ def opening(index: Path, repeats: int) -> dict[str, float]:
 
 def fetching(path: Path, neighbours: int, batch: int, repeats: int) -> dict[str, dict[str, float]]:
     index = read_index(path)
-    windows = KeyframeWindows(index, neighbours=neighbours, size=None)
+    reader = KeyframeReader(index)
     rng = np.random.default_rng(0)
     draw = [rng.integers(0, len(index.label), batch) for _ in range(repeats)]
-    for rows in draw:  # opens the stores and warms the page cache
-        windows.__getitems__(rows.tolist())
+
+    def read(centres: NDArray[np.int64]) -> None:
+        """One random keyframe of each shot of each window, as pre-training reads them."""
+        for rows in window_rows(index.first_row, centres, neighbours, "shift"):
+            reader.read(rows, rng.integers(0, index.keyframes, (len(rows), 1)))
+
+    for centres in draw:  # opens the stores and warms the page cache
+        read(centres)
     waiting, waiting_too = iter(draw), iter(draw)
     return {
         "row_numbers": best_of(repeats, lambda: window_rows(index.first_row, next(waiting), neighbours, "shift")),
-        "jpeg_bytes": best_of(repeats, lambda: windows.__getitems__(next(waiting_too).tolist())),
+        "jpeg_bytes": best_of(repeats, lambda: read(next(waiting_too))),
     }
 
 
@@ -152,7 +159,7 @@ def main() -> None:
                 fetching, index, arguments.neighbours, arguments.batch, 4 * arguments.repeats
             ).result()
         size = index.stat().st_size / 2**20
-    print(f"{arguments.shots:,} shots of {arguments.videos:,} videos, {KEYFRAMES} key-frames a shot")
+    print(f"{arguments.shots:,} shots of {arguments.videos:,} videos, {KEYFRAMES} keyframes a shot")
     for what, values in (("build", built), ("open", opened)):
         print(f"  {what:<24} {values['seconds']:8.2f} s   {values['memory_mib']:6.0f} MiB of memory")
     print(f"  {'file':<24} {size:8.0f} MiB")

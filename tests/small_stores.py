@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError
 from pipelines.scenes import VideoFacts
 from pipelines.stores.keyframes import KeyframeStore, StoredShot, write_keyframes
@@ -53,6 +54,12 @@ def read_jpegs(store: KeyframeStore, start_shot: int, end_shot: int) -> list[lis
     content, count = store.path.read_bytes(), store.keyframes.shape[1]
     jpegs = [content[start:end] for start, end in pairwise(store.jpeg_offsets.tolist())]
     return [jpegs[shot * count : shot * count + count] for shot in range(start_shot, end_shot)]
+
+
+def read_all(reader: KeyframeReader, rows: Iterable[int]) -> list[list[bytes]]:
+    """All keyframes of rows of one video: a list of N_k JPEGs for each."""
+    chosen = np.array(list(rows))
+    return reader.read(chosen, np.tile(np.arange(reader.index.keyframes), (len(chosen), 1)))
 
 
 def refusal(read: Callable[[], object], *words: str | Path, error: type[BasslError] = StoreError) -> str:

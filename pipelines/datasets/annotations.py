@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,26 +110,6 @@ class VideoAnnotation:
             if per_shot is not None:
                 return len(per_shot)
         return None
-
-
-def training_labels(
-    scene_end: NDArray[np.int8], doubtful: Literal["end", "ignore"] = "end"
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Labels as 0 and 1, and which of them count.
-
-    Args:
-        scene_end: (N,) labels of a `VideoAnnotation`.
-        doubtful: what MovieNet's -1 means: a scene end ("end", as in the paper's release), or a shot that is left out
-            of training and scoring ("ignore"; its label is then 0).
-
-    Returns:
-        (N,) uint8 in {0, 1}, and (N,) bool, False at shots to leave out.
-    """
-    if doubtful not in ("end", "ignore"):
-        raise ValueError(f"doubtful must be 'end' or 'ignore', not {doubtful!r}")
-    if doubtful == "end":
-        return (scene_end != INSIDE).astype(np.uint8), np.ones(len(scene_end), dtype=np.bool_)
-    return (scene_end == SCENE_END).astype(np.uint8), scene_end != DOUBTFUL
 
 
 def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:

@@ -90,7 +90,7 @@ def read_movienet(root: Path) -> list[VideoAnnotation]:
     Shots and labels come from `scene318`, where it has the film, else from the ndjson lists. A film has as many shots
     as its shot list has lines, else as it has key-frame folders' shots, else as the ndjson says. Shots without a label
     (at most `MAX_UNLABELLED` a film: the last ones, or a first shot that the numbering leaves out) are `INSIDE`; so is
-    the last shot whatever its label. Doubtful ends stay -1, see `training_labels`. A film that is only named in a list
+    the last shot whatever its label. Doubtful ends stay -1. A film that is only named in a list
     or a split, without labels, is left out. Frame rate: `FRAME_RATE`.
 
     Key-frame folders are listed once and their numbering is checked, without asking the disk about each file.

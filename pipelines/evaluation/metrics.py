@@ -189,18 +189,17 @@ def recall_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> f
     return float(y[s >= threshold].sum() / y.sum())
 
 
-def recall_within(
+def recall_within_counts(
     labels: ArrayLike,
     predicted: ArrayLike,
     seconds: NDArray[np.float64],
     limit: float = RECALL_SECONDS,
     reach: int = RECALL_SHOTS,
-) -> float:
-    """Recall@3s of one film: the share of true scene ends that have a predicted one near.
+) -> tuple[int, int]:
+    """Recall@3s of one film, as counts: the true scene ends that have a predicted one near, and all true ones.
 
     Near is less than `limit` seconds, from end of shot to end of shot, and at most `reach` shots away. A predicted
-    scene end may serve several true ones; `boundary_metrics.boundary_match` is stricter. The release
-    puts 1e-5 on the denominator against a division by zero; here a film without a scene end has no value.
+    scene end may match several true ones; `boundary_metrics.boundary_match` is stricter.
 
     Args:
         labels: (N,) of 0 and 1.
@@ -210,24 +209,10 @@ def recall_within(
         reach: in shots.
 
     Raises:
-        ValueError: shapes differ, a label is neither 0 nor 1, times are not finite, or no label is 1.
+        ValueError: shapes differ, a label is neither 0 nor 1, or times are not finite.
 
-    Source: LGSS (Rao et al. 2020), and the BaSSL release.
+    Source: LGSS (Rao et al. 2020), and the BaSSL release, which adds 1e-5 to the denominator.
     """
-    hits, total = recall_within_counts(labels, predicted, seconds, limit, reach)
-    if not total:
-        raise ValueError("Recall@3s is not defined without a positive label")
-    return hits / total
-
-
-def recall_within_counts(
-    labels: ArrayLike,
-    predicted: ArrayLike,
-    seconds: NDArray[np.float64],
-    limit: float = RECALL_SECONDS,
-    reach: int = RECALL_SHOTS,
-) -> tuple[int, int]:
-    """How many true scene ends have a predicted one near, and how many there are; as `recall_within`."""
     y, p = _checked(labels, predicted)
     if seconds.shape != (len(y), 2) or not np.isfinite(seconds).all():
         raise ValueError(f"seconds must be ({len(y)}, 2) finite numbers")

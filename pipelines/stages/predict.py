@@ -317,12 +317,11 @@ def _scenes_of(
 
 def _prepared(scoring: _Scoring, shots: Sequence[FilmedShot]) -> list[list[NDArray[np.uint8]]]:
     """The key-frames of shots as the encoder takes them, through the JPEG that a store would keep of each."""
-    from pipelines.datasets.keyframe_reader import decode_whole
-    from pipelines.stores.jpeg import to_jpeg
+    from pipelines.stores.jpeg import from_jpeg, to_jpeg
 
     def prepared(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
         if scoring.quality is not None:
-            picture = decode_whole(to_jpeg(picture, scoring.quality))
+            picture = from_jpeg(to_jpeg(picture, scoring.quality))
         return scoring.encoder.prepare(picture)
 
     return [[prepared(picture) for picture in shot.keyframes] for shot in shots]

@@ -1,4 +1,4 @@
-"""Key-frames as JPEG: one way in and out, so that a picture from a film is what a store of its key-frames gives."""
+"""Encode and decode JPEG keyframes, the same way for `predict` and for keyframe stores, so that both see equal pixels."""
 
 from __future__ import annotations
 
@@ -7,13 +7,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def to_jpeg(picture: NDArray[np.uint8], quality: int) -> bytes:
-    """A picture (H, W, 3) uint8 RGB as JPEG.
+def to_jpeg(image: NDArray[np.uint8], quality: int) -> bytes:
+    """Encode an image (H, W, 3) uint8 RGB as JPEG.
 
     Raises:
-        ValueError: for a size that no JPEG has.
+        ValueError: for a size that JPEG does not allow.
     """
-    worked, jpeg = cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
-    if not worked:
-        raise ValueError(f"{picture.shape[1]} x {picture.shape[0]} pixels cannot be a JPEG")
+    encoded, jpeg = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
+    if not encoded:
+        raise ValueError(f"{image.shape[1]} x {image.shape[0]} pixels cannot be a JPEG")
     return jpeg.tobytes()
+
+
+def from_jpeg(jpeg: bytes) -> NDArray[np.uint8]:
+    """Decode a JPEG to (H, W, 3) uint8 RGB.
+
+    Raises:
+        ValueError: when it cannot be decoded.
+    """
+    try:
+        image = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR_RGB)
+    except cv2.error:  # such as an impossible size
+        image = None
+    if image is None:
+        raise ValueError("not a JPEG that can be decoded")
+    return np.asarray(image, np.uint8)

@@ -13,7 +13,7 @@ attributes          JSON                ``video`` (facts), ``source`` (name, byt
 ==================  ==================  ==================================================================
 
 Because ``jpeg`` is contiguous, a window's key-frames are one stretch of the file, and a loader reads them with one
-``pread`` without HDF5 (:class:`pipelines.datasets.keyframe_reader.KeyframeWindows`).
+``pread`` without HDF5 (:class:`pipelines.datasets.keyframe_reader.KeyframeReader`).
 """
 
 from __future__ import annotations

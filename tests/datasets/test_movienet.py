@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets.annotations import training_labels
 from pipelines.datasets.movienet import KeyframeFolder, is_movienet, read_jpeg, read_movienet, read_movienet_splits
 from pipelines.errors import DatasetError
 from tests.small_stores import jpeg
@@ -84,18 +83,6 @@ def test_everything_of_a_film(tmp_path: Path) -> None:
     assert film.keyframe_files[1] == tuple(folder / f"shot_0001_img_{image}.jpg" for image in range(3))
     assert list(film.keyframe_files) == list(film.keyframe_files[:])
     assert read_movienet_splits(tmp_path) == {FILM: "val", "tt0000001": "train"}
-
-
-def test_doubtful_ends_count_or_are_left_out() -> None:
-    scene_end = np.array([0, 1, -1, 0], dtype=np.int8)
-    labels, counts = training_labels(scene_end)
-    assert labels.tolist() == [0, 1, 1, 0]
-    assert counts.tolist() == [True] * 4
-    labels, counts = training_labels(scene_end, "ignore")
-    assert labels.tolist() == [0, 1, 0, 0]
-    assert counts.tolist() == [True, True, False, True]
-    with pytest.raises(ValueError, match="doubtful"):
-        training_labels(scene_end, "maybe")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, flat, measure
 from pipelines.evaluation.boundary_metrics import coverage_overflow, film_boundaries
-from pipelines.evaluation.metrics import FilmScores, evaluate, recall_within
+from pipelines.evaluation.metrics import FilmScores, evaluate, recall_within_counts
 
 
 def films(number: int = 6, shots: int = 60, seed: int = 0, levels: int = 0, timed: bool = True) -> list[FilmScores]:
@@ -67,7 +67,8 @@ def test_each_draw_is_what_the_plain_metrics_say_of_its_films(levels: int) -> No
         both = sum(match.true + match.predicted for match in matches if match)
         assert pooled["boundary_f1"][r] == pytest.approx(2 * matched / both)
         assert means["boundary_f1"][r] == pytest.approx(np.mean([match.f1 for match in matches if match]))
-        recalls = [recall_within(film.labels, film.decided(0.5), film.seconds) for film in these]
+        counts = [recall_within_counts(film.labels, film.decided(0.5), film.seconds) for film in these]
+        recalls = [found / true for found, true in counts]
         assert means["recall_at_3s"][r] == pytest.approx(np.mean(recalls))
 
 

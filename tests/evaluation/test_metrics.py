@@ -16,7 +16,6 @@ from pipelines.evaluation.metrics import (
     miou,
     precision_at,
     recall_at,
-    recall_within,
     recall_within_counts,
 )
 
@@ -220,26 +219,24 @@ def test_recall_at_3s_is_the_releases_walk_over_shots(seed: int) -> None:
     labels, predicted = (rng.random(N) < 0.2).astype(np.uint8), rng.random(N) < 0.15
     hits, total = looped_recall_at_3s(labels, predicted, frames)
     assert recall_within_counts(labels, predicted, frames / 24) == (hits, total)
-    assert recall_within(labels, predicted, frames / 24) == hits / total
 
 
 def test_recall_at_3s_wants_less_than_three_seconds_and_at_most_five_shots() -> None:
     seconds = np.array([[0, 1], [1, 2], [2, 4], [4, 5]], float)
-    assert recall_within([1, 0, 0, 0], [0, 1, 0, 0], seconds) == 1.0
-    assert recall_within([1, 0, 0, 0], [0, 0, 1, 0], seconds) == 0.0  # exactly three
-    assert recall_within([1, 1, 0, 0], [0, 1, 0, 0], seconds) == 1.0  # one may serve two
+    assert recall_within_counts([1, 0, 0, 0], [0, 1, 0, 0], seconds) == (1, 1)
+    assert recall_within_counts([1, 0, 0, 0], [0, 0, 1, 0], seconds) == (0, 1)  # exactly three
+    assert recall_within_counts([1, 1, 0, 0], [0, 1, 0, 0], seconds) == (2, 2)  # one may serve two
     tenths = np.stack([np.arange(8), np.arange(1, 9)], axis=1) / 10
-    assert recall_within([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0], tenths) == 1.0
-    assert recall_within([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1, 0], tenths) == 0.0
+    assert recall_within_counts([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0], tenths) == (1, 1)
+    assert recall_within_counts([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1, 0], tenths) == (0, 1)
 
 
 def test_recall_needs_something_to_find() -> None:
     with pytest.raises(ValueError, match="positive"):
         recall_at([0, 0], [0.5, 0.5])
-    with pytest.raises(ValueError, match="positive"):
-        recall_within([0, 0], [1, 0], np.array([[0.0, 1], [1, 2]]))
+    assert recall_within_counts([0, 0], [1, 0], np.array([[0.0, 1], [1, 2]])) == (0, 0)
     with pytest.raises(ValueError, match="finite"):
-        recall_within([1, 0], [1, 0], np.full((2, 2), np.nan))
+        recall_within_counts([1, 0], [1, 0], np.full((2, 2), np.nan))
     assert precision_at([1, 0], [0.1, 0.2]) == 0.0  # nothing predicted
 
 

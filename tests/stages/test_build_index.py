@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets.keyframe_reader import KeyframeWindows
+from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, DatasetError
 from pipelines.stages.build_index import IndexSettings, SplitStatistics, build_index, missing, statistics
 from pipelines.stores.features import read_features
@@ -23,7 +23,7 @@ from tests.datasets.test_bbc import write as put_bbc
 from tests.datasets.test_movienet import put_labels, put_list, put_shots, put_split
 from tests.datasets.test_ovsd import write as put_ovsd
 from tests.datasets.test_scene_files import scenes_json
-from tests.small_stores import damaged, jpeg, put_store, refusal
+from tests.small_stores import damaged, jpeg, put_store, read_all, refusal
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -125,7 +125,7 @@ def test_movienet_in_place(tmp_path: Path, settings: Settings) -> None:
         "1 of 3 videos have no split: tt03",
         "1 of 3 videos have no times in seconds: tt03",
     )
-    assert KeyframeWindows(index, neighbours=1, keyframes="all", size=None)[1]["jpegs"] == [
+    assert read_all(KeyframeReader(index), [0, 1, 2]) == [
         [jpeg(0, shot, image) for image in range(3)] for shot in range(3)
     ]
 
@@ -156,7 +156,7 @@ def test_movienet_packed(tmp_path: Path, settings: Settings) -> None:
     assert store.frames.tolist() == [[0, 49], [49, 330], [330, 500]]
     assert store.keyframes[1].tolist() == [119, 189, 259]  # what the shot list says
     shutil.rmtree(root)
-    assert KeyframeWindows(index, neighbours=2, edge="clip", keyframes="all", size=None)[3]["jpegs"] == [
+    assert read_all(KeyframeReader(index), [3, 3, 3, 4, 5]) == [
         [jpeg(1, shot, image) for image in range(3)] for shot in (0, 0, 0, 1, 2)
     ]
 
@@ -544,8 +544,8 @@ def test_damaged_sources_are_refused_or_sound(tmp_path: Path, settings: Settings
         assert index.frames.tolist() == whole.frames.tolist(), case
         assert index.jpeg.tolist() == whole.jpeg.tolist(), case
         if kind == "store" and changed != content:
-            windows = KeyframeWindows(index, neighbours=5, keyframes="all", size=None)
-            refusal(lambda windows=windows: windows[2], path, "damaged")  # type: ignore[misc]
+            reader = KeyframeReader(index)
+            refusal(lambda reader=reader: read_all(reader, range(5)), path, "damaged")  # type: ignore[misc]
             refused += 1
     assert refused >= (120 if kind == "npz" else 160)
 

@@ -17,7 +17,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pipelines.datasets.keyframe_reader import decode_whole
 from pipelines.errors import BasslError
 from pipelines.models import encoders
 from pipelines.models.encoders import ShotEncoder, resize_to_square
@@ -31,6 +30,7 @@ from pipelines.stages.encode import (
 )
 from pipelines.stores.features import features_of, open_features, read_features, write_features
 from pipelines.stores.index import read_index
+from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.lookup import find_features, keyframe_facts, store_path
 from tests.small_stores import jpeg, put_store, refusal
 from tests.stages.test_build_index import put_movienet
@@ -71,7 +71,7 @@ def put_index(folder: Path, lengths: dict[str, int], seed: int = 0) -> Path:
 
 def colour(*shot: int) -> np.ndarray:
     """What the encoder makes of the key-frames of ``jpeg(seed, shot, k)``."""
-    prepared = [resize_to_square(decode_whole(jpeg(*shot, k)), 8) for k in range(3)]
+    prepared = [resize_to_square(from_jpeg(jpeg(*shot, k)), 8) for k in range(3)]
     return np.mean([picture.reshape(-1, 3).mean(axis=0) for picture in prepared], axis=0)
 
 

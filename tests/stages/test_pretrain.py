@@ -21,7 +21,7 @@ import pytest
 import torch
 from PIL import Image
 
-from pipelines.datasets.keyframe_reader import KeyframeReader, decode_whole
+from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.errors import BasslError
 from pipelines.evaluation.representation import knn_precision
@@ -41,6 +41,7 @@ from pipelines.stages.pretrain.model import PretrainModel, trainable_encoder
 from pipelines.stages.pretrain.step import make_learner, take_step
 from pipelines.stores.features import write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
+from pipelines.stores.jpeg import from_jpeg
 from pipelines.training import distributed, run_folder
 from pipelines.training.augmentation_settings import AugmentationSettings
 from pipelines.training.distributed import Place
@@ -434,7 +435,7 @@ def test_validation_on_key_frames(pixels: PretrainSettings, films: Path, workers
     encodings = []
     for row in rows:
         (jpeg,) = KeyframeReader(index).read(np.array([row]), np.array([[1]]))[0]
-        picture = torch.from_numpy(resize_to_square(decode_whole(jpeg), 32)).permute(2, 0, 1)[None].float() / 255
+        picture = torch.from_numpy(resize_to_square(from_jpeg(jpeg), 32)).permute(2, 0, 1)[None].float() / 255
         mean, std = (torch.tensor(v).view(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
         with torch.inference_mode():
             encodings.append(network((picture - mean) / std)[0].numpy())
