@@ -1,4 +1,4 @@
-"""Encode and decode JPEG keyframes, the same way for `predict` and for keyframe stores, so that both see equal pixels."""
+"""JPEG keyframes: encode and decode, the same way for `predict` and for stores, so that both see equal pixels."""
 
 from __future__ import annotations
 
