@@ -1,7 +1,4 @@
-"""The errors that a user can cause.
-
-Anything else that is raised is a bug.
-"""
+"""Exceptions for errors that a user can cause; any other exception is a bug."""
 
 
 class BasslError(Exception):
@@ -9,7 +6,7 @@ class BasslError(Exception):
 
 
 class StoreError(BasslError):
-    """A file of ours (HDF5 store, model, scenes.json) is damaged, of another version, or not one at all."""
+    """A file that bassl wrote (HDF5 store, model, scenes.json) is damaged, of another version, or of another kind."""
 
 
 class VideoError(BasslError):
@@ -21,5 +18,5 @@ class DatasetError(BasslError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, for a message of one line."""
+    """The first line of an exception's text, or its type where it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,9 +1,9 @@
-"""Child processes that do one task each and report in messages.
+"""Child processes that run one task each and send length-prefixed messages back over a pipe.
 
-A task that may crash (a codec) or that must not share Python's lock with its caller runs in a child, which gets the
-task as a line of JSON on its stdin. Messages come back on its stdout: the length of a JSON head, the head, and as many
-raw bytes as the head's ``bytes`` says. The child ends when its parent does: it watches its stdin, which stays open
-until then.
+For tasks that may crash (a codec) or that must not share the global interpreter lock with the caller. The task is one
+line of JSON on the child's stdin. Each message on its stdout is the length of a JSON header (4 bytes, little-endian),
+the header, and as many raw bytes as the header's ``bytes`` says. The parent keeps the child's stdin open; the child
+watches it and exits when the parent does.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from pipelines.errors import BasslError
 
 _HEAD_LENGTH = struct.Struct("<I")
 
-# For children that decode: threads of NumPy's BLAS spin while they wait for work, and memory that is given back after
-# each picture is only asked for again.
+# For children that decode: idle BLAS threads of NumPy spin, and memory freed after each frame is allocated again at once.
 _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_MMAP_THRESHOLD_": str(64 * 2**20),
@@ -35,12 +34,12 @@ _ENVIRONMENT = {
 
 
 def cores() -> int:
-    """Processor cores that this process may use: what work is shared out over."""
+    """Number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Send(Protocol):
-    """How a child reports: the kind of message, its fields, and raw bytes that go with it."""
+    """Sends a message from the child: its kind, its JSON fields, and raw bytes."""
 
     def __call__(self, message: str, head: dict[str, Any], payload: Iterable[memoryview] = ()) -> None: ...
 
@@ -49,32 +48,32 @@ class Child:
     """A running child process.
 
     Attributes:
-        process: to ask for its pid or exit code.
+        process: for its pid and exit code.
     """
 
     def __init__(self, work: Callable[[dict[str, Any], Send], None], task: dict[str, Any]) -> None:
-        """Start ``work(task, send)``, a function at the top level of a module, in a process of its own."""
-        # The child finds the package where this process found it, installed or not.
+        """Start ``work(task, send)`` in a new process; ``work`` must be a function at the top level of a module."""
+        # The child imports the package from where this process did, installed or not.
         home = str(Path(pipelines.errors.__file__).parent.parent)
         path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
         program = f"import pipelines.processes as c; c.serve({work.__module__!r}, {work.__name__!r})"
         self.process = subprocess.Popen(
-            # -P: what is called `pipelines` or `json` in the user's current folder is not taken for the real one
+            # -P: modules called `pipelines` or `json` in the current folder are not imported
             [sys.executable, "-P", "-c", program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | _ENVIRONMENT | {"PYTHONPATH": path},
-            process_group=0,  # an interrupt from the keyboard is for the parent alone, which ends its children
+            process_group=0,  # Ctrl-C reaches the parent only, which ends its children
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._stdout = self.process.stdout
-        with suppress(BrokenPipeError):  # if it died at once, receive() tells
+        with suppress(BrokenPipeError):  # if it died at once, receive() returns None
             self.process.stdin.write(json.dumps(task).encode() + b"\n")
             self.process.stdin.flush()
 
     def receive(self) -> tuple[str, dict[str, Any], bytes] | None:
-        """The next message as (kind, fields, raw bytes); None when the child has ended, in whatever way.
+        """The next message as (kind, fields, raw bytes); None when the child has ended, normally or not.
 
         Raises:
             BasslError: what was raised in the child, of the same type.
@@ -97,27 +96,27 @@ class Child:
         return message, head, payload
 
     def how_it_ended(self) -> str:
-        """``signal 9`` or ``exit code 1``; waits for the end."""
+        """Wait for the end, and describe it: ``signal 9`` or ``exit code 1``."""
         code = self.process.wait()
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def kill(self) -> None:
-        """End it now; does nothing to one that has ended."""
+        """Kill the process, if it still runs, and close its pipes."""
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                with suppress(OSError):  # what was not written yet is of no use to anyone
+                with suppress(OSError):  # unwritten data is not needed any more
                     pipe.close()
 
 
 def serve(module: str, function: str) -> None:
-    """The child's side: read the task, do it, and report a :class:`BasslError`; anything else is a traceback."""
+    """Entry point of the child: read the task, run it, send back a :class:`BasslError`; other errors are tracebacks."""
     line = sys.stdin.buffer.readline()
     if not line:  # the parent has ended already
         return
     Thread(target=_end_with_parent, daemon=True).start()
-    # What a library prints must not get between the messages.
+    # Output that libraries print must not mix with the messages: stdout becomes stderr.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     work: Callable[[dict[str, Any], Send], None] = getattr(import_module(module), function)
@@ -130,7 +129,7 @@ def serve(module: str, function: str) -> None:
             for part in parts:
                 channel.write(part)
             channel.flush()
-        except BrokenPipeError:  # nobody listens any more
+        except BrokenPipeError:  # the parent has closed the pipe
             os._exit(1)
 
     try:
@@ -140,6 +139,6 @@ def serve(module: str, function: str) -> None:
 
 
 def _end_with_parent() -> None:
-    while os.read(0, 4096):  # not through sys.stdin, which could then not be closed when this process ends
+    while os.read(0, 4096):  # not sys.stdin, which could then not be closed at exit
         pass
     os._exit(1)

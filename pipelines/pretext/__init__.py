@@ -1,1 +1,1 @@
-"""What pre-training learns from: pseudo-boundaries and the pretext tasks (paper, section 3)."""
+"""Self-supervision of BaSSL: pseudo-boundaries, pretext tasks and contrastive losses (paper, section 3)."""

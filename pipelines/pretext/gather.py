@@ -1,4 +1,4 @@
-"""Embeddings of all processes as one batch, with gradients; without a process group, everything stays as it is."""
+"""All-gather of embeddings with gradients, for contrastive losses over the global batch; a no-op for one process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def _world() -> tuple[int, int]:
-    """Rank and number of processes."""
+    """Rank and world size."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
     return 0, 1
@@ -19,18 +19,18 @@ def _world() -> tuple[int, int]:
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, local: Tensor) -> Tensor:
-        _, processes = _world()
-        parts = [torch.empty_like(local) for _ in range(processes)]
+        _, world_size = _world()
+        parts = [torch.empty_like(local) for _ in range(world_size)]
         dist.all_gather(parts, local)
         return torch.cat(parts)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        # Every process's loss looks at these embeddings: what each wants of them is added up.
-        rank, processes = _world()
+        # The loss of every process depends on these embeddings: sum the gradients.
+        rank, world_size = _world()
         total = gradients[0].contiguous().clone()
         dist.all_reduce(total)
-        return total.chunk(processes)[rank]
+        return total.chunk(world_size)[rank]
 
 
 def _gather(local: Tensor) -> Tensor:
@@ -39,28 +39,28 @@ def _gather(local: Tensor) -> Tensor:
 
 
 def gather(local: Tensor) -> tuple[Tensor, int]:
-    """The rows of all processes in the order of their ranks, and where this process's own begin.
+    """The rows of all processes in the order of their ranks, and the index of this process's first row.
 
-    Gradients flow back to every process: where each takes the mean of its own rows' losses and gradients are averaged
+    Gradients flow back to every process: if each process takes the mean loss of its own rows and gradients are averaged
     over processes, as DDP does, the result is the gradient of the mean over all rows.
 
     Args:
         local: (B, ...), of the same shape in all processes.
 
     Returns:
-        (processes * B, ...), and the position of the first local row in it.
+        (world size * B, ...), and the index of the first local row in it.
     """
-    rank, processes = _world()
-    return (_gather(local) if processes > 1 else local), rank * len(local)
+    rank, world_size = _world()
+    return (_gather(local) if world_size > 1 else local), rank * len(local)
 
 
-def _mean(local: Tensor, processes: int) -> Tensor:
+def _mean(local: Tensor, world_size: int) -> Tensor:
     total = local.detach().clone()
     dist.all_reduce(total)
-    return total / processes
+    return total / world_size
 
 
 def mean_over_processes(local: Tensor) -> Tensor:
     """The mean of a tensor over all processes, without gradients."""
-    _, processes = _world()
-    return _mean(local, processes) if processes > 1 else local.detach()
+    _, world_size = _world()
+    return _mean(local, world_size) if world_size > 1 else local.detach()

@@ -1,7 +1,7 @@
-"""The heads of the pretext tasks, with the layout and the names of the paper's release.
+"""Projection and classification heads of the pretext tasks, with the layout and parameter names of the release.
 
 A module that holds them as ``head_nce``, ``head_pp``, ``head_cgm`` and ``head_msm`` has the parameters of a released
-checkpoint under ``loss.``; only ``loss.head_msm.predictions.bias`` there is a second name of ``decoder.bias``.
+checkpoint under ``loss.``; only ``loss.head_msm.predictions.bias`` there is a duplicate of ``decoder.bias``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pipelines.pretext.losses import full_precision
 
 
 class ContrastiveHead(nn.Module):
-    """Linear, ReLU, Linear, L2 norm: h_SSM of the release and its head for SimCLR. (..., D_e) to (..., 128).
+    """Linear, ReLU, Linear, L2 norm: h_SSM of the release, also its head for SimCLR. (..., D_e) to (..., 128).
 
     Args:
-        input_dim: D_e, also the width between the two (2048 and 2048 in the release).
+        input_dim: D_e, also the width of the hidden layer (2048 in the release).
         output_dim: dimension of the contrastive space.
     """
 
@@ -25,7 +25,7 @@ class ContrastiveHead(nn.Module):
         self.model = nn.Sequential(nn.Linear(input_dim, input_dim), nn.ReLU(), nn.Linear(input_dim, output_dim))
 
     def forward(self, encodings: Tensor) -> Tensor:
-        """Unit vectors, in float32 whatever the precision of the head."""
+        """Unit vectors in float32, whatever the precision of the head."""
         return F.normalize(full_precision(self.model(encodings)), dim=-1)
 
 

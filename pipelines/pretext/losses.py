@@ -1,13 +1,13 @@
-"""The pretext losses (paper, section 3.4), each a function of head outputs or contextualised shots to a scalar.
+"""The pretext losses (paper, section 3.4): functions of head outputs or contextualised shots that return a scalar.
 
-Letters: B windows of this process, S = 2K+1 shots, D the contrastive space, D_c contextualised shots, D_e encodings.
+Shapes: B windows of this process, S = 2K+1 shots, D the contrastive space, D_c contextualised shots, D_e encodings.
 ``boundary`` (B,) is the pseudo-boundary, the last shot of the left sub-sequence.
 
-Where the paper's text and its release differ, ``variant`` says which; the release is the default, as it made the
-published numbers. Losses are means over windows. With several processes, the mean over processes of what each returns,
-and of its gradients, is what one process would have for all windows: contrastive losses compare with the windows of
-all processes, and the others count alike in each. Similarities, softmax and errors are computed in float32 under
-autocast too; float64 stays float64.
+Where the paper's text and its release differ, ``variant`` chooses; the default is the release, which made the
+published numbers. Losses are means over windows. With several processes, the mean over processes of the losses and
+gradients equals those of one process with all windows: contrastive losses use the windows of all processes as
+negatives, and the other losses weigh every window the same. Similarities, softmax and errors are computed in float32
+under autocast, too; float64 stays float64.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from pipelines.pretext.settings import Variant
 
 
 def full_precision(x: Tensor) -> Tensor:
-    """float32, or float64 where it is that already."""
+    """Convert to float32; float64 stays float64."""
     return x if x.dtype == torch.float64 else x.float()
 
 
 def at(shots: Tensor, index: Tensor) -> Tensor:
-    """One shot of each window: (B, S, D) and (B,) to (B, D)."""
+    """Select one shot of each window: (B, S, D) and (B,) to (B, D)."""
     return shots[torch.arange(len(shots), device=shots.device), index]
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float = 0.1) -> Tensor:
-    """NT-Xent (Chen et al., 2020): each of 2B vectors is to find its partner among those of the global batch.
+    """NT-Xent (Chen et al., 2020): each of 2B vectors is matched with its partner among those of the global batch.
 
     For all vectors z of both kinds and all processes, the mean over i of
     ``-log(exp(sim(z_i, z_p(i)) / t) / sum over j != i of exp(sim(z_i, z_j) / t))``, with sim the cosine.
 
     Args:
-        first, second: (B, D), partners row by row; the same B in all processes.
+        first, second: (B, D), positive pairs row by row; the same B in all processes.
         temperature: t.
     """
     pairs = F.normalize(full_precision(torch.stack([first, second])), dim=-1)
     B = pairs.shape[1]
-    # Gathered windows first, so that a process's windows stay together: (2, G, D) of all G windows.
+    # Gathered with windows as the first axis, which keeps a process's windows together; then (2, G, D), G windows in all.
     gathered, offset = gather(pairs.transpose(0, 1))
     everything = gathered.transpose(0, 1).flatten(0, 1)
     own = torch.arange(offset, offset + B, device=pairs.device)
@@ -62,7 +62,7 @@ def info_nce(shots: Tensor, scenes: Tensor, temperature: float = 0.1) -> Tensor:
     e' all other shots and r' all other scenes of the global batch.
 
     Args:
-        shots, scenes: (N, D), partners row by row; the same N in all processes.
+        shots, scenes: (N, D), positive pairs row by row; the same N in all processes.
         temperature: t.
     """
     shots, scenes = F.normalize(full_precision(torch.stack([shots, scenes])), dim=-1).unbind()
@@ -78,7 +78,7 @@ def info_nce(shots: Tensor, scenes: Tensor, temperature: float = 0.1) -> Tensor:
 
 
 def scene_means(shots: Tensor, boundary: Tensor) -> Tensor:
-    """r(S_left) and r(S_right) of section 3.4: the mean of a sub-sequence's shots, (B, S, D) to (B, 2, D)."""
+    """r(S_left) and r(S_right) of section 3.4: the means of the shots of each sub-sequence, (B, S, D) to (B, 2, D)."""
     shots = full_precision(shots)
     left = left_of(boundary, shots.shape[1])
     members = torch.stack([left, ~left], dim=1).to(shots.dtype)
@@ -89,21 +89,20 @@ def scene_means(shots: Tensor, boundary: Tensor) -> Tensor:
 def shot_scene_matching(
     slow: Tensor, dense: Tensor, boundary: Tensor, temperature: float = 0.1, variant: Variant = "release"
 ) -> Tensor:
-    """SSM: the first shot of a window and the scene left of its boundary find each other, the last and the right one.
+    """Shot-scene matching (SSM): match a window's first shot with the left sub-sequence, its last with the right.
 
-    *Release*: the head gives unit vectors, a scene is the mean of those of its shots, and the loss is
-    :func:`nt_xent` of shots and scenes, left and right apart and averaged.
+    *Release*: the head gives unit vectors, a scene is the mean of those of its shots, and the loss is the mean of
+    :func:`nt_xent` of shots and scenes on the left and on the right.
 
-    *Paper*: :func:`info_nce`, left and right added, with a linear head, of which the head of a mean is the mean of the
-    heads. What it calls "other shots and pseudo-scenes in a mini-batch" are here the ends and the scenes of both sides
-    of every window, those of the other side of the same window among them.
+    *Paper*: :func:`info_nce` on the left plus on the right, with a linear head (which commutes with the mean). The "other shots and pseudo-scenes in a mini-batch" are here the ends and scenes of both sides of
+    every window, including the other side of the same window.
 
     Args:
         slow: (B, n, D), head outputs of the slow sequence, whose first two are the window's ends.
         dense: (B, S, D), head outputs of the window.
         boundary: (B,).
         temperature: tau (appendix A).
-        variant: which.
+        variant: the paper's text or its release.
     """
     ends, scenes = slow[:, :2], scene_means(dense, boundary)
     if variant == "paper":
@@ -115,8 +114,7 @@ def shot_scene_matching(
 def _two_class(head: nn.Module, positive: Tensor, negative: Tensor, variant: Variant) -> Tensor:
     """Cross-entropy of a head with two logits, class 1 for the positive inputs and class 0 for the negative.
 
-    The probability of class 1 is the score h of the paper. The release takes the mean over both kinds, the paper adds
-    up one term of each.
+    The probability of class 1 is the score h of the paper. The release takes the mean over both, the paper their sum.
     """
     logits = full_precision(head(torch.cat([positive, negative])))
     label = torch.arange(len(logits), device=logits.device) < len(positive)
@@ -127,16 +125,16 @@ def _two_class(head: nn.Module, positive: Tensor, negative: Tensor, variant: Var
 def contextual_group_matching(
     head: nn.Module, context: Tensor, positive: Tensor, negative: Tensor, variant: Variant = "release"
 ) -> Tensor:
-    """CGM: does a shot belong to the same sub-sequence as the centre?
+    """Contextual group matching (CGM): is a shot in the same sub-sequence as the centre shot?
 
-    *Release*: cross-entropy over both pairs, averaged, of a linear layer on the two L2-normalised vectors. *Paper*:
-    ``-log h(c_n, c_pos) - log(1 - h(c_n, c_neg))``, on the vectors as they are.
+    *Release*: mean cross-entropy of both pairs, from a linear layer on the two L2-normalised vectors. *Paper*:
+    ``-log h(c_n, c_pos) - log(1 - h(c_n, c_neg))``, on the vectors without normalisation.
 
     Args:
         head: (..., 2 D_c) to two logits, see :func:`pipelines.pretext.heads.group_matching_head`.
         context: (B, S, D_c), contextualised shots, none masked.
         positive, negative: (B,), see :func:`pipelines.pretext.sampling.sample_group_shots`.
-        variant: which.
+        variant: the paper's text or its release.
     """
     centre, same, different = context[:, context.shape[1] // 2], at(context, positive), at(context, negative)
     if variant == "release":
@@ -148,9 +146,9 @@ def contextual_group_matching(
 def pseudo_boundary_prediction(
     head: nn.Module, context: Tensor, boundary: Tensor, other: Tensor, variant: Variant = "release"
 ) -> Tensor:
-    """PP: is a shot the pseudo-boundary?
+    """Pseudo-boundary prediction (PP): is a shot the pseudo-boundary?
 
-    *Release*: cross-entropy over the boundary and one other shot, averaged. *Paper*:
+    *Release*: mean cross-entropy of the boundary and one other shot. *Paper*:
     ``-log h(c_b) - log(1 - h(c_other))``, which is twice that.
 
     Args:
@@ -158,7 +156,7 @@ def pseudo_boundary_prediction(
         context: (B, S, D_c), contextualised shots, none masked.
         boundary: (B,).
         other: (B,), see :func:`pipelines.pretext.sampling.sample_other_shot`.
-        variant: which.
+        variant: the paper's text or its release.
     """
     return _two_class(head, at(context, boundary), at(context, other), variant)
 
@@ -166,21 +164,20 @@ def pseudo_boundary_prediction(
 def masked_shot_modeling(
     head: nn.Module, context: Tensor, encodings: Tensor, mask: Tensor, variant: Variant = "release"
 ) -> Tensor:
-    """MSM: the encoding of a masked shot, from the shots around it.
+    """Masked shot modelling (MSM): regress the encoding of a masked shot from the shots around it.
 
-    *Release*: mean squared error over all dimensions of all masked shots of the batch, so that a window counts by its
-    masked shots; of the global batch here, also with several processes, where the release takes the mean of each
-    process's means. *Paper*: ``sum over m of ||e_m - h(c_m)||^2`` for each window, and the mean over windows. The
+    *Release*: mean squared error over all dimensions of all masked shots of the global batch, so that a window weighs
+    by its number of masked shots (with several processes, the release takes the mean of each process's mean). *Paper*: ``sum over m of ||e_m - h(c_m)||^2`` for each window, and the mean over windows. The
     target has no gradient (release; the paper does not say).
 
     Args:
         head: (..., D_c) to (..., D_e), see :class:`pipelines.pretext.heads.MaskedShotHead`.
-        context: (B, S, D_c), of shots contextualised with these masked.
-        encodings: (B, S, D_e), of the shots as they are.
+        context: (B, S, D_c), shots contextualised with the masked ones hidden.
+        encodings: (B, S, D_e), of the unmasked shots.
         mask: (B, S) bool, see :func:`pipelines.pretext.sampling.sample_mask`.
-        variant: which.
+        variant: the paper's text or its release.
     """
-    # The head sees all shots and the mask weighs them: its cost is small, and no shape hangs on the data.
+    # The head sees all shots and the mask weighs them: its cost is small, and no shape depends on the data.
     error = (full_precision(head(context)) - full_precision(encodings.detach())).square()
     weight = mask.to(error.dtype)
     if variant == "paper":
@@ -189,7 +186,7 @@ def masked_shot_modeling(
 
 
 def nearest_other(dense: Tensor) -> Tensor:
-    """ShotCoL's positive shot (release): of a window's other shots the most similar to its centre, (B, S, D) to (B,).
+    """ShotCoL's positive shot (release): the other shot of a window most similar to its centre, (B, S, D) to (B,).
 
     Raises:
         ValueError: for windows of one shot.
@@ -205,11 +202,11 @@ def nearest_other(dense: Tensor) -> Tensor:
 
 
 def shotcol(query: Tensor, dense: Tensor, temperature: float = 0.1) -> Tensor:
-    """SimCLR (NN), ShotCoL in SimCLR's terms (section 4.3, M5): NT-Xent of the centre shot and its nearest other.
+    """SimCLR (NN), ShotCoL in SimCLR's terms (section 4.3, M5): NT-Xent of the centre shot and its nearest neighbour.
 
     Args:
         query: (B, D), head outputs of the centre shot under the second augmentation.
-        dense: (B, S, D), head outputs of the window; the nearest shot is found, and taken, here.
+        dense: (B, S, D), head outputs of the window; the nearest shot is taken from these.
         temperature: as in :func:`nt_xent`.
     """
     return nt_xent(query, at(dense, nearest_other(dense)), temperature)

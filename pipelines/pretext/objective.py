@@ -1,4 +1,4 @@
-"""The pre-training loss of every method: heads, pseudo-boundaries and the weighted sum of the tasks."""
+"""The pre-training objective: heads, pseudo-boundaries and the weighted sum of the pretext losses, for every method."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _no_crn(encodings: Tensor, mask: Tensor | None) -> Tensor:
 
 
 class PretextLoss(NamedTuple):
-    """What a batch costs.
+    """The loss of a batch.
 
     Attributes:
-        total: the weighted sum, what is minimised.
-        parts: each loss before its weight: of ``ssm``, ``cgm``, ``pp``, ``msm`` and ``simclr`` those that are used.
-        boundary: (B,) the pseudo-boundaries, None where no task looks at them.
+        total: the weighted sum, which is minimised.
+        parts: each loss before weighting: those of ``ssm``, ``cgm``, ``pp``, ``msm`` and ``simclr`` that are used.
+        boundary: (B,) the pseudo-boundaries; None where no task uses them.
     """
 
     total: Tensor
@@ -45,13 +45,13 @@ class PretextLoss(NamedTuple):
 class PretextObjective(nn.Module):
     """L_pretrain = alpha_1 L_SSM + alpha_2 L_CGM + alpha_3 L_PP + alpha_4 L_MSM (section 3.4), for any set of tasks.
 
-    ``simclr-instance``, ``simclr-temporal`` and ``simclr-nn`` (M3 to M5) have a contrastive loss alone;
+    ``simclr-instance``, ``simclr-temporal`` and ``simclr-nn`` (M3 to M5) have a contrastive loss only;
     ``bassl+simclr-nn`` (M8) adds ShotCoL's to BaSSL's, with weight 1. One head serves SSM, SimCLR and the alignment.
 
-    Parameters have the names of a released checkpoint's ``loss.`` part; heads that nothing uses have none.
+    Parameters have the names of a released checkpoint's ``loss.`` part; unused heads are not created.
 
     Args:
-        settings: which.
+        settings: method, tasks and weights.
         encoding_dim: D_e.
         context_dim: D_c.
 
@@ -71,8 +71,8 @@ class PretextObjective(nn.Module):
         self.head_nce: nn.Module = nn.Identity()
         if learned or (settings.needs_alignment and settings.alignment == "head"):
             kind = LinearContrastiveHead if settings.variant == "paper" else ContrastiveHead
-            # Without a contrastive loss the head stays as it began, a random projection (release). It must not count
-            # as a parameter to be trained: DDP would wait for its gradient.
+            # Without a contrastive loss the head stays a random projection (release). It must not be a trainable
+            # parameter: DDP would wait for its gradient.
             self.head_nce = kind(encoding_dim, settings.head_dim).requires_grad_(learned)
         self.head_cgm = group_matching_head(context_dim) if "cgm" in tasks else None
         self.head_pp = boundary_head(context_dim) if "pp" in tasks else None
@@ -93,14 +93,14 @@ class PretextObjective(nn.Module):
                 :meth:`pipelines.pretext.settings.PretextSettings.slow_positions` names. For ShotCoL the last is the
                 centre; for SimCLR (instance, temporal) the only one is the second view.
             dense: (B, S, D_e), encodings of the window; for SimCLR (instance, temporal) the centre is the first view,
-                so that S = 1 will do.
+                and S may be 1.
             contextualise: the CRN, called once without a mask (CGM, PP) and once with (MSM), as in the release.
             noise: (B, 5, S), see :func:`pipelines.pretext.sampling.draw_noise`; for CGM, PP, MSM and random
                 pseudo-boundaries.
             joins: (B,), for synthesized pseudo-boundaries.
 
         Raises:
-            ValueError: where something needed is not given, or windows are too short for a task.
+            ValueError: an argument that the settings need is missing, or windows are too short for a task.
         """
         settings, variant = self.settings, self.settings.variant
         if noise is None and settings.needs_noise:

@@ -1,11 +1,11 @@
-"""Discovery of pseudo-boundaries: where a window of shots falls into two parts (paper, section 3.3 and appendix D).
+"""Pseudo-boundary discovery by dynamic time warping and its alternatives (paper, section 3.3 and appendix D).
 
-The slow sequence of a window is its first and its last shot. Aligning it with all S shots, in order, has one thing to
-decide: the last shot that still goes with the first. A batch of windows is therefore a cumulative sum and an argmin,
-on the device the features are on.
+The slow sequence of a window is its first and its last shot. Aligning it with all S shots by DTW leaves one choice:
+the last shot that is aligned with the first. For a batch of windows this is a cumulative sum and an argmin, on the
+device of the features.
 
 Every function returns (B,) int64: the last shot b of the left sub-sequence, ``0 <= b <= S-2``, so that neither side is
-empty. None has gradients.
+empty. None computes gradients.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pipelines.pretext.settings import PseudoBoundary
 
-# In float32, 1 - x of a cosine x is a whole multiple of this: of what is lost by subtracting, nothing is smaller.
+# In float32, 1 - x of a cosine x is a multiple of this.
 _STEP = 2.0**-24
 
 
@@ -25,19 +25,19 @@ def end_similarity(slow: Tensor, dense: Tensor) -> Tensor:
     """Cosine similarity of the first and the last shot of a window to each of its shots.
 
     Args:
-        slow: (B, n, D), n >= 2, features of the slow sequence; only its first two shots, the window's ends, count
-            (with ShotCoL a third, the centre, stands behind them).
+        slow: (B, n, D), n >= 2, features of the slow sequence; only its first two shots, the window's ends, are used
+            (with ShotCoL a third, the centre, follows them).
         dense: (B, S, D), features of the window.
 
     Returns:
-        (B, 2, S) float32, also under autocast and for features of another precision; 0 for features of length 0.
+        (B, 2, S) float32, also under autocast and for features of another precision; 0 for zero vectors.
 
     Raises:
-        ValueError: for shapes that do not fit, or windows of fewer than two shots.
+        ValueError: shapes do not fit, or windows have fewer than two shots.
     """
     if dense.ndim != 3 or slow.ndim != 3 or slow.shape[1] < 2 or dense.shape[1] < 2:
         raise ValueError(f"need slow (B, 2, D) and dense (B, S, D), S >= 2, not {slow.shape} and {dense.shape}")
-    # In half precision different shots would tie, and a cumulative sum of costs would lose what tells them apart.
+    # In half precision different shots would tie, and a cumulative sum of costs would lose their differences.
     with torch.autocast(dense.device.type, enabled=False):
         ends, shots = slow[:, :2].float(), dense.float()
         lengths = ends.norm(dim=2)[:, :, None] * shots.norm(dim=2)[:, None]
@@ -47,17 +47,17 @@ def end_similarity(slow: Tensor, dense: Tensor) -> Tensor:
 
 @torch.no_grad()
 def dtw_boundary(similarity: Tensor) -> Tensor:
-    """The release's pseudo-boundary: least summed cost 1 - cosine, every shot counted.
+    """The pseudo-boundary of the release, by DTW: least sum of the costs 1 - cosine over all shots.
 
     It is the last shot that ``tslearn.metrics.dtw_path_from_metric(cost, metric="precomputed")`` aligns to the first
     row, for ``cost`` as in :func:`alignment_cost`. Left shots 0 to b and right shots b+1 to S-1 cost
     ``sum(cost[0, :b+1]) + sum(cost[1, b+1:])``, which is a constant plus the cumulative sum of ``cost[0] - cost[1]``
-    at b. Of equally good b, tslearn takes the last: walking back from the end of both sequences it prefers the step
-    that goes back in both. It never aligns one shot to both ends, for that adds a cost and saves none.
+    at b. Of equally good b, tslearn takes the last: its backtracking prefers the diagonal step. It never aligns one
+    shot with both ends, because that only adds a cost.
 
-    Sums are exact, so that ties are ties on every device and in any order of summation: costs that come from float32
-    cosines are multiples of 2^-24, and are added up as integers. (Costs of any other origin are rounded to that, where
-    tslearn may see a difference and this a tie.)
+    Sums are exact, so that ties are the same on every device and in any order of summation: costs from float32 cosines
+    are multiples of 2^-24 and are summed as integers. (Costs of any other origin are rounded to such multiples, and may
+    then tie where they do not for tslearn.)
 
     Args:
         similarity: (B, 2, S) float32 cosines, finite.
@@ -70,22 +70,22 @@ def dtw_boundary(similarity: Tensor) -> Tensor:
 def alignment_cost(similarity: Tensor) -> Tensor:
     """1 - cosine, (B, 2, S) in float32, at least 0.
 
-    Rounding makes cosines of equal directions end up just above 1. The release leaves such costs negative; where a
-    window's first and last shot are all but equal, its alignment can then give a shot to both ends, and leave the
-    right sub-sequence empty. All other windows are aligned alike, but for ties that hang on such rounding.
+    Rounding can make the cosine of parallel vectors slightly greater than 1. The release keeps the negative cost; where
+    a window's first and last shot are nearly equal, its alignment can then give a shot to both ends and leave the right
+    sub-sequence empty. All other windows are aligned the same, except for ties that depend on such rounding.
     """
     return (1 - similarity.float()).clamp(min=0)
 
 
 @torch.no_grad()
 def tslearn_boundary(similarity: Tensor) -> Tensor:
-    """What :func:`dtw_boundary` gives, by tslearn, window by window on the CPU, as in the paper's listing 1."""
+    """The boundaries of :func:`dtw_boundary`, by tslearn, window by window on the CPU, as in the paper's listing 1."""
     boundary: Tensor = _tslearn(alignment_cost(similarity).cpu())
     return boundary.to(similarity.device)
 
 
 def _tslearn(cost: Tensor) -> Tensor:
-    from tslearn.metrics import dtw_path_from_metric  # seconds to import, and only this needs it
+    from tslearn.metrics import dtw_path_from_metric  # start-up time: numba; only this method needs it
 
     boundaries = []
     for matrix in cost.contiguous().numpy():
@@ -96,12 +96,12 @@ def _tslearn(cost: Tensor) -> Tensor:
 
 @torch.no_grad()
 def mean_boundary(similarity: Tensor) -> Tensor:
-    """The equation of section 3.3: greatest *mean* similarity left plus *mean* right, the two end shots left out.
+    """The equation of section 3.3: greatest *mean* similarity left plus *mean* right, without the two end shots.
 
-    With shots counted from 0, b runs from 1 to S-2, the left mean over shots 1 to b and the right mean over shots b+1
-    to S-2. At b = S-2 (b = K-1 in the paper) the right mean is of no shot, and the equation divides 0 by 0: it is
-    taken as 0, the similarity of shots that have nothing in common, so that the last shot stands alone where the inner
-    shots are on the whole unlike it. Of equally good b the first is taken. Windows of two shots have b = 0.
+    With shots counted from 0, b is in 1 to S-2, the left mean is over shots 1 to b and the right mean over shots b+1
+    to S-2. At b = S-2 (b = K-1 in the paper) the right mean is over no shot, 0 / 0 in the equation; it is taken as 0,
+    so that the right sub-sequence is the last shot alone if the inner shots are dissimilar to it on average. Of equally
+    good b the first is taken. Windows of two shots have b = 0.
 
     Args:
         similarity: (B, 2, S) float32 cosines.
@@ -112,7 +112,7 @@ def mean_boundary(similarity: Tensor) -> Tensor:
     inner = similarity.float()[:, :, None, 1:-1]
     candidate = torch.arange(1, S - 1, device=similarity.device)
     left = candidate <= candidate[:, None]  # (b, shot)
-    # Sums of masked products, not a matrix product or a cumulative sum: neither TF32 nor a parallel scan rounds them.
+    # Sums of masked products, not a matrix product or cumulative sum, which TF32 or a parallel scan would round.
     left_mean = (inner[:, 0] * left).sum(dim=2) / candidate
     right_mean = (inner[:, 1] * ~left).sum(dim=2) / (S - 2 - candidate).clamp(min=1)
     best: Tensor = (left_mean + right_mean).argmax(dim=1)
@@ -125,7 +125,7 @@ def random_boundary(noise: Tensor) -> Tensor:
 
 
 def fixed_boundary(windows: int, shots: int, device: torch.device | None = None) -> Tensor:
-    """The centre shot, S // 2 (table 4a, "Fixed"); of two shots the first, lest the right side be empty."""
+    """The centre shot, S // 2 (table 4a, "Fixed"); of two shots the first, so that the right side is not empty."""
     return torch.full((windows,), min(shots // 2, shots - 2), dtype=torch.int64, device=device)
 
 
@@ -136,7 +136,7 @@ def discover(
     noise: Tensor | None = None,
     joins: Tensor | None = None,
 ) -> Tensor:
-    """The pseudo-boundaries of a batch of windows.
+    """Find the pseudo-boundaries of a batch of windows.
 
     Args:
         method: see :class:`pipelines.pretext.settings.PretextSettings`.
@@ -150,7 +150,7 @@ def discover(
         (B,) int64, 0 to S-2.
 
     Raises:
-        ValueError: where the method needs what is not given.
+        ValueError: an argument that the method needs is missing.
     """
     B, S, _ = dense.shape
     if method == "random":
@@ -161,7 +161,7 @@ def discover(
         return fixed_boundary(B, S, dense.device)
     if method == "synthesized":
         if joins is None:
-            raise ValueError("synthesized pseudo-boundaries need the places where the windows were joined")
+            raise ValueError("synthesized pseudo-boundaries need the positions at which the windows were joined")
         return joins
     similarity = end_similarity(slow, dense)
     if method == "mean":

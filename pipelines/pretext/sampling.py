@@ -1,8 +1,7 @@
-"""All chance of the pretext tasks: which shots are compared, which are masked, which rows make a window.
+"""Random sampling of the pretext tasks: positive and negative shots, masks, and synthesized windows.
 
-A window's chance is drawn beforehand, as uniform numbers, and everything is a function of them. So it can be drawn for
-a window wherever that window is trained, and the same draws give the same losses with any number of processes, in a
-compiled graph, and after resuming.
+Uniform noise is drawn for each window beforehand, and every choice is a function of it: the same draws give the same
+losses with any number of processes, in a compiled graph, and after resuming.
 """
 
 from __future__ import annotations
@@ -13,24 +12,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 NOISE = ("boundary", "positive", "negative", "other", "mask")
-"""What each row of a window's noise decides."""
+"""What each row of a window's noise is used for."""
 
 
 def draw_noise(windows: int, shots: int, generator: torch.Generator) -> Tensor:
-    """The chance of a batch: (B, 5, S) uniform in [0, 1), on the generator's device; rows as in :data:`NOISE`.
+    """The noise of a batch: (B, 5, S) uniform in [0, 1), on the generator's device; rows as in :data:`NOISE`.
 
-    With several processes, let each draw that of the global batch from an equal generator and take its own block:
+    With several processes, each should draw the noise of the global batch from an equal generator and take its own part:
     the result is then that of one process.
     """
     return torch.rand(windows, len(NOISE), shots, generator=generator, device=generator.device)
 
 
 def sample(noise: Tensor, allowed: Tensor) -> Tensor:
-    """One allowed shot a window, each with equal probability.
+    """Draw one of the allowed shots of each window, with equal probability.
 
     Args:
         noise: (B, S) uniform.
-        allowed: (B, S) bool, at least one a window.
+        allowed: (B, S) bool, at least one per window.
 
     Returns:
         (B,) int64.
@@ -44,7 +43,7 @@ def left_of(boundary: Tensor, shots: int) -> Tensor:
 
 
 def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative: Tensor) -> tuple[Tensor, Tensor]:
-    """The positive and the negative shot of CGM (section 3.4): one of the centre's sub-sequence, one of the other.
+    """The positive and negative shot of CGM (section 3.4), from the centre's sub-sequence and from the other one.
 
     Each has equal probability within its sub-sequence; the centre is not its own positive shot (release).
 
@@ -56,7 +55,7 @@ def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative:
         (B,) int64 twice.
 
     Raises:
-        ValueError: for windows of fewer than three shots, where the centre can be alone.
+        ValueError: windows of fewer than three shots, in which the centre can be alone.
     """
     S = noise_positive.shape[1]
     if S < 3:
@@ -88,9 +87,9 @@ def sample_mask(noise: Tensor, rate: float = 0.15) -> Tensor:
         rate: the probability.
 
     Returns:
-        (B, S) bool, at least one a window.
+        (B, S) bool, at least one per window.
     """
-    # Where any shot falls below the rate, the lowest does; where none does, the lowest is any shot alike.
+    # If any shot is below the rate, the lowest one is; if none is, the lowest is a uniformly random shot.
     lowest = torch.arange(noise.shape[1], device=noise.device) == noise.argmin(dim=1, keepdim=True)
     return (noise < rate) | lowest
 
@@ -98,20 +97,20 @@ def sample_mask(noise: Tensor, rate: float = 0.15) -> Tensor:
 def joined_rows(
     left: NDArray[np.int64], right: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Windows with a synthesized pseudo-boundary (table 4a): the beginning of one window, the end of another.
+    """Windows with a synthesized pseudo-boundary (table 4a): the start of one window joined to the end of another.
 
-    Shots keep their places in the window. The last shot of the first part is the pseudo-boundary, any but the window's
-    last with equal probability: what the paper leaves open.
+    Shots keep their positions in the window. The last shot of the first part is the pseudo-boundary: any but the last
+    shot of the window, with equal probability (the paper does not say).
 
     Args:
         left, right: (..., S) rows of windows of two different videos.
-        rng: of the joins.
+        rng: draws the positions of the joins.
 
     Returns:
         (..., S) rows, and (...) int64 pseudo-boundaries, 0 to S-2.
 
     Raises:
-        ValueError: where the shapes differ or a window has fewer than two shots.
+        ValueError: the shapes differ, or a window has fewer than two shots.
     """
     if left.shape != right.shape or left.shape[-1] < 2:
         raise ValueError(f"windows of one length of at least 2 can be joined, not {left.shape} and {right.shape}")
@@ -123,13 +122,13 @@ def joined_rows(
 def neighbour_row(window: NDArray[np.int64], row: int, rng: np.random.Generator) -> int:
     """The positive shot of SimCLR (temporal), M4: any other shot of the window with equal probability.
 
-    The release draws it and then loads the first shot again, so that its SimCLR (temporal) is SimCLR (instance); this
-    is what the paper says. A shot without any other is its own.
+    The release draws it and then loads the first shot again, so that its SimCLR (temporal) is SimCLR (instance); here
+    it is as in the paper. A shot without any other is its own positive.
 
     Args:
-        window: (S,) rows around it; one that a film's edge repeats counts once.
+        window: (S,) rows around the shot; a row repeated at a film's edge counts once.
         row: the shot.
-        rng: of the choice.
+        rng: makes the choice.
     """
     others = np.unique(window[window != row])
     return int(rng.choice(others)) if len(others) else row

@@ -1,4 +1,4 @@
-"""Which pretext tasks, how weighted, on which pseudo-boundaries. Imports nothing heavy: the command line reads it."""
+"""Settings of the pretext tasks, their weights and the pseudo-boundaries. Imports nothing heavy, for the command line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Variant = Literal["release", "paper"]
 
 @dataclass(frozen=True)
 class PretextSettings:
-    """Everything that decides what the pre-training loss is.
+    """Settings that determine the pre-training loss.
 
     Raises:
-        ValueError: one line, for a value that no field allows.
+        ValueError: one line, for a value that is not allowed.
     """
 
     method: Method = "bassl"
@@ -77,17 +77,17 @@ class PretextSettings:
 
     @property
     def has_windows(self) -> bool:
-        """Whether the method has the four tasks of BaSSL at all."""
+        """Whether the method has tasks of BaSSL."""
         return self.method in ("bassl", "bassl+simclr-nn")
 
     @property
     def needs_crn(self) -> bool:
-        """Whether any loss looks at contextualised shots."""
+        """Whether any loss uses contextualised shots."""
         return self.has_windows and any(task != "ssm" for task in self.tasks)
 
     @property
     def needs_boundary(self) -> bool:
-        """Whether any loss looks at pseudo-boundaries: all tasks but MSM do."""
+        """Whether any loss uses pseudo-boundaries: all tasks but MSM do."""
         return self.has_windows and any(task != "msm" for task in self.tasks)
 
     @property
@@ -97,14 +97,14 @@ class PretextSettings:
 
     @property
     def needs_noise(self) -> bool:
-        """Whether anything is left to chance once the batch is there."""
+        """Whether the loss of a batch depends on random draws."""
         return self.needs_crn or (self.needs_boundary and self.pseudo_boundary == "random")
 
     def slow_positions(self, shots: int) -> tuple[int, ...]:
-        """Which shots of a window of S the slow sequence, under the second augmentation, consists of.
+        """The shots of a window of S that make the slow sequence, which gets the second augmentation.
 
         The two ends for BaSSL (section 3.3); [first, last, centre] for BaSSL with ShotCoL (M8, release). ShotCoL alone
-        needs the centre only; the release encodes the ends there too and drops them. The centre of a window is its
+        needs only the centre; the release also encodes the ends and drops them. The centre of a window is its
         second view for SimCLR (instance); for SimCLR (temporal) the loader puts another row there, see
         :func:`pipelines.pretext.sampling.neighbour_row`.
         """

@@ -1,4 +1,4 @@
-"""What all our HDF5 files share: a schema and its version, settings, appearing whole or not at all, clear refusals."""
+"""HDF5 files with a schema version and a checksum: created atomically, and verified when they are opened."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.files import atomic_file
 
-# What h5py raises on files that are damaged in one place or another.
+# What h5py raises for damaged files.
 _DAMAGE = (
     OSError,
     KeyError,
@@ -30,50 +30,50 @@ _DAMAGE = (
     MemoryError,
 )
 
-# HDF5 leaves the first bytes of a file to us. They hold the seal: a line of JSON, filled up with zeros.
+# The seal is a line of JSON with the checksum in HDF5's user block, the first bytes of the file, padded with zeros.
 _SEAL_SIZE = 512
 _BLOCK = 4 * 2**20
 
 
 @contextmanager
 def create_store(path: Path, schema: str, version: int, unsealed: Collection[str] = ()) -> Iterator[h5py.File]:
-    """A new HDF5 file that takes the name ``path`` when the block ends well, and vanishes when it does not.
+    """Create an HDF5 file, which appears at ``path`` when the block ends without an exception.
 
-    Two files with the same content are the same to the byte: no times are stored. The file is sealed: a digest of its
-    bytes stands at its beginning and is checked before HDF5 sees the file, because HDF5 reads some damaged files
-    without end and others quietly wrong. Data sets named in ``unsealed`` are left out of the digest where they are one
-    stretch of the file: large ones that have checks of their own.
+    Equal content gives equal bytes: no times are stored. A SHA-256 digest of the file is stored in its first bytes
+    (the seal) and checked before HDF5 opens the file, because HDF5 hangs on some damaged files and reads others wrong
+    without an error. Data sets named in ``unsealed`` are left out of the digest if they are contiguous in the file:
+    large ones with checksums of their own.
 
     Raises:
-        BasslError: where the path cannot be written, the disk being full included.
+        BasslError: the path cannot be written, or the disk is full.
     """
     with atomic_file(path) as partial:
-        # Newer formats of HDF5 note the time at which a group is made.
+        # Newer HDF5 formats store the creation times of groups.
         with h5py.File(partial, "w", libver="earliest", userblock_size=_SEAL_SIZE) as file:
             file.attrs["schema"] = schema
             file.attrs["schema_version"] = version
             yield file
-            open_ranges = [_stretch(file[name]) for name in unsealed]
+            open_ranges = [_byte_range(file[name]) for name in unsealed]
         with partial.open("r+b") as written:
-            seal = _seal(written, sorted(stretch for stretch in open_ranges if stretch is not None))
+            seal = _seal(written, sorted(one for one in open_ranges if one is not None))
             written.seek(0)
             written.write(seal)
 
 
 @contextmanager
 def open_store(path: Path, schema: str, version: int, remedy: str, missing: str | None = None) -> Iterator[h5py.File]:
-    """An HDF5 file of ours to read.
+    """Open an HDF5 file that :func:`create_store` made, for reading.
 
     Args:
         path: the file.
-        schema: what it must be.
-        version: of which version.
-        remedy: what to run when it is not, for the message.
-        missing: what to run when there is no file, and so nothing to be written over; None is the remedy, too.
+        schema: the expected schema.
+        version: the expected version.
+        remedy: what to run when the file is unusable, for the message.
+        missing: what to run when there is no such file; None takes the remedy.
 
     Raises:
-        StoreError: one line, when the file is missing, not HDF5, truncated, another schema or version, or when what is
-            read from it in the block is not there or damaged.
+        StoreError: one line, when the file is missing, not HDF5, truncated, or of another schema or version, or when
+            what the block reads is missing or damaged.
     """
     if not path.exists():
         raise StoreError(f"{path}: no such file; {missing or remedy}")
@@ -98,14 +98,14 @@ def open_store(path: Path, schema: str, version: int, remedy: str, missing: str 
         raise StoreError(f"{path}: is damaged or not HDF5 ({first_line(error)}); {remedy}") from error
 
 
-def _stretch(data: h5py.Dataset) -> tuple[int, int] | None:
-    """Where in the file a data set is, or None when it is empty or in many places."""
+def _byte_range(data: h5py.Dataset) -> tuple[int, int] | None:
+    """The byte range of a data set in the file; None when it is empty or not contiguous."""
     start = data.id.get_offset()
     return None if start is None or data.nbytes == 0 else (start, start + data.nbytes)
 
 
 def _seal(file: BinaryIO, unsealed: Sequence[tuple[int, int]]) -> bytes:
-    """The seal of a file: its size, the ranges left out, in order, and a digest of all other bytes after the seal."""
+    """The seal of a file: its size, the ranges left out, in order, and the digest of all other bytes after the seal."""
     size = file.seek(0, os.SEEK_END)
     digest = hashlib.sha256()
     position = _SEAL_SIZE
@@ -118,7 +118,7 @@ def _seal(file: BinaryIO, unsealed: Sequence[tuple[int, int]]) -> bytes:
             digest.update(block)
             position += len(block)
         position = end
-    stated = {"bytes": size, "unsealed": [list(stretch) for stretch in unsealed], "sha256": digest.hexdigest()}
+    stated = {"bytes": size, "unsealed": [list(one) for one in unsealed], "sha256": digest.hexdigest()}
     seal = json.dumps(stated).encode() + b"\n"
     if len(seal) > _SEAL_SIZE:
         raise ValueError("too many unsealed data sets")
@@ -126,7 +126,7 @@ def _seal(file: BinaryIO, unsealed: Sequence[tuple[int, int]]) -> bytes:
 
 
 def _broken_seal(path: Path) -> str | None:
-    """What is wrong with the bytes of a file, if anything."""
+    """The fault that the seal shows, or None for a sound file."""
     with path.open("rb") as file:
         found = file.read(_SEAL_SIZE)
         try:
@@ -137,17 +137,23 @@ def _broken_seal(path: Path) -> str | None:
         there = os.fstat(file.fileno()).st_size
         if there < size:
             return f"is cut short: {there} of {size} bytes"
-        edges = [_SEAL_SIZE, *(edge for stretch in unsealed for edge in stretch), size]
+        edges = [_SEAL_SIZE, *(edge for one in unsealed for edge in one), size]
         if there > size or edges != sorted(edges) or _seal(file, unsealed) != found:
             return "is damaged: its content does not fit its checksum"
     return None
 
 
 def read_array(file: h5py.File, name: str, kind: str, dimensions: int) -> NDArray[Any]:
-    """A data set as an array of the expected kind (NumPy's ``i``, ``u``, ``f``) and number of dimensions.
+    """Read a data set as an array.
+
+    Args:
+        file: an open store.
+        name: of the data set.
+        kind: the expected NumPy kinds, such as ``"i"`` or ``"iu"``.
+        dimensions: the expected number of dimensions.
 
     Raises:
-        StoreError: when it is missing or something else.
+        StoreError: it is missing, or of another kind or number of dimensions.
     """
     if name not in file or not isinstance(file[name], h5py.Dataset):
         raise StoreError(f"{file.filename}: is damaged: it has no data set {name!r}")
@@ -158,14 +164,22 @@ def read_array(file: h5py.File, name: str, kind: str, dimensions: int) -> NDArra
 
 
 def read_strings(file: h5py.File, name: str) -> list[str]:
-    """A data set of UTF-8 strings."""
+    """Read a data set of UTF-8 strings.
+
+    Raises:
+        StoreError: it is missing.
+    """
     if name not in file or not isinstance(file[name], h5py.Dataset):
         raise StoreError(f"{file.filename}: is damaged: it has no data set {name!r}")
     return [str(value) for value in file[name].asstr("utf-8")[...]]
 
 
 def read_json_attribute(file: h5py.File, name: str) -> dict[str, Any]:
-    """An attribute that holds a JSON object."""
+    """Read an attribute that holds a JSON object.
+
+    Raises:
+        StoreError: it holds another JSON value.
+    """
     value = json.loads(file.attrs[name])
     if not isinstance(value, dict):
         raise StoreError(f"{file.filename}: is damaged: its attribute {name!r} is not an object")

@@ -1,19 +1,19 @@
-"""Key-frame stores: one HDF5 file a video with its shots and their key-frames as JPEG.
+"""Keyframe stores: one HDF5 file per video with its shots and their keyframes as JPEG.
 
-Layout (schema ``bassl.keyframes``, version 1), for N shots of N_k key-frames:
+Layout (schema ``bassl.keyframes``, version 1), for N shots of N_k keyframes:
 
 ==================  ==================  ==================================================================
-``jpeg``            (bytes,) uint8      all key-frames, one after the other, contiguous in the file
+``jpeg``            (bytes,) uint8      all keyframes, concatenated, contiguous in the file
 ``jpeg_offsets``    (N * N_k + 1,)      where each begins in ``jpeg``; the last is its length
 ``jpeg_crc32``      (N * N_k,) uint32   checksum of each
 ``shots/frames``    (N, 2) int64        half-open frame range of each shot
 ``shots/seconds``   (N, 2) float64      half-open range in seconds
-``shots/keyframes`` (N, N_k) int64      the frames that the key-frames are
+``shots/keyframes`` (N, N_k) int64      frame numbers of the keyframes
 attributes          JSON                ``video`` (facts), ``source`` (name, bytes, sha256), ``settings``
 ==================  ==================  ==================================================================
 
-Because ``jpeg`` is contiguous, a window's key-frames are one stretch of the file, and a loader reads them with one
-``pread`` without HDF5 (:class:`pipelines.datasets.keyframe_reader.KeyframeReader`).
+Because ``jpeg`` is contiguous, the keyframes of a window are one byte range of the file, and a loader reads them with one
+``pread``, without HDF5 (:class:`pipelines.datasets.keyframe_reader.KeyframeReader`).
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _BLOCK = 4 * 2**20
 
 @dataclass(frozen=True)
 class KeyframeStore:
-    """What a store holds, without the pictures.
+    """The content of a store, without the JPEGs.
 
     Attributes:
         path: the store.
-        video_id: its name without the ending.
+        video_id: the file name without its suffix.
         frames, seconds: (N, 2) half-open ranges of the shots.
         keyframes: (N, N_k) frame numbers.
         jpeg_offsets: (N * N_k + 1,) positions in the *file* at which the JPEGs begin and the last one ends.
-        jpeg_crc32: (N * N_k,) their checksums.
-        video: facts about the film.
-        source: ``name``, ``bytes`` and ``sha256`` of the film's file.
-        settings: with which it was made.
+        jpeg_crc32: (N * N_k,) CRC-32 of each JPEG.
+        video: size, length and frame rate of the video.
+        source: ``name``, ``bytes`` and ``sha256`` of the video file.
+        settings: with which the store was made.
     """
 
     path: Path
@@ -70,7 +70,7 @@ class KeyframeStore:
 
 @dataclass(frozen=True)
 class StoredShot:
-    """A shot to be stored: half-open ranges, the frames of its key-frames, and these as JPEG."""
+    """A shot to be stored: half-open ranges, the frame numbers of its keyframes, and these as JPEG."""
 
     frames: tuple[int, int]
     seconds: tuple[float, float]
@@ -84,13 +84,13 @@ def write_keyframes(
     describe: Callable[[], tuple[VideoFacts, Mapping[str, Any]]],
     settings: Mapping[str, Any],
 ) -> int:
-    """Write a store from a stream of shots, in memory that does not grow with the pictures.
+    """Write a store from an iterable of shots; memory does not grow with the size of the JPEGs.
 
     Args:
-        path: where; the file appears when it is whole.
-        shots: in order.
-        describe: called after the last shot; gives the film's facts and the description of its file.
-        settings: recorded.
+        path: the store; it appears when it is complete.
+        shots: in order of time.
+        describe: called after the last shot; returns the facts about the video and the description of its file.
+        settings: stored as they are.
 
     Returns:
         the number of shots.
@@ -103,8 +103,8 @@ def write_keyframes(
     keyframes: list[tuple[int, ...]] = []
     lengths: list[int] = []
     checksums: list[int] = []
-    # The JPEGs wait in a file of their own: a contiguous data set needs to know its size when it is made.
-    with create_store(path, SCHEMA, VERSION, {"jpeg"}) as file, tempfile.TemporaryFile(dir=path.parent) as waiting:
+    # The JPEGs go to a temporary file first: a contiguous data set needs its size when it is created.
+    with create_store(path, SCHEMA, VERSION, {"jpeg"}) as file, tempfile.TemporaryFile(dir=path.parent) as buffer:
         for shot in shots:
             frames.append(shot.frames)
             seconds.append(shot.seconds)
@@ -112,7 +112,7 @@ def write_keyframes(
             for jpeg in shot.jpegs:
                 lengths.append(len(jpeg))
                 checksums.append(zlib.crc32(jpeg))
-                waiting.write(jpeg)
+                buffer.write(jpeg)
         facts, source = describe()
         file.attrs["video"] = json.dumps(asdict(facts))
         file.attrs["source"] = json.dumps(dict(source))
@@ -124,19 +124,19 @@ def write_keyframes(
         file["jpeg_offsets"] = offsets
         file["jpeg_crc32"] = np.array(checksums, np.uint32)
         jpeg = file.create_dataset("jpeg", (int(offsets[-1]),), np.uint8)
-        waiting.seek(0)
+        buffer.seek(0)
         position = 0
-        while block := waiting.read(_BLOCK):
+        while block := buffer.read(_BLOCK):
             jpeg[position : position + len(block)] = np.frombuffer(block, np.uint8)
             position += len(block)
     return len(frames)
 
 
 def read_keyframes(path: Path) -> KeyframeStore:
-    """Open a store and check it.
+    """Read a store and check that its content is consistent.
 
     Raises:
-        StoreError: one line, for a file that is missing, damaged, contradictory or not a key-frame store.
+        StoreError: one line, for a file that is missing, damaged, inconsistent or not a keyframe store.
     """
     with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
         store_frames = read_array(file, "shots/frames", "i", 2)
