@@ -4,9 +4,9 @@
     python benchmarks/default_model.py FEATURES --encoders    # also: generated films through EfficientNet-Lite0
 
 The protocol. What the recipe leaves open, its penalty, is chosen by the rule that chooses the shipped model's
-(`recipes.box_model.make.choose`), on the training videos alone: once for each direction between the sets,
+(`recipes.box_model.fitting.choose`), on the training videos alone: once for each direction between the sets,
 and for each fold of a nested cross-validation over all videos. The operating point is fitted on the same training
-videos' blind scores. The rule shows held-out videos in disguises, which are random: five draws of them are averaged,
+videos' blind scores. The rule shows held-out videos perturbeds, which are random: five draws of them are averaged,
 and nothing else is left to chance, so there is one run. Intervals are of 1,000 draws of films. Beside it stand the
 baselines without learning, with the reach that is best on the training side.
 
@@ -31,12 +31,10 @@ from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_fol
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import FilmScores, average_precision
 from pipelines.models.relational import calibrated, load_scorer
-from recipes.box_model.make import (
+from recipes.box_model.__main__ import DRAWS
+from recipes.box_model.fitting import (
     AS_IT_IS,
-    BASELINES,
-    DRAWS,
     FOLDS,
-    SIDES,
     Forms,
     Logits,
     blind_logits,
@@ -45,8 +43,8 @@ from recipes.box_model.make import (
     fit,
     folds,
     prepare,
-    set_of,
 )
+from recipes.box_model.study import BASELINES, SIDES, set_of
 
 ANIMATED = {"ovsd/02", "ovsd/03", "ovsd/04", "ovsd/13"}
 GENERATED = 4
@@ -57,7 +55,7 @@ def ap(videos: Sequence[ShotFeatures], scores: Logits) -> float:
     return average_precision(np.concatenate([v.scene_end for v in videos]), np.concatenate(scores))
 
 
-def learnt(
+def learned(
     draws: Sequence[Sequence[Forms]], taught: Sequence[int], tested: Sequence[int]
 ) -> tuple[float, dict[int, FilmScores]]:
     """Choose, calibrate and fit on some videos; score others."""
@@ -125,14 +123,14 @@ def run_features(folder: Path) -> dict[str, Any]:
     draws = [prepare(videos, seed) for seed in range(DRAWS)]
     results = {}
     for name, (taught, tested) in tests(videos).items():
-        penalty, found = learnt(draws, taught, tested)
+        penalty, found = learned(draws, taught, tested)
         results[name] = summary(list(found.values())) | {"penalties": [penalty]}
         results[name]["baselines"] = baselines(videos, taught, tested)
         show(name, results[name])
     nested: dict[int, FilmScores] = {}
     penalties = []
     for held_out in folds(len(videos), FOLDS):
-        penalty, found = learnt(draws, [i for i in range(len(videos)) if i not in held_out], held_out)
+        penalty, found = learned(draws, [i for i in range(len(videos)) if i not in held_out], held_out)
         nested |= found
         penalties.append(penalty)
     results[NESTED] = summary([nested[i] for i in range(len(videos))]) | {"penalties": penalties}

@@ -50,7 +50,7 @@ from pipelines.models.encoders import KEYFRAMES, ShotEncoder, load_encoder
 from pipelines.models.relational import RelationalScorer, load_scorer
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
-from recipes.box_model.make import closest_across, left_right_contrast, recursive_cuts
+from recipes.box_model.study import closest_across, left_right_contrast, recursive_cuts
 
 Pictures = Sequence[Sequence[NDArray[np.uint8]]]
 Values = NDArray[np.float64]

@@ -1,7 +1,7 @@
-"""Films in disguise: as another encoder, another shot detector or another editor might have made them.
+"""Perturbations of labelled films: as another encoder, another shot detector or another editor might have made them.
 
-Settings that are chosen by cross-validation on films of one kind fit that kind. So the films that are held out are
-shown in disguise as well as they are.
+Settings that are chosen by cross-validation on films of one kind overfit to that kind. So held-out films are judged
+both unchanged and perturbed.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,48 +14,48 @@ from numpy.typing import NDArray
 from pipelines.training.relational_films import Film, with_scenes_reordered
 
 Floats = NDArray[np.float64]
-Disguise = Callable[[Film, np.random.Generator], Film]
+Perturbation = Callable[[Film, np.random.Generator], Film]
 
 SHARES = (0.1, 0.3)
-"""Share of the shots that another detector would merge, split or miss."""
+"""Range of the share of shots that another detector would merge, split or miss."""
 SHOT_NOISE = 0.3
-"""How far the halves of a split shot lie from it, in mean deviations of a dimension."""
+"""Noise on the halves of a split shot, in mean standard deviations of a dimension."""
 
 
-# --- as of another encoder --------------------------------------------------------------------------------------------
+# --- another encoder --------------------------------------------------------------------------------------------
 
 
 def raised(film: Film, generator: np.random.Generator) -> Film:
-    """Features to a power, their signs kept."""
+    """Features raised to a random power, signs kept."""
     power = generator.uniform(0.5, 1.25)
     return _with_features(film, np.sign(film.features) * np.abs(film.features) ** power)
 
 
 def thinned(film: Film, generator: np.random.Generator) -> Film:
-    """A half, a quarter or an eighth of the dimensions, but eight at least."""
+    """A random half, quarter or eighth of the dimensions, at least eight."""
     width = film.features.shape[1]
     kept = generator.permutation(width)[: max(8, int(width * generator.choice([0.5, 0.25, 0.125])))]
     return replace(film, features=film.features[:, kept])
 
 
 def projected(film: Film, generator: np.random.Generator) -> Film:
-    """Through a random layer, with a random constant and ReLU."""
+    """Features through a random linear layer with a random bias, and ReLU."""
     unit = _unit_rows(film)
     hidden = unit @ generator.normal(size=(unit.shape[1], int(generator.choice([256, 768, 1280]))))
     return _with_features(film, np.maximum(hidden - generator.uniform(-0.5, 1.0) * hidden.std(), 0))
 
 
 def noisy(film: Film, generator: np.random.Generator) -> Film:
-    """Noise of 0.2 to 0.6 mean deviations of a dimension on every feature."""
+    """Gaussian noise of 0.2 to 0.6 mean standard deviations of a dimension on every feature."""
     noise = generator.uniform(0.2, 0.6) * _spread(film) * generator.normal(size=film.features.shape)
     return _with_features(film, film.features + noise)
 
 
-# --- as of another shot detector --------------------------------------------------------------------------------------
+# --- another shot detector --------------------------------------------------------------------------------------
 
 
 def merged(film: Film, generator: np.random.Generator) -> Film:
-    """Neighbouring shots of one scene become one, likelier where they are alike; the longest lends the picture."""
+    """Adjacent shots of one scene are merged, more likely where they are similar; features are the longest shot's."""
     N, lengths, unit = len(film.features), _lengths(film), _unit_rows(film)
     rank = (unit[:-1] * unit[1:]).sum(axis=1).argsort().argsort() / N
     same = film.scene_end[:-1] == 0
@@ -70,7 +70,7 @@ def merged(film: Film, generator: np.random.Generator) -> Film:
 
 
 def split(film: Film, generator: np.random.Generator) -> Film:
-    """Shots, likelier long ones, become two that differ a little."""
+    """Shots, more likely long ones, are split into two that differ a little."""
     N, lengths = len(film.features), _lengths(film)
     count = int(generator.uniform(*SHARES) * N)
     chosen = np.sort(generator.choice(N, size=count, replace=False, p=lengths / lengths.sum()))
@@ -90,7 +90,7 @@ def split(film: Film, generator: np.random.Generator) -> Film:
 
 
 def dropped(film: Film, generator: np.random.Generator) -> Film:
-    """Shots are missing; a scene that lost its last shot ends with the one before."""
+    """Shots are removed; a scene that lost its last shot ends with the one before."""
     kept = generator.random(len(film.features)) >= generator.uniform(*SHARES)
     kept[[0, -1]] = True
     scene = (np.cumsum(film.scene_end, dtype=np.int64) - film.scene_end)[kept]
@@ -98,25 +98,25 @@ def dropped(film: Film, generator: np.random.Generator) -> Film:
     return Film(film.features[kept], _lengths(film)[kept], ends)
 
 
-# --- as of another editor ---------------------------------------------------------------------------------------------
+# --- another editor ---------------------------------------------------------------------------------------------
 
 
 def stretched(film: Film, generator: np.random.Generator) -> Film:
-    """Lengths to a power: a steadier or a more uneven cut."""
+    """Shot lengths raised to a random power: steadier or more uneven editing."""
     return replace(film, durations=_lengths(film) ** generator.uniform(0.4, 1.5))
 
 
 def jittered(film: Film, generator: np.random.Generator) -> Film:
-    """Lengths times log-normal noise of deviation 0.5."""
+    """Shot lengths times log-normal noise of standard deviation 0.5."""
     return replace(film, durations=_lengths(film) * np.exp(0.5 * generator.normal(size=len(film.durations))))
 
 
 def even(film: Film, generator: np.random.Generator) -> Film:
-    """All shots of one length, so that lengths say nothing."""
+    """All shots of one length, so that lengths carry no information."""
     return replace(film, durations=np.ones(len(film.durations)))
 
 
-DISGUISES: Mapping[str, Disguise] = {
+PERTURBATIONS: Mapping[str, Perturbation] = {
     "features to a power": raised,
     "an eighth to a half of the dimensions": thinned,
     "projected at random, then ReLU": projected,

@@ -1,4 +1,4 @@
-"""Training the model in the box: what is shown is what the labels mean, it learns, and it can be made again."""
+"""Making the built-in model: perturbed films keep the meaning of their labels, it learns, and it is reproducible."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,26 +15,25 @@ from pipelines.evaluation.metrics import average_precision, f1_at
 from pipelines.models.relational import RelationalScorer, calibrated, load_scorer
 from pipelines.stages.list_models import read_facts
 from pipelines.training.relational_films import Film, as_film, with_scenes_reordered
-from recipes.box_model import make as default_model
-from recipes.box_model.make import (
+from recipes.box_model import __main__ as make
+from recipes.box_model import fitting
+from recipes.box_model.__main__ import main
+from recipes.box_model.fitting import (
     AS_IT_IS,
-    BASELINES,
     PENALTIES,
     Form,
     Forms,
     calibrate,
     choose,
-    closest_across,
     cross_validate,
-    disguised,
     fit,
     folds,
     form_of,
-    left_right_contrast,
-    main,
+    perturb,
     prepare,
 )
-from recipes.box_model.perturbations import DISGUISES
+from recipes.box_model.perturbations import PERTURBATIONS
+from recipes.box_model.study import BASELINES, closest_across, left_right_contrast
 
 PENALTY = 0.1
 
@@ -106,15 +105,15 @@ def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> 
 def test_training_learns_scenes_of_films_it_has_not_seen(taught: RelationalScorer) -> None:
     unseen = [made_up(seed) for seed in range(100, 104)]
     chance = np.mean(np.concatenate([video.scene_end for video in unseen]))
-    learnt = pooled_ap([taught.score(video.features, video.durations) for video in unseen], unseen)
-    assert learnt > 0.8
-    assert learnt > chance + 0.5
+    learned = pooled_ap([taught.score(video.features, video.durations) for video in unseen], unseen)
+    assert learned > 0.8
+    assert learned > chance + 0.5
 
 
-def test_what_it_learnt_holds_for_another_encoder(taught: RelationalScorer) -> None:
+def test_what_it_learned_holds_for_another_encoder(taught: RelationalScorer) -> None:
     unseen = [made_up(seed, D=200) for seed in range(200, 204)]
     for name in ("features to a power", "projected at random, then ReLU", "noise on the features"):
-        shown = [disguised(video, DISGUISES[name], np.random.default_rng(0)) for video in unseen]
+        shown = [perturb(video, PERTURBATIONS[name], np.random.default_rng(0)) for video in unseen]
         assert pooled_ap([taught.score(v.features, v.durations) for v in shown], shown) > 0.75, name
 
 
@@ -155,7 +154,7 @@ def test_no_scorer_of_cross_validation_has_seen_what_it_scores(monkeypatch: pyte
         seen[id(scorer)] = [id(form) for form in taught]
         return scorer
 
-    monkeypatch.setattr(default_model, "fit", note)
+    monkeypatch.setattr(fitting, "fit", note)
     scorers = cross_validate(forms, PENALTY, number=3)
     for form, scorer in zip(forms, scorers, strict=True):
         assert id(form) not in seen[id(scorer)]
@@ -164,16 +163,16 @@ def test_no_scorer_of_cross_validation_has_seen_what_it_scores(monkeypatch: pyte
 
 @pytest.fixture(scope="module")
 def drawn() -> list[list[Forms]]:
-    """The same films in two draws of the disguises."""
+    """The same films in two draws of the perturbations."""
     videos = [made_up(seed, scenes=6) for seed in range(4)]
     videos[3] = replace(videos[3], scene_end=np.zeros_like(videos[3].scene_end))
     return [prepare(videos, seed) for seed in range(2)]
 
 
-def test_a_film_is_shown_as_it_is_and_in_each_disguise_the_same_each_time(drawn: list[list[Forms]]) -> None:
+def test_a_film_is_shown_as_it_is_and_in_each_perturbation_the_same_each_time(drawn: list[list[Forms]]) -> None:
     shown = drawn[0]
     again = prepare([shown[0][AS_IT_IS].video])[0]
-    assert list(again) == list(shown[0]) == [AS_IT_IS, *DISGUISES]
+    assert list(again) == list(shown[0]) == [AS_IT_IS, *PERTURBATIONS]
     for name, form in shown[0].items():
         np.testing.assert_array_equal(form.tokens, again[name].tokens)
         if name != AS_IT_IS:
@@ -303,9 +302,9 @@ def test_the_command_writes_a_model_and_its_card_the_same_ones_each_time(
     for seed in range(2):
         write(tmp_path / "features", made_up(seed, "one", scenes=6))
         write(tmp_path / "features", made_up(seed + 10, "two", scenes=6))
-    monkeypatch.setattr(default_model, "FOLDS", 2)
-    monkeypatch.setattr(default_model, "PENALTIES", (0.1, 1.0))
-    monkeypatch.setattr(default_model, "DISGUISES", {"shots merged": DISGUISES["shots merged"]})
+    monkeypatch.setattr(make, "FOLDS", 2)
+    monkeypatch.setattr(fitting, "PENALTIES", (0.1, 1.0))
+    monkeypatch.setattr(fitting, "PERTURBATIONS", {"shots merged": PERTURBATIONS["shots merged"]})
     for name in ("first", "second"):
         main([str(tmp_path / "features"), "--output", str(tmp_path / name / "model.safetensors")])
     assert capsys.readouterr().out == ""

@@ -1,4 +1,4 @@
-"""Disguises keep what a film tells of its scenes, and the rule takes the penalty that it says."""
+"""Perturbations keep what a film tells of its scenes, and the rule takes the penalty that it says."""
 
 from itertools import pairwise
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipelines.training.relational_films import Film
-from recipes.box_model.perturbations import DISGUISES, dropped, merged, split
+from recipes.box_model.perturbations import PERTURBATIONS, dropped, merged, split
 
 
 def film(N: int = 60, D: int = 32, signed: bool = False, seed: int = 0) -> Film:
@@ -19,11 +19,11 @@ def film(N: int = 60, D: int = 32, signed: bool = False, seed: int = 0) -> Film:
     return Film(features.astype(np.float32), rng.integers(10, 200, size=N), ends.astype(np.uint8))
 
 
-@pytest.mark.parametrize("name", DISGUISES)
-def test_a_disguise_makes_a_film_and_leaves_the_one_it_was_given(name: str) -> None:
+@pytest.mark.parametrize("name", PERTURBATIONS)
+def test_a_perturbation_makes_a_film_and_leaves_the_one_it_was_given(name: str) -> None:
     for given in (film(), film(signed=True), film(N=1), film(N=2, D=1)):
         before = given.features.copy(), np.array(given.durations), given.scene_end.copy()
-        made = DISGUISES[name](given, np.random.default_rng(1))
+        made = PERTURBATIONS[name](given, np.random.default_rng(1))
         N = len(made.features)
         assert made.features.dtype == np.float32
         assert made.features.ndim == 2
@@ -40,9 +40,9 @@ def test_a_disguise_makes_a_film_and_leaves_the_one_it_was_given(name: str) -> N
 def test_other_shots_stay_in_their_scenes(seed: int) -> None:
     given = film(seed=seed)
     scenes = set(given.features[:, 0].tolist())
-    for disguise in (merged, split, dropped):
-        made = disguise(given, np.random.default_rng(seed))
-        if disguise is split:
+    for perturbation in (merged, split, dropped):
+        made = perturbation(given, np.random.default_rng(seed))
+        if perturbation is split:
             assert len(made.features) > len(given.features)
             # The halves of a shot carry noise; all others still tell their scene.
             kept = np.isin(made.features[:, 0], given.features[:, 0])
@@ -54,8 +54,8 @@ def test_other_shots_stay_in_their_scenes(seed: int) -> None:
         names = made.features[kept, 0]
         for (one, a), (other, b) in pairwise(zip(scene, names, strict=True)):
             assert (one == other) == (a == b)
-        if disguise is merged:
+        if perturbation is merged:
             assert set(names.tolist()) == scenes
-        if disguise is not dropped:
+        if perturbation is not dropped:
             assert made.durations.sum() == pytest.approx(given.durations.sum())
             assert made.scene_end.sum() == given.scene_end.sum()

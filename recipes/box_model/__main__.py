@@ -1,0 +1,69 @@
+"""Make the built-in model: ``python -m recipes.box_model FEATURES``.
+
+Reads a folder of labelled per-shot features (`pipelines.datasets.shot_features`) and writes the files that ship with
+the package: the model, trained on all videos; its model card, whose figures are measured here by cross-validation over
+videos and by training on one data set and testing on the other; and the main figures as JSON, for ``bassl models``.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.datasets.shot_features import read_shot_feature_folder
+from pipelines.errors import BasslError
+from pipelines.files import write_atomically
+from pipelines.models.relational import DEFAULT_MODEL, RelationalScorer, save_scorer
+from pipelines.models.threads import one_thread
+from recipes.box_model.card import model_card, model_facts
+from recipes.box_model.fitting import AS_IT_IS, DRAWS, FOLDS, fit, prepare
+from recipes.box_model.perturbations import PERTURBATIONS
+from recipes.box_model.study import Report, Study, measure
+
+
+def make_default_model(folder: Path, output: Path, report: Report = lambda line: None) -> Study:
+    """Measure, train on all videos, and write the model with `MODEL_CARD.md` and its facts (JSON) beside it.
+
+    Args:
+        folder: of labelled features, one `.npz` a video.
+        output: the model file to write.
+        report: called with one line when each part of the work starts.
+
+    Raises:
+        DatasetError: the folder or a file in it cannot be read.
+        BasslError: the model, its card or its facts cannot be written.
+        ValueError: fewer than two videos, or a training set without scene ends.
+    """
+    videos = read_shot_feature_folder(folder)
+    draws = []
+    for seed in range(DRAWS):
+        report(f"computing evidence: {len(videos)} videos, {len(PERTURBATIONS)} perturbations each, draw {seed + 1}")
+        draws.append(prepare(videos, seed))
+    study = measure(videos, draws, FOLDS, report)
+    plain = [forms[AS_IT_IS] for forms in draws[0]]
+    scorer = RelationalScorer(fit(plain, study.penalty).members, study.calibration)
+    save_scorer(output, scorer)
+    facts = model_facts(study, FOLDS, output.read_bytes())
+    write_atomically(output.with_suffix(".json"), json.dumps(facts, indent=1).encode() + b"\n")
+    write_atomically(output.with_name("MODEL_CARD.md"), model_card(study, FOLDS).encode())
+    return study
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m recipes.box_model.make", description=__doc__)
+    parser.add_argument("features", type=Path, help="folder of labelled per-shot features, one .npz a video")
+    parser.add_argument("--output", type=Path, default=DEFAULT_MODEL, help="model file to write (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    # The order of summation decides the last digits of the weights: one thread makes them independent of the number of
+    # cores, and a model this small gains little from more.
+    with one_thread():
+        try:
+            make_default_model(options.features, options.output, lambda line: print(line, file=sys.stderr, flush=True))
+        except BasslError as error:
+            print(error, file=sys.stderr)
+            raise SystemExit(2) from error
+
+
+if __name__ == "__main__":
+    main()

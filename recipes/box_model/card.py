@@ -1,0 +1,263 @@
+"""The model card and the facts that ``bassl models`` lists, written from a study."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.evaluation.metrics import Evaluation, FilmScores, miou
+from pipelines.models.cut_evidence import LONGEST_SCENE
+from pipelines.models.relational import calibrated, token_width
+from pipelines.stages.list_models import FACTS_SCHEMA, FACTS_VERSION
+from recipes.box_model.fitting import PENALTIES
+from recipes.box_model.study import BASELINES, Study, by_set, recursive_cuts, scored
+
+
+def model_card(study: Study, number: int) -> str:
+    """The model card, in Markdown: what the model is, and every number of a study."""
+    labels = np.concatenate([video.scene_end for video in study.videos])
+    values = [calibrated(value, study.calibration) for value in study.logits]
+    scores = np.concatenate(values)
+    films = scored(study.videos, values)
+    lines = [
+        CARD_HEAD.format(kinds=token_width() - 1, penalty=study.penalty, among=", ".join(f"{p:g}" for p in PENALTIES)),
+        "## Data",
+        "",
+        *_table(
+            ["set", "videos", "shots", "scene ends", "share (AP of chance)"],
+            [
+                [
+                    name,
+                    str(len(group)),
+                    str(sum(len(video.scene_end) for video in group)),
+                    str(sum(int(video.scene_end.sum()) for video in group)),
+                    _percent(float(np.concatenate([video.scene_end for video in group]).mean())),
+                ]
+                for name, group in {**by_set(study.videos), "all": list(study.videos)}.items()
+            ],
+        ),
+        CARD_DATA,
+        "## What was measured",
+        "",
+        CARD_PROTOCOL,
+        f"### Cross-validation over all {len(study.videos)} videos",
+        "",
+        f"{min(number, len(study.videos))} folds of whole videos. What counts as evidence was chosen by tests within "
+        "each set, that is, on these same videos; docs/default-model.md tells what was chosen how.",
+        "",
+        *_table(
+            ["", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "AP, mean of films", "F1, mean of films"],
+            [_row("all", study.validation)],
+        ),
+        "",
+        "The operating point was fitted on these logits, so F1 and mIoU are a little optimistic; AP and AUC do not "
+        "depend on it.",
+        "",
+    ]
+    if study.across:
+        lines += [
+            "### From one set to the other",
+            "",
+            "Trained on all videos of one set, tested on all of the other. Penalty and operating point were chosen "
+            "within the set that was learned from.",
+            "",
+            *_table(
+                ["trained on", "tested on", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "penalty"],
+                [
+                    [taught, tested, *_row("", result)[1:5], f"{penalty:g}"]
+                    for (taught, tested), (penalty, result) in study.across.items()
+                ],
+            ),
+            "",
+        ]
+    lines += [
+        "### Without learning",
+        "",
+        "Over the same similarities. Left-right contrast: the mean similarity among the shots on each side of a cut "
+        "less the mean across it. Closest pair across: the greatest similarity of a shot before the cut and a shot "
+        "after it, negated. GraphCut: as `bassl baseline` has it, of the whole film. The number of shots on a side is "
+        "the one that is best for the row, chosen on its own labels, in the baselines' favour. Chance is the share of "
+        "scene ends, above.",
+        "",
+        *_table(
+            ["set", "baseline", "shots on a side", "AP", "AUC"],
+            [
+                [
+                    name,
+                    method,
+                    "all" if BASELINES[method] is recursive_cuts else str(reach),
+                    _percent(result.ap),
+                    _percent(result.auc),
+                ]
+                for (name, method), (reach, result) in study.unlearned.items()
+            ],
+        ),
+        "",
+        "### Perturbed films",
+        "",
+        "Cross-validation as above, model and operating point the same, the held-out videos as another encoder, "
+        "another shot detector or another editor might have made them (`recipes/box_model/perturbations.py`). These "
+        "forms had a part in the choice of the penalty. A stand-in: it says how little the model leans on what is "
+        "particular to these features and shots, not how good those of another encoder are.",
+        "",
+        *_table(
+            ["held-out videos", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", *(f"AP of {method}" for method in BASELINES)],
+            [
+                [*_row(name, result)[:5], *(_percent(plain.ap) for plain in baselines)]
+                for name, (result, baselines) in study.perturbed.items()
+            ],
+        ),
+        "",
+        "## What a score means",
+        "",
+        "A score of 0.5 is an **operating point**, the one with the best F1 in cross-validation; it is not a "
+        f"probability of one half. `score = sigmoid({study.calibration.slope:.4f} * "
+        f"(logit {-study.calibration.offset:+.4f}))`: the slope is that of Platt scaling, the offset puts the "
+        "operating point at 0.5. This is how often a scene did end with a shot, by its score, in cross-validation:",
+        "",
+        *_table(["score", "shots", "scene ends", "share"], _reliability(labels, scores)),
+        "",
+        "And this is what other thresholds would do:",
+        "",
+        *_table(["threshold", "precision", "recall", "F1", "mIoU"], _thresholds(labels, scores, films)),
+        "",
+        CARD_TAIL.format(apart=LONGEST_SCENE),
+    ]
+    return "\n".join(lines)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _row(name: str, result: Evaluation) -> list[str]:
+    """A name, then AP, AUC, F1, mIoU, and the means over films of AP and F1."""
+    columns = ("ap", "auc", "f1", "miou", "film_ap", "film_f1")
+    return [name, *(_percent(float(getattr(result, column))) for column in columns)]
+
+
+def _reliability(labels: NDArray[np.uint8], scores: NDArray[np.float64]) -> list[list[str]]:
+    rows = []
+    bins = np.minimum((scores * 10).astype(np.int64), 9)
+    for k in range(10):
+        count, ends = int((bins == k).sum()), int(labels[bins == k].sum())
+        rows.append(
+            [
+                f"{k / 10:.1f} to {(k + 1) / 10:.1f}",
+                str(count),
+                str(ends),
+                f"{100 * ends / count:.0f} %" if count else "-",
+            ]
+        )
+    return rows
+
+
+def _thresholds(labels: NDArray[np.uint8], scores: NDArray[np.float64], films: Sequence[FilmScores]) -> list[list[str]]:
+    rows = []
+    for threshold in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8):
+        taken = scores >= threshold
+        hits = int(labels[taken].sum())
+        precision, recall = hits / max(int(taken.sum()), 1), hits / max(int(labels.sum()), 1)
+        f1 = 2 * precision * recall / max(precision + recall, 1e-12)
+        rows.append([f"{threshold:.1f}", *map(_percent, (precision, recall, f1, miou(films, threshold)))])
+    return rows
+
+
+CARD_HEAD = """\
+# Model card: the relational CRN in the box
+
+This file is written by `make default-model`; do not edit it by hand.
+
+## What it is
+
+`relational.safetensors` scores every shot of a film: does a scene end with it? It reads relations between shots, never
+their features, and so works with any shot encoder. At each cut it weighs {kinds} kinds of evidence by a linear form:
+what a cut there costs a graph of the shots (normalised cuts of the whole film and of the surroundings, at several
+scales of time), how much more alike the shots are on either side than across, how closely what follows takes up what
+came before, how many links between shots the cut severs, how likely a scene ends there over all divisions of the film
+into scenes, by several measures of what makes a range of shots a scene, and the lengths of the shots next to it. All
+but the last are found in features of two kinds: scaled to unit length, about the film's mean and about the mean of
+the 64 shots on either side. A cut whose logit is below that of one of the two cuts on either side
+then loses up to 1 to it: two neighbouring cuts are hardly both scene ends.
+
+Fitting: logistic regression, the classes balanced, with a penalty of {penalty:g} on the squares of the weights
+(evidence scaled to deviation 1), solved exactly. The penalty, out of {among}, was chosen on the same
+videos by one rule: the best mean AP in cross-validation, the held-out videos shown as they are and in eleven
+perturbations, of five draws each.
+"""
+CARD_DATA = """
+Measured and trained on per-shot features of public sets, in the layout that `data/README.md` describes. The shipped
+model was trained on `bbc`, BBC Planet Earth (Baraldi et al. 2015, labels of annotator 0), 11 episodes; and `ovsd`,
+Open Video Scene Detection (Rotman et al. 2016, CC BY-SA 3.0), 14 of its 21 films. Features: VGG19 (ImageNet
+weights), globally pooled, 512 dimensions, of the middle frame of each shot; shots by TransNetV2. Neither films nor
+features are in the package; the weights are all that was kept of them.
+"""
+CARD_PROTOCOL = """\
+All in percent. AP (the primary number), AUC and F1 are pooled over shots, mIoU is a mean over films, as in the release
+of the BaSSL paper. The last shot of a video has the label 0 in these files although the film ends with it; it is
+counted like any other shot.
+
+The BaSSL paper (Table of BBC and OVSD) gives AP 39.98 on BBC and 28.68 on OVSD, for a model trained on MovieNet and
+not fine-tuned. Features, shots and the choice of videos differ here: a landmark, not a like-for-like comparison.
+"""
+CARD_TAIL = """\
+## Limits
+
+- Twenty-five videos taught it: nature documentaries, and short and independent films, part of them animated. News,
+  sport, talk and user video were not among them.
+- The shipped model saw all of these videos. Their scores on them say nothing; only the tables above do.
+- Annotators disagree about scenes. A good share of what counts as a mistake here is another reading of the film.
+- It sees pictures only, no sound and no speech, and compares no shots that lie more than {apart} apart.
+- It relies on shots being found about as TransNetV2 finds them; a detector that cuts much finer or coarser shifts
+  what a number of shots means.
+- The calibration is for VGG19 features of one frame a shot. With another encoder the order of the scores is what to
+  trust first; the threshold may want moving.
+
+## Making it again
+
+    make default-model FEATURES=DIR
+
+`DIR` holds one `.npz` a video, in a folder a set: `features` (N, D) float, `shots` (N, 2) int64 half-open frame
+ranges, `scene_end` (N,) uint8. It takes one core a minute or two. The same files on the same machine with
+the same PyTorch give the same model, byte by byte.
+
+## Licence
+
+The weights are published under the licence of this project. They were learned from features that derive from
+films, annotations (OVSD: CC BY-SA 3.0; BBC Planet Earth: its authors' terms) and ImageNet weights of VGG19, each
+under its own terms, which apply to whoever uses those files.
+"""
+
+
+def model_facts(study: Study, number: int, model: bytes) -> dict[str, Any]:
+    """What `bassl models` tells of the model, as plain JSON values."""
+
+    def measured(how: str, result: Evaluation) -> dict[str, Any]:
+        return {"how": how, **{name: round(getattr(result, name), 3) for name in ("ap", "auc", "f1", "miou")}}
+
+    folds_made = min(number, len(study.videos))
+    return {
+        "schema": FACTS_SCHEMA,
+        "version": FACTS_VERSION,
+        "model_sha256": hashlib.sha256(model).hexdigest(),
+        "trained": f"logistic regression over {token_width() - 1} kinds of evidence",
+        "trained_on": [
+            {
+                "set": name,
+                "videos": len(group),
+                "shots": sum(len(video.scene_end) for video in group),
+                "scene_ends": sum(int(video.scene_end.sum()) for video in group),
+            }
+            for name, group in by_set(study.videos).items()
+        ],
+        "measured": [
+            measured(f"{folds_made}-fold cross-validation", study.validation),
+            *(measured(f"{one} to {other}", result) for (one, other), (_, result) in study.across.items()),
+        ],
+    }

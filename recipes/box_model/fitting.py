@@ -1,0 +1,197 @@
+"""Fitting the linear form of the built-in model, and choosing its penalty by cross-validation on perturbed films."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.evaluation.calibration import fit_calibration
+from pipelines.evaluation.metrics import average_precision
+from pipelines.models.relational import (
+    Calibration,
+    RelationalNetwork,
+    RelationalScorer,
+    RelationalSettings,
+    shot_tokens,
+)
+from pipelines.training.relational_films import as_film
+from recipes.box_model.perturbations import PERTURBATIONS, Perturbation
+
+Logits = list[NDArray[np.float64]]
+"""One (N,) array per video."""
+STEPS = 20
+"""Limit on Newton steps; about six are needed."""
+SHAPE = RelationalSettings()
+PENALTIES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+"""L2 penalties to choose from, for evidence of standard deviation 1 and a loss that is a mean over shots."""
+FOLDS = 5
+"""Folds of cross-validation."""
+DRAWS = 5
+"""Random draws of the perturbations over which the penalty is chosen; with one, it depends on the draw."""
+AS_IT_IS = "as they are"
+
+
+class Form(NamedTuple):
+    """A video, unchanged or perturbed, and its evidence.
+
+    Attributes:
+        video: N shots.
+        tokens: (N, F) evidence, see `relational.shot_tokens`.
+    """
+
+    video: ShotFeatures
+    tokens: Tensor
+
+
+Forms = Mapping[str, Form]
+"""All forms of one video: `AS_IT_IS` first, then each perturbation."""
+
+
+def form_of(video: ShotFeatures) -> Form:
+    """The unchanged video with its evidence."""
+    return Form(video, shot_tokens(video.features, video.durations))
+
+
+def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.random.Generator) -> ShotFeatures:
+    """A perturbed video; its shots follow each other without gaps and have a mean length of 1,000 frames."""
+    film = perturbation(as_film(video), generator)
+    edges = np.cumsum(film.durations) * (1000 / np.mean(film.durations))
+    edges = np.append(0, np.round(edges)).astype(np.int64)
+    return ShotFeatures(video.video_id, film.features, np.stack([edges[:-1], edges[1:]], axis=1), film.scene_end)
+
+
+def prepare(videos: Sequence[ShotFeatures], seed: int = 0) -> list[Forms]:
+    """All forms of each video; the random draw of a form depends only on the seed, the video's number and the form."""
+    return [
+        {AS_IT_IS: form_of(video)}
+        | {
+            name: form_of(perturb(video, perturbation, np.random.default_rng((seed, i, k))))
+            for k, (name, perturbation) in enumerate(PERTURBATIONS.items())
+        }
+        for i, video in enumerate(videos)
+    ]
+
+
+def fit(forms: Sequence[Form], penalty: float) -> RelationalScorer:
+    """Logistic regression with balanced classes and an L2 penalty, by Newton's method; not calibrated.
+
+    Args:
+        forms: at least one; together they have a scene end and another shot.
+        penalty: see `PENALTIES`.
+
+    Raises:
+        ValueError: no film, or labels of one class only.
+    """
+    # A film's last shot has no cut after it, and so no evidence.
+    x = torch.cat([form.tokens[:-1, :-1] for form in forms]).double() if forms else torch.zeros(0, 1)
+    y = torch.from_numpy(np.concatenate([np.zeros(0), *(form.video.scene_end[:-1] for form in forms)]))
+    positives = int(y.sum())
+    if positives in (0, len(y)):
+        raise ValueError("training needs films with scene ends and with other shots")
+    weight = torch.where(y == 1, 0.5 / positives, 0.5 / (len(y) - positives))
+    mean, deviation = x.mean(dim=0), x.std(dim=0).clamp_min(1e-6)
+    x = torch.cat([(x - mean) / deviation, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
+    pull = torch.full((x.shape[1],), penalty, dtype=x.dtype)
+    pull[-1] = 0  # the constant is free
+
+    weights = torch.zeros(x.shape[1], dtype=x.dtype)
+    for _ in range(STEPS):
+        p = torch.sigmoid(x @ weights)
+        gradient = x.T @ (weight * (p - y)) + pull * weights
+        curvature = x.T @ (x * (weight * p * (1 - p))[:, None]) + torch.diag(pull)
+        step = torch.linalg.solve(curvature, gradient)
+        weights -= step
+        if float(step.abs().max()) < 1e-8:
+            break
+    slopes = weights[:-1] / deviation
+    network = RelationalNetwork(SHAPE)
+    with torch.no_grad():
+        network.weighing.weight[0] = torch.cat([slopes, slopes.new_zeros(1)]).float()  # the padding mask has no weight
+        network.weighing.bias[0] = float(weights[-1] - slopes @ mean)
+    return RelationalScorer([network])
+
+
+def folds(count: int, number: int) -> list[list[int]]:
+    """Folds of `count` videos: every `number`-th video, so that each data set is spread evenly over them."""
+    return [list(range(first, count, number)) for first in range(min(number, count))]
+
+
+def cross_validate(forms: Sequence[Form], penalty: float, number: int = FOLDS) -> list[RelationalScorer]:
+    """Fit a scorer without each fold of videos.
+
+    Args:
+        forms: one per video.
+        penalty: see `PENALTIES`.
+        number: folds; fewer where there are fewer videos.
+
+    Returns:
+        For each video, the scorer that was fitted without it (the videos of a fold share one).
+
+    Raises:
+        ValueError: fewer than two videos.
+    """
+    if len(forms) < 2:
+        raise ValueError("cross-validation needs two videos or more")
+    blind: dict[int, RelationalScorer] = {}
+    for held_out in folds(len(forms), number):
+        scorer = fit([form for i, form in enumerate(forms) if i not in held_out], penalty)
+        blind.update(dict.fromkeys(held_out, scorer))
+    return [blind[i] for i in range(len(forms))]
+
+
+def choose(draws: Sequence[Sequence[Forms]], number: int = FOLDS) -> tuple[float, list[RelationalScorer]]:
+    """Choose the penalty by cross-validation within the training videos.
+
+    Scorers are fitted on unchanged videos. A held-out video counts with its mean AP over all its forms, unchanged
+    and perturbed. The penalty with the best mean over videos wins; of equal ones, the smallest.
+
+    Args:
+        draws: all forms of the videos, in one random draw of the perturbations or, for a steadier choice, several.
+        number: folds.
+
+    Returns:
+        The penalty, and for each video the scorer of that penalty that was fitted without it.
+
+    Raises:
+        ValueError: fewer than two videos with a scene end.
+    """
+    plain = [forms[AS_IT_IS] for forms in draws[0]]
+    blind = {penalty: cross_validate(plain, penalty, number) for penalty in PENALTIES}
+    # AP is not defined for a film without scene ends.
+    judging = [i for i, form in enumerate(plain) if form.video.scene_end.any()]
+    precision = [
+        [
+            np.mean(
+                [
+                    average_precision(form.video.scene_end, scorers[i].token_logits(form.tokens))
+                    for films in draws
+                    for form in films[i].values()
+                ]
+            )
+            for i in judging
+        ]
+        for scorers in blind.values()
+    ]
+    penalty = PENALTIES[int(np.mean(precision, axis=1).argmax())]
+    return penalty, blind[penalty]
+
+
+def blind_logits(scorers: Sequence[RelationalScorer], forms: Sequence[Form]) -> Logits:
+    """Logits of each video by its own scorer."""
+    return [scorer.token_logits(form.tokens) for scorer, form in zip(scorers, forms, strict=True)]
+
+
+def calibrate(logits: Logits, videos: Sequence[ShotFeatures]) -> Calibration:
+    """Fit the calibration: Platt's slope, and a score of 0.5 where F1 is best, all shots pooled.
+
+    Args:
+        logits: of scorers that were fitted without the video they score.
+        videos: the videos, in the same order.
+    """
+    pooled = np.concatenate(logits)
+    labels = np.concatenate([video.scene_end for video in videos])
+    return fit_calibration(pooled, labels)

@@ -1,0 +1,176 @@
+"""What the model card reports, measured: cross-validation, one data set to the other, baselines without learning."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.baselines.graph_cut import graph_cut
+from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.evaluation.metrics import Evaluation, FilmScores, evaluate
+from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
+from pipelines.models.relational import Calibration, calibrated
+from recipes.box_model.fitting import AS_IT_IS, FOLDS, Form, Forms, Logits, blind_logits, calibrate, choose, fit
+
+Report = Callable[[str], None]
+
+
+def left_right_contrast(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
+    """Baseline without learning: similarity of shots on the same side of a cut less similarity across it.
+
+    Mean similarity among the last `reach` shots up to the cut and among the first `reach` after it, less the mean
+    across: the evidence of that name, for any reach. The film's last shot gets the lowest value.
+
+    Returns:
+        (N,), higher where a scene more likely ends.
+    """
+    contrast = side_means(BlockSums(film_similarities(video)), reach).contrast
+    return np.append(contrast, contrast.min(initial=0.0))
+
+
+def closest_across(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
+    """Baseline without learning: the greatest similarity of a shot before the cut and one after it, negated.
+
+    Of the last `reach` shots up to the cut and the first `reach` after it. The film's last shot gets the lowest value.
+
+    Returns:
+        (N,), higher where a scene more likely ends.
+    """
+    z = film_similarities(video)
+    N = len(z)
+    cuts, places = np.arange(1, N)[:, None, None], np.arange(reach)
+    before, after = cuts - 1 - places[:, None], cuts + places
+    exists = (before >= 0) & (after < N)
+    greatest = np.where(exists, z[np.maximum(before, 0), np.where(exists, after - before, 0)], -np.inf).max(axis=(1, 2))
+    return np.append(-greatest, (-greatest).min(initial=0.0))
+
+
+def film_similarities(video: ShotFeatures) -> NDArray[np.float64]:
+    """z-scores of shot similarities as the evidence uses them, (N, REACH + 1)."""
+    return z_scores(similarity_band(unit_features(video.features)[0], REACH))
+
+
+def recursive_cuts(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
+    """GraphCut (Rasheed and Shah 2005) of the whole film, see `pipelines.baselines`; `reach` is not used."""
+    return graph_cut(video.features, video.shots).score
+
+
+BASELINES = {
+    "left-right contrast": left_right_contrast,
+    "closest pair across": closest_across,
+    "GraphCut": recursive_cuts,
+}
+SIDES = range(2, 9)
+"""Reaches to try for baselines that have one."""
+
+
+def scored(videos: Sequence[ShotFeatures], scores: Sequence[NDArray[np.float64]]) -> list[FilmScores]:
+    return [FilmScores(video.scene_end, score, video.shots) for video, score in zip(videos, scores, strict=True)]
+
+
+@dataclass(frozen=True)
+class Study:
+    """All figures of the model card.
+
+    Attributes:
+        videos: in the order in which they were read.
+        penalty: chosen on all videos.
+        logits: of each video, by the scorer of cross-validation that was fitted without it.
+        calibration: fitted on these logits.
+        validation: metrics of these logits, calibrated, on all videos.
+        perturbed: the same metrics for each form of the held-out videos, and those of the baselines.
+        across: penalty chosen on one set, and metrics on the other, by (trained on, tested on); empty unless there are
+            two sets.
+        unlearned: the baselines' metrics, by set (and "all") and baseline, with the best reach.
+    """
+
+    videos: Sequence[ShotFeatures]
+    penalty: float
+    logits: Logits
+    calibration: Calibration
+    validation: Evaluation
+    perturbed: Mapping[str, tuple[Evaluation, Sequence[Evaluation]]]
+    across: Mapping[tuple[str, str], tuple[float, Evaluation]]
+    unlearned: Mapping[tuple[str, str], tuple[int, Evaluation]]
+
+
+def set_of(video: ShotFeatures) -> str:
+    """Data set of a video: the first part of its id."""
+    return video.video_id.split("/")[0]
+
+
+def by_set(videos: Sequence[ShotFeatures]) -> dict[str, list[ShotFeatures]]:
+    """Videos by their set."""
+    sets: dict[str, list[ShotFeatures]] = {}
+    for video in videos:
+        sets.setdefault(set_of(video), []).append(video)
+    return sets
+
+
+def judged(forms: Sequence[Form], logits: Logits, calibration: Calibration) -> Evaluation:
+    """Metrics of calibrated logits, one array per form."""
+    return evaluate(scored([form.video for form in forms], [calibrated(values, calibration) for values in logits]))
+
+
+def measure(
+    videos: Sequence[ShotFeatures],
+    draws: Sequence[Sequence[Forms]],
+    number: int = FOLDS,
+    report: Report = lambda line: None,
+) -> Study:
+    """Choose the penalty, calibrate, and test from one data set to the other.
+
+    Args:
+        videos: all of them.
+        draws: all forms of each, in one or more draws of the perturbations; `Study.perturbed` is of the first.
+        number: folds.
+        report: called with one line when each part of the work starts.
+    """
+    report("choosing the penalty by cross-validation")
+    penalty, blind = choose(draws, number)
+    films = draws[0]
+    plain = [forms[AS_IT_IS] for forms in films]
+    logits = blind_logits(blind, plain)
+    calibration = calibrate(logits, videos)
+
+    sets = by_set(videos)
+    across = {}
+    for training, test in ((a, b) for a in sets for b in sets if a != b):
+        report(f"training on {training}, testing on {test}")
+        known = [i for i, video in enumerate(videos) if set_of(video) == training]
+        own, scorers = choose([[each[i] for i in known] for each in draws], number)
+        learned_from = [plain[i] for i in known]
+        operating = calibrate(blind_logits(scorers, learned_from), sets[training])
+        scorer = fit(learned_from, own)
+        others = [form for form in plain if set_of(form.video) == test]
+        found = judged(others, [scorer.token_logits(form.tokens) for form in others], operating)
+        across[training, test] = own, found
+
+    report("baselines")
+    unlearned = {}
+    for name, group in {**sets, "all": list(videos)}.items():
+        for method, baseline in BASELINES.items():
+            sides = (REACH,) if baseline is recursive_cuts else SIDES
+            tried = [(side, evaluate(scored(group, [baseline(video, side) for video in group]))) for side in sides]
+            unlearned[name, method] = max(tried, key=lambda pair: pair[1].ap)
+
+    perturbed = {}
+    for name in films[0]:
+        report(f"cross-validation: {name}")
+        shown = [forms[name] for forms in films]
+        without = [
+            evaluate(scored([f.video for f in shown], [baseline(f.video, unlearned["all", method][0]) for f in shown]))
+            for method, baseline in BASELINES.items()
+        ]
+        perturbed[name] = judged(shown, blind_logits(blind, shown), calibration), without
+    return Study(
+        videos=videos,
+        penalty=penalty,
+        logits=logits,
+        calibration=calibration,
+        validation=judged(plain, logits, calibration),
+        perturbed=perturbed,
+        across=across,
+        unlearned=unlearned,
+    )
