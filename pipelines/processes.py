@@ -25,7 +25,8 @@ from pipelines.errors import BasslError
 
 _HEAD_LENGTH = struct.Struct("<I")
 
-# For children that decode: idle BLAS threads of NumPy spin, and memory freed after each frame is allocated again at once.
+# For children that decode: idle BLAS threads of NumPy spin, and memory freed after each frame is allocated again at
+# once.
 _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_MMAP_THRESHOLD_": str(64 * 2**20),

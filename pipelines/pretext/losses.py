@@ -43,7 +43,7 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float = 0.1) -> Tensor:
     """
     pairs = F.normalize(full_precision(torch.stack([first, second])), dim=-1)
     B = pairs.shape[1]
-    # Gathered with windows as the first axis, which keeps a process's windows together; then (2, G, D), G windows in all.
+    # Gathered with windows as the first axis, which keeps those of a process together; then (2, G, D), G in all.
     gathered, offset = gather(pairs.transpose(0, 1))
     everything = gathered.transpose(0, 1).flatten(0, 1)
     own = torch.arange(offset, offset + B, device=pairs.device)
@@ -94,8 +94,9 @@ def shot_scene_matching(
     *Release*: the head gives unit vectors, a scene is the mean of those of its shots, and the loss is the mean of
     :func:`nt_xent` of shots and scenes on the left and on the right.
 
-    *Paper*: :func:`info_nce` on the left plus on the right, with a linear head (which commutes with the mean). The "other shots and pseudo-scenes in a mini-batch" are here the ends and scenes of both sides of
-    every window, including the other side of the same window.
+    *Paper*: :func:`info_nce` on the left plus on the right, with a linear head (which commutes with the mean). The
+    "other shots and pseudo-scenes in a mini-batch" are here the ends and scenes of both sides of every window,
+    including the other side of the same window.
 
     Args:
         slow: (B, n, D), head outputs of the slow sequence, whose first two are the window's ends.
@@ -167,8 +168,9 @@ def masked_shot_modeling(
     """Masked shot modelling (MSM): regress the encoding of a masked shot from the shots around it.
 
     *Release*: mean squared error over all dimensions of all masked shots of the global batch, so that a window weighs
-    by its number of masked shots (with several processes, the release takes the mean of each process's mean). *Paper*: ``sum over m of ||e_m - h(c_m)||^2`` for each window, and the mean over windows. The
-    target has no gradient (release; the paper does not say).
+    by its number of masked shots (with several processes, the release takes the mean of each process's mean). *Paper*:
+    ``sum over m of ||e_m - h(c_m)||^2`` for each window, and the mean over windows. The target has no gradient
+    (release; the paper does not say).
 
     Args:
         head: (..., D_c) to (..., D_e), see :class:`pipelines.pretext.heads.MaskedShotHead`.

@@ -18,8 +18,8 @@ NOISE = ("boundary", "positive", "negative", "other", "mask")
 def draw_noise(windows: int, shots: int, generator: torch.Generator) -> Tensor:
     """The noise of a batch: (B, 5, S) uniform in [0, 1), on the generator's device; rows as in :data:`NOISE`.
 
-    With several processes, each should draw the noise of the global batch from an equal generator and take its own part:
-    the result is then that of one process.
+    With several processes, each should draw the noise of the global batch from an equal generator and take its own
+    part: the result is then that of one process.
     """
     return torch.rand(windows, len(NOISE), shots, generator=generator, device=generator.device)
 

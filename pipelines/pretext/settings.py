@@ -1,4 +1,4 @@
-"""Settings of the pretext tasks, their weights and the pseudo-boundaries. Imports nothing heavy, for the command line."""
+"""Settings of the pretext tasks, their weights and the pseudo-boundaries. Imports nothing heavy: options need them."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ Layout (schema ``bassl.keyframes``, version 1), for N shots of N_k keyframes:
 attributes          JSON                ``video`` (facts), ``source`` (name, bytes, sha256), ``settings``
 ==================  ==================  ==================================================================
 
-Because ``jpeg`` is contiguous, the keyframes of a window are one byte range of the file, and a loader reads them with one
-``pread``, without HDF5 (:class:`pipelines.datasets.keyframe_reader.KeyframeReader`).
+Because ``jpeg`` is contiguous, the keyframes of a window are one byte range of the file, and a loader reads them with
+one ``pread``, without HDF5 (:class:`pipelines.datasets.keyframe_reader.KeyframeReader`).
 """
 
 from __future__ import annotations
