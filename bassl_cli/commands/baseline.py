@@ -67,7 +67,7 @@ def baseline(
 
     Example: bassl baseline graph-cut --index data/index.h5
     """
-    from pipelines.outputs.score_tables import check_table, save_table, table_of
+    from pipelines.stages.score.tables import check_table, save_table, table_of
 
     if table is not None:
         check_table(table)

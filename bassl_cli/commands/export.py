@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,9 @@ import typer
 
 from bassl_cli import console
 from pipelines.errors import BasslError
-from pipelines.outputs.exports import FORMATS, format_of
-from pipelines.outputs.exports import export as write_export
+from pipelines.outputs.exports import FORMATS
+from pipelines.stages.export import ExportSettings
+from pipelines.stages.export import export as write_export
 
 
 def export(
@@ -38,25 +38,10 @@ def export(
 
     Example: bassl export scenes.json --to edl
     """
-    if to is None:
-        if output is None:
-            raise BasslError(f"give --to FORMAT ({', '.join(FORMATS)}) or -o FILE")
-        to = format_of(output)
-    elif to not in FORMATS:
-        raise BasslError(f"'{to}' is not a format; there are {', '.join(FORMATS)}")
-    if output is None:
-        output = file.with_name(file.name.removesuffix(".json") + FORMATS[to].ending)
-    if output.resolve() == file.resolve():
-        raise BasslError(f"{output}: is what is to be exported; name another file to write")
-
-    # Here, because `bassl --help` must not wait for numpy.
-    from pipelines.datasets.scene_list import read_scene_list
-
-    scenes = read_scene_list(file)
-    beside = file.parent / scenes.video.path
-    if not Path(scenes.video.path).exists() and beside.exists():  # predict was run in the folder of scenes.json
-        scenes = replace(scenes, video=replace(scenes.video, path=str(beside)))
-    write_export(scenes, output, to, shots)
+    try:
+        settings = ExportSettings(to, output, shots)
+    except ValueError as error:
+        raise BasslError(str(error)) from error
+    result = write_export(file, settings)
     if not quiet:
-        listed = console.count(len(scenes.shots), "shot") if shots else console.count(len(scenes.scenes), "scene")
-        console.say(f"{listed}; wrote {output}")
+        console.say(f"{console.count(result.listed, 'shot' if shots else 'scene')}; wrote {result.path}")

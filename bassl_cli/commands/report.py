@@ -59,7 +59,10 @@ def report(
     """
     if not file.exists():
         raise BasslError(f"{file}: no such file; make it with: bassl predict FILM -o {file}")
-    settings = ReportSettings(output, film, truth, tolerance, frame_rate, keyframes)
+    try:
+        settings = ReportSettings(output, film, truth, tolerance, frame_rate, keyframes)
+    except ValueError as error:
+        raise BasslError(str(error)) from error
     with console.film_progress(file.name, quiet) as progress:
         result = write_report(file, settings, progress)
     for warning in result.warnings:

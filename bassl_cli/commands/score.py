@@ -14,8 +14,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from bassl_cli import console
 from pipelines.errors import BasslError
 from pipelines.files import check_writable
+from pipelines.progress import ReportProgress
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings
-from pipelines.stages.score import Progress as Tell
 from pipelines.stages.score import compare as score_two
 from pipelines.stages.score import score as score_one
 
@@ -119,21 +119,24 @@ def score(
     elif subject is None:
         raise BasslError("nothing to score: name a run, 'default' for the model in the box, or a scenes.json")
     _check_files(table, plot)
-    settings = ScoreSettings(
-        index=index,
-        split=split,
-        features=features,
-        threshold=threshold,
-        tolerance=tolerance,
-        within=within,
-        frame_rate=frame_rate,
-        annotator=annotator,
-        doubtful=doubtful,  # type: ignore[arg-type]  # it says itself what it may be
-        resamples=resamples,
-        seed=seed,
-        representation=representation,
-        device=device,
-    )
+    try:
+        settings = ScoreSettings(
+            index=index,
+            split=split,
+            features=features,
+            threshold=threshold,
+            tolerance=tolerance,
+            within=within,
+            frame_rate=frame_rate,
+            annotator=annotator,
+            doubtful=doubtful,  # type: ignore[arg-type]  # it says itself what it may be
+            resamples=resamples,
+            seed=seed,
+            representation=representation,
+            device=device,
+        )
+    except ValueError as error:
+        raise BasslError(str(error)) from error
     result: ScoreResult | Comparison
     with _progress(quiet) as progress:
         if compared is not None:
@@ -145,7 +148,7 @@ def score(
     for problem in dict.fromkeys(problem for one in scored for problem in one.problems):
         console.complain(problem)
     if table is not None:
-        from pipelines.outputs.score_tables import save_table
+        from pipelines.stages.score.tables import save_table
 
         save_table(table, result)
     if plot is not None:
@@ -168,7 +171,7 @@ def score(
 def _check_files(table: Path | None, plot: Path | None) -> None:
     """See that what is to be written can be, before hours of work end there."""
     from pipelines.outputs.plots import check_plot
-    from pipelines.outputs.score_tables import check_table
+    from pipelines.stages.score.tables import check_table
 
     for path, check in ((table, check_table), (plot, check_plot)):
         if path is not None:
@@ -177,7 +180,7 @@ def _check_files(table: Path | None, plot: Path | None) -> None:
 
 
 def _show(result: ScoreResult | Comparison, scored: tuple[ScoreResult, ...]) -> None:
-    from pipelines.outputs.score_tables import table_of
+    from pipelines.stages.score.tables import table_of
 
     table = table_of(result)
     console.show_table(table.header, table.rows)
@@ -195,15 +198,15 @@ def _show(result: ScoreResult | Comparison, scored: tuple[ScoreResult, ...]) -> 
 
 
 @contextmanager
-def _progress(quiet: bool) -> Iterator[Tell]:
+def _progress(quiet: bool) -> Iterator[ReportProgress]:
     """A bar over the films to score, or the shots to encode, with the time left."""
     if quiet or not console.err.is_terminal:
         seen: set[str] = set()
 
-        def line(stage: str, done: int, total: int) -> None:
+        def line(stage: str, done: float, total: float | None) -> None:
             if not quiet and stage not in seen:
                 seen.add(stage)
-                console.say(f"{stage} {total:,} {'films' if stage == 'scoring' else 'shots'}")
+                console.say(f"{stage} {total or 0:,.0f} {'films' if stage == 'scoring' else 'shots'}")
 
         yield line
         return
@@ -211,7 +214,7 @@ def _progress(quiet: bool) -> Iterator[Tell]:
     with Progress(*columns, TimeRemainingColumn(compact=True), console=console.err, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
-        def show(stage: str, done: int, total: int) -> None:
+        def show(stage: str, done: float, total: float | None) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total)
             bars.update(tasks[stage], completed=done, total=total)

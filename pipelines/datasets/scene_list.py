@@ -77,3 +77,9 @@ def read_scene_list(path: Path) -> SceneList:
         for m, entry in enumerate(content["scenes"])
     )
     return SceneList(facts, settings, shots, scenes)
+
+
+def film_beside(file: Path, scenes: SceneList) -> Path | None:
+    """The film of a ``scenes.json``: at its path, seen from here or from the folder of ``file``; None if not there."""
+    named = Path(scenes.video.path)
+    return next((path for path in (named, file.parent / named) if path.is_file()), None)

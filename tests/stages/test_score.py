@@ -164,6 +164,18 @@ def test_features_are_made_where_there_are_none(tmp_path: Path) -> None:
     [
         ({"split": "val"}, ["has no split 'val'", "test, train", "--split all"]),
         ({"index": Path("missing.h5")}, ["missing.h5", "bassl build-index"]),
+    ],
+    ids=["split", "index"],
+)
+def test_what_is_not_there_is_refused(
+    home: Path, settings: ScoreSettings, change: dict[str, object], words: list[str]
+) -> None:
+    refusal(lambda: score(home / "run", settings=replace(settings, **change)), *words, error=BasslError)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
         ({"threshold": 1.5}, ["threshold", "1.5"]),
         ({"tolerance": -1.0}, ["tolerance"]),
         ({"within": float("nan")}, ["tolerance"]),
@@ -171,12 +183,10 @@ def test_features_are_made_where_there_are_none(tmp_path: Path) -> None:
         ({"resamples": -1}, ["resamples"]),
         ({"doubtful": "maybe"}, ["'end' or 'ignore'"]),
     ],
-    ids=["split", "index", "threshold", "tolerance", "within", "frame rate", "resamples", "doubtful"],
+    ids=["threshold", "tolerance", "within", "frame rate", "resamples", "doubtful"],
 )
-def test_wrong_settings_are_refused(
-    home: Path, settings: ScoreSettings, change: dict[str, object], words: list[str]
-) -> None:
-    refusal(lambda: score(home / "run", settings=replace(settings, **change)), *words, error=BasslError)  # type: ignore[arg-type]
+def test_wrong_settings_are_refused_when_they_are_made(change: dict[str, object], words: list[str]) -> None:
+    refusal(lambda: ScoreSettings(**change), *words, error=ValueError)  # type: ignore[arg-type]
 
 
 def test_what_is_no_model_is_refused(home: Path, tmp_path: Path, settings: ScoreSettings) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from pipelines.evaluation.paper_tables import TABLES, Number
 from pipelines.files import write_atomically
-from pipelines.outputs.score_tables import NOTHING, Table, latex, markdown
-from pipelines.stages.reproduce.result import SCHEMA, SCHEMA_VERSION, Measured, ReproduceResult, RowResult, TableResult
+from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, percent_with_deviation
+from pipelines.stages.reproduce.result import SCHEMA, SCHEMA_VERSION, ReproduceResult, RowResult, TableResult
 
 NOT_RUN = "not run"
 FAILED = "failed"
@@ -26,7 +26,7 @@ def heading(result: ReproduceResult, table: TableResult) -> str:
     return f"{paper.title} ({table.name}); measured on {result.data}{protocol}; {same}"
 
 
-def shown(table: TableResult) -> Table:
+def shown(table: TableResult) -> TextTable:
     """Two columns for each of the paper's, in percent: its number, and the measured mean ± deviation over seeds."""
     printed = TABLES[table.name]
     header = ["", *(f"{column} {which}".strip() for column in table.columns for which in ("paper", "measured"))]
@@ -40,10 +40,10 @@ def shown(table: TableResult) -> Table:
             reason = _reason(row, column)
             if reason and len(reasons) == 1 and i:  # one reason for the whole row is given once
                 reason = NOTHING
-            cells.append(reason or _measured(row.cells[column]))
+            cells.append(reason or percent_with_deviation(row.cells[column].mean, row.cells[column].deviation))
         rows.append(tuple(cells))
     keep = [0, *(i for i in range(1, len(header)) if i % 2 == 0 or any(row[i] != NOTHING for row in rows))]
-    return Table(tuple(header[i] for i in keep), tuple(tuple(row[i] for i in keep) for row in rows))
+    return TextTable(tuple(header[i] for i in keep), tuple(tuple(row[i] for i in keep) for row in rows))
 
 
 def _reason(row: RowResult, column: str) -> str:
@@ -59,12 +59,6 @@ def _paper(number: Number | None) -> str:
     if number is None:
         return NOTHING
     return f"{number.mean:.2f}" + (f" ± {number.deviation:.2f}" if number.deviation is not None else "")
-
-
-def _measured(one: Measured) -> str:
-    if one.mean is None:
-        return NOTHING
-    return f"{100 * one.mean:.1f}" + (f" ± {100 * one.deviation:.1f}" if one.deviation is not None else "")
 
 
 def write_tables(result: ReproduceResult, folder: Path) -> ReproduceResult:

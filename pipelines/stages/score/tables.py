@@ -1,39 +1,35 @@
-"""The numbers of a score as a table: for the terminal, Markdown, LaTeX, CSV or JSON."""
+"""The metrics of a score as a table: for the terminal, Markdown, LaTeX, CSV or JSON."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import CONFIDENCE, METRICS, Measure
 from pipelines.files import write_atomically
-from pipelines.stages.score import Comparison, ScoreResult, SeedSpread
+from pipelines.outputs.tables import (
+    NOTHING,
+    TextTable,
+    comma_separated,
+    latex,
+    markdown,
+    percent,
+    percent_with_deviation,
+)
+from pipelines.stages.score.result import Comparison, ScoreResult
 
-NOTHING = "-"
 _INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
 
 
-@dataclass(frozen=True)
-class Table:
-    """Cells as they are shown; numbers are percentages with one decimal place."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def table_of(result: ScoreResult | Comparison) -> Table:
+def table_of(result: ScoreResult | Comparison) -> TextTable:
     """A row for each metric that is defined: pooled over the films and as a mean over them, with intervals, and the
     seeds of a run of several; of a comparison the two, their difference and its interval."""
     return _compared(result) if isinstance(result, Comparison) else _scored(result)
 
 
-def _scored(result: ScoreResult) -> Table:
+def _scored(result: ScoreResult) -> TextTable:
     intervals = any(one.interval or one.films_interval for one in result.measures.values())
     header = ["metric", "pooled", _INTERVAL, "mean of films", _INTERVAL]
     if result.seeds:
@@ -44,19 +40,20 @@ def _scored(result: ScoreResult) -> Table:
         one = result.measures.get(name)
         if one is None or one.value is None:
             continue
-        row = [label, _percent(one.pooled), _range(one.interval), _percent(one.films), _range(one.films_interval)]
+        row = [label, percent(one.pooled), _range(one.interval), percent(one.films), _range(one.films_interval)]
         if result.seeds:
-            row.append(_spread(result.seeds.get(name)))
+            spread = result.seeds.get(name)
+            row.append(NOTHING if spread is None else percent_with_deviation(spread.mean, spread.deviation))
         rows.append(row)
     if result.representation is not None:
         shown = result.representation
         for k, value in shown.knn.pooled.items():
-            rows.append([f"kNN precision at {k}", _percent(value), NOTHING, _percent(shown.knn.by_video[k]), NOTHING])
+            rows.append([f"kNN precision at {k}", percent(value), NOTHING, percent(shown.knn.by_video[k]), NOTHING])
         for trials in shown.nmi:
             rows.append(
                 [
                     f"NMI, {trials.scenes} scenes of {trials.length} shots",
-                    _percent(trials.nmi),
+                    percent(trials.nmi),
                     NOTHING,
                     NOTHING,
                     NOTHING,
@@ -66,10 +63,10 @@ def _scored(result: ScoreResult) -> Table:
     if not intervals:
         keep = [i for i, name in enumerate(header) if name != _INTERVAL]
         header, rows = [header[i] for i in keep], [[row[i] for i in keep] for row in rows]
-    return Table(tuple(header), tuple(tuple(row) for row in rows))
+    return TextTable(tuple(header), tuple(tuple(row) for row in rows))
 
 
-def _compared(result: Comparison) -> Table:
+def _compared(result: Comparison) -> TextTable:
     names = (result.first.name, result.second.name)
     rows = []
     for name, label in METRICS.items():
@@ -81,22 +78,12 @@ def _compared(result: Comparison) -> Table:
         rows.append(
             (
                 label + (", mean of films" if difference.pooled is None else ""),
-                *(_percent(one.value) for one in measures if one is not None),
+                *(percent(one.value) for one in measures if one is not None),
                 _signed(difference),
                 _range(interval, signed=True),
             )
         )
-    return Table(("metric", *names, "difference", _INTERVAL), tuple(rows))
-
-
-def _percent(value: float | None) -> str:
-    return NOTHING if value is None or value != value else f"{100 * value:.1f}"
-
-
-def _spread(one: SeedSpread | None) -> str:
-    if one is None:
-        return NOTHING
-    return _percent(one.mean) + (f" ± {_percent(one.deviation)}" if one.deviation is not None else "")
+    return TextTable(("metric", *names, "difference", _INTERVAL), tuple(rows))
 
 
 def _signed(one: Measure) -> str:
@@ -110,33 +97,12 @@ def _range(interval: tuple[float, float] | None, signed: bool = False) -> str:
     return f"{low} to {high}"
 
 
-def markdown(table: Table) -> str:
-    """As Markdown has tables, numbers to the right."""
-    lines = [table.header, ("---", *("---:" for _ in table.header[1:])), *table.rows]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
-
-
-def latex(table: Table) -> str:
-    """A `tabular` for the package `booktabs`."""
-    lines = [" & ".join(map(_escaped, row)) + r" \\" for row in (table.header, *table.rows)]
-    columns = "l" + "r" * (len(table.header) - 1)
-    body = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
-    return "\n".join([*body, "\\end{tabular}"]) + "\n"
-
-
-def comma_separated(table: Table) -> str:
-    """As CSV."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows([table.header, *table.rows])
-    return buffer.getvalue()
-
-
-_WRITERS: dict[str, Callable[[Table], str]] = {".md": markdown, ".tex": latex, ".csv": comma_separated}
+_WRITERS: dict[str, Callable[[TextTable], str]] = {".md": markdown, ".tex": latex, ".csv": comma_separated}
 FORMATS = (*_WRITERS, ".json")
 
 
 def check_table(path: Path) -> None:
-    """See that a table can be written under that name, before any work is done for it.
+    """Check that a table can be written under that name, before any work is done for it.
 
     Raises:
         BasslError: it ends in none of `FORMATS`.
@@ -158,10 +124,3 @@ def save_table(path: Path, result: ScoreResult | Comparison) -> None:
     else:
         text = _WRITERS[kind](table_of(result))
     write_atomically(path, text.encode())
-
-
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"[\\~^±&%$#_{}]", lambda match: _LATEX.get(match[0], f"\\{match[0]}"), text)

@@ -6,18 +6,19 @@ import pytest
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import Measure
-from pipelines.outputs.score_tables import Table, comma_separated, latex, markdown, save_table, table_of
+from pipelines.outputs.tables import TextTable, comma_separated, latex, markdown
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, SeedSpread
+from pipelines.stages.score.tables import save_table, table_of
 from tests.small_stores import refusal
 
 AP = Measure(0.4163, (0.4, 0.4322), 0.45, (0.41, 0.49))
 MIOU = Measure(None, None, 0.5, (0.4, 0.6))
 RESULT = ScoreResult("runs/a_b", (), {"ap": AP, "miou": MIOU}, 0.5, ScoreSettings())
-ODD = Table(("a_b", "50 %"), (("x|y & #1", "1.0 ± 0.1"), ("~^\\{}$", "-")))
+ODD = TextTable(("a_b", "50 %"), (("x|y & #1", "1.0 ± 0.1"), ("~^\\{}$", "-")))
 
 
 def test_numbers_are_percentages() -> None:
-    assert table_of(RESULT) == Table(
+    assert table_of(RESULT) == TextTable(
         ("metric", "pooled", "95 % interval", "mean of films", "95 % interval"),
         (("AP", "41.6", "40.0 to 43.2", "45.0", "41.0 to 49.0"), ("mIoU", "-", "-", "50.0", "40.0 to 60.0")),
     )
@@ -25,7 +26,7 @@ def test_numbers_are_percentages() -> None:
 
 def test_without_intervals_there_are_no_columns_for_them() -> None:
     alone = ScoreResult("x", (), {"ap": Measure(0.4163, None, 0.45, None)}, 0.5, ScoreSettings())
-    assert table_of(alone) == Table(("metric", "pooled", "mean of films"), (("AP", "41.6", "45.0"),))
+    assert table_of(alone) == TextTable(("metric", "pooled", "mean of films"), (("AP", "41.6", "45.0"),))
 
 
 def test_metrics_that_are_not_defined_have_no_row() -> None:

@@ -1,0 +1,57 @@
+"""Tables of text: Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import dataclass
+
+NOTHING = "-"
+"""A cell without a value."""
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Cells as they are shown; numbers are percentages with one decimal place."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def percent(value: float | None) -> str:
+    """A share as a percentage with one decimal place; `NOTHING` for None and NaN."""
+    return NOTHING if value is None or value != value else f"{100 * value:.1f}"
+
+
+def percent_with_deviation(mean: float | None, deviation: float | None) -> str:
+    """``mean ± deviation`` in percent, or the mean alone."""
+    return percent(mean) + ("" if mean is None or deviation is None else f" ± {percent(deviation)}")
+
+
+def markdown(table: TextTable) -> str:
+    """A table in Markdown, numbers aligned to the right."""
+    lines = [table.header, ("---", *("---:" for _ in table.header[1:])), *table.rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def latex(table: TextTable) -> str:
+    """A `tabular` for the package `booktabs`."""
+    lines = [" & ".join(map(_escaped, row)) + r" \\" for row in (table.header, *table.rows)]
+    columns = "l" + "r" * (len(table.header) - 1)
+    body = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
+    return "\n".join([*body, "\\end{tabular}"]) + "\n"
+
+
+def comma_separated(table: TextTable) -> str:
+    """A table as comma-separated values."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows([table.header, *table.rows])
+    return buffer.getvalue()
+
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\\~^±&%$#_{}]", lambda match: _LATEX.get(match[0], f"\\{match[0]}"), text)

@@ -1,0 +1,114 @@
+"""Writing the page of a ``scenes.json``, with images from keyframes or from the film."""
+
+from __future__ import annotations
+
+from pathlib import Path, PureWindowsPath
+from typing import Literal
+
+import numpy as np
+
+from pipelines.datasets.scene_files import read_scenes_json
+from pipelines.datasets.scene_list import film_beside, read_scene_list
+from pipelines.errors import BasslError, StoreError, VideoError
+from pipelines.files import check_writable
+from pipelines.outputs.page import TrueEnds, save_page
+from pipelines.outputs.page.thumbnails import kept
+from pipelines.progress import ReportProgress
+from pipelines.scenes import SceneList
+from pipelines.stages.report.result import ReportResult
+from pipelines.stages.report.settings import ReportSettings
+from pipelines.stages.score import ScoreSettings, score
+from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
+from pipelines.video.film_process import FilmProcess
+from pipelines.video.films import video_ids
+from pipelines.video.shots import ReaderSettings
+
+_ENDINGS = (".html", ".htm")
+
+
+def write_report(file: Path, settings: ReportSettings, progress: ReportProgress) -> ReportResult:
+    """Write the page, see :func:`pipelines.stages.report.report`."""
+    path = settings.output or file.with_suffix(".html")
+    if path.suffix.lower() not in _ENDINGS:
+        raise BasslError(f"{path}: a page's name ends in .html")
+    listed = read_scene_list(file)
+    film = settings.film or film_beside(file, listed)
+    if film is not None and not film.is_file():
+        raise VideoError(f"{film}: no such film")
+    if film is not None and film.resolve() == path.resolve():
+        raise BasslError(f"{path}: is the film itself; name another file to write")
+    check_writable(path)
+    truth, notes = (None, ()) if settings.truth is None else _truth(file, settings.truth, settings)
+    source: Literal["film", "store", "none"] = "store"
+    warnings: list[str] = []
+    images = _stored_images(listed, settings.keyframes)
+    if not images and film is not None:
+        source = "film"
+        images = _filmed_images(file, listed, film, progress, warnings)
+    elif not images:
+        source = "none"
+        warnings.append(
+            f"{listed.video.path}: neither the film nor its key-frames are at hand; a page without pictures"
+        )
+    save_page(path, listed, images, film, truth, f"{file.stem}.json")
+    return ReportResult(path, len(listed.scenes), len(listed.shots), source, tuple(warnings), notes)
+
+
+def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds, tuple[str, ...]]:
+    """The true scene ends on the shots of a ``scenes.json``, as `bassl score` puts them there."""
+    how = ScoreSettings(tolerance=settings.tolerance, frame_rate=settings.frame_rate, resamples=0)
+    scored = score(file, truth, how)
+    ((name, alignment),) = scored.alignments.items()
+    shots = read_scenes_json(file)
+    assert shots.shots_seconds is not None
+    film = alignment.film
+    rows = shots.shots_seconds if film.seconds is None else film.seconds
+    # A true end that is near no end of a shot has cut a shot in two there; such a cut is not a shot of the page.
+    own = {end: i for i, end in enumerate(shots.shots_seconds[:, 1].tolist())}
+    true = [end for (_, end), label in zip(rows.tolist(), film.labels.tolist(), strict=True) if label]
+    return (
+        TrueEnds(
+            shots=tuple(own[end] for end in true if end in own),
+            elsewhere=tuple(end for end in true if end not in own),
+            tolerance=settings.tolerance,
+            source=f"{truth.name}, {name}" if truth.is_dir() else truth.name,
+        ),
+        scored.notes,
+    )
+
+
+def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
+    """The middle keyframe of each shot from the film's store; [] where there is none with these shots."""
+    (name,) = video_ids([Path(PureWindowsPath(listed.video.path).name)])
+    path = stores / f"{name}.h5"
+    if not path.is_file():
+        return []
+    try:
+        store = read_keyframes(path)
+        own = np.array([(shot.start_frame, shot.end_frame) for shot in listed.shots])
+        # Another film may have the same name.
+        if store.video.frames != listed.video.frames or not np.array_equal(store.frames, own):
+            return []
+        return read_keyframe_jpegs(store, store.keyframes.shape[1] // 2)
+    except StoreError as error:
+        raise StoreError(f"{error}; or leave it out with --keyframes") from error
+
+
+def _filmed_images(
+    file: Path, listed: SceneList, film: Path, progress: ReportProgress, warnings: list[str]
+) -> list[bytes]:
+    """The middle frame of each shot, read from the film."""
+    how = ReaderSettings(shots=file, keyframes=1)
+    images = []
+    ranges = []
+    with FilmProcess(film, how, lambda done, total: progress("reading", done, total)) as reading:
+        for shot in reading:
+            images.append(kept(shot.keyframes[0]))
+            ranges.append((shot.start_frame, shot.end_frame))
+    if ranges != [(shot.start_frame, shot.end_frame) for shot in listed.shots]:
+        raise VideoError(
+            f"{film}: has {reading.facts.frames} frames and is not the film of {file}, which has "
+            f"{listed.video.frames}; name that with --film"
+        )
+    warnings += reading.warnings
+    return images

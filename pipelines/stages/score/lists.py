@@ -1,0 +1,150 @@
+"""Scoring lists of scenes against the truth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
+from pipelines.errors import BasslError
+from pipelines.evaluation.alignment import Alignment, align
+from pipelines.stages.score.measuring import measured
+from pipelines.stages.score.result import ScoreResult
+from pipelines.stages.score.settings import ScoreSettings
+
+
+def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreResult:
+    """Score a list of scenes, or a folder of them, see :func:`pipelines.stages.score.score`."""
+    for path in (subject, truth):
+        if not path.exists():
+            raise BasslError(f"{path}: no such file or folder")
+    problems: list[str] = []
+    pairs: list[tuple[VideoAnnotation, VideoAnnotation]]
+    if subject.is_dir():
+        guesses, unread = read_scenes_of_folder(subject, settings.annotator, settings.frame_rate)
+        problems += unread
+        if truth.is_dir():
+            truths, unread = read_scenes_of_folder(truth, settings.annotator, settings.frame_rate)
+            problems += unread
+        else:
+            record = read_scenes_of_video(truth, settings.frame_rate)
+            truths = {record.video_id: record}
+        pairs, unmatched = _matched_by_name(guesses, truths)
+        problems += unmatched
+        if not pairs:
+            raise BasslError(f"{subject} and {truth}: no list of scenes in one has the name of one in the other")
+    else:
+        guess = read_scenes_of_video(subject, settings.frame_rate)
+        if truth.is_dir():
+            truths, unread = read_scenes_of_folder(truth, settings.annotator, settings.frame_rate)
+            found, _ = _matched_by_name({guess.video_id: guess}, truths)
+            if not found:
+                raise BasslError(
+                    f"{truth}: has no labels of {guess.video_id}"
+                    + (f" ({unread[0]})" if unread else "; name the file with the labels of this film")
+                )
+            pairs = found
+        else:
+            pairs = [(guess, read_scenes_of_video(truth, settings.frame_rate))]
+    alignments = _aligned(pairs, settings, problems, alone=not subject.is_dir())
+    films = tuple(one.film for one in alignments.values())
+    return ScoreResult(
+        name=str(subject),
+        films=films,
+        measures=measured(films, settings.threshold, settings),
+        threshold=settings.threshold,
+        settings=settings,
+        alignments=alignments,
+        problems=tuple(problems),
+        notes=_list_notes(alignments),
+    )
+
+
+def _aligned(
+    pairs: Sequence[tuple[VideoAnnotation, VideoAnnotation]],
+    settings: ScoreSettings,
+    problems: list[str],
+    alone: bool,
+) -> dict[str, Alignment]:
+    alignments = {}
+    for guess, true in pairs:
+        try:
+            alignments[true.video_id] = align(
+                guess, true, settings.tolerance, settings.threshold, settings.frame_rate, settings.doubtful
+            )
+        except BasslError as error:
+            if alone:
+                raise
+            problems.append(str(error))
+    if not alignments:
+        raise BasslError(problems[-1])
+    return alignments
+
+
+def _matched_by_name(
+    guesses: Mapping[str, VideoAnnotation], truths: Mapping[str, VideoAnnotation]
+) -> tuple[list[tuple[VideoAnnotation, VideoAnnotation]], list[str]]:
+    """Pairs of predictions and truths of one name, by the video's name or else by that of the file, and a line for each
+    of either that is left alone."""
+    left = dict(truths)
+    pairs = [(guess, left.pop(name)) for name, guess in guesses.items() if name in truths]
+    alone = [guess for name, guess in guesses.items() if name not in truths]
+    files = {_file_name(true): name for name, true in left.items()}
+    for guess in tuple(alone):
+        names = (_file_name(guess), files.get(guess.video_id), files.get(_file_name(guess)))
+        name = next((name for name in names if name in left), None)
+        if name is not None:
+            pairs.append((guess, left.pop(name)))
+            alone.remove(guess)
+    lines = [f"{guess.source}: no truth is called {guess.video_id}; left out" for guess in alone]
+    lines += [f"{true.source}: no prediction is called {true.video_id}; left out" for true in left.values()]
+    return sorted(pairs, key=lambda pair: pair[1].video_id), lines
+
+
+def _file_name(record: VideoAnnotation) -> str:
+    """The name of the file, without what `bassl predict` and PySceneDetect add to a film's name."""
+    return re.sub(r"(?i)[-_.]scenes$", "", record.source.stem)
+
+
+def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
+    """How the boundaries of prediction and truth were matched, and what lasts longer in one than in the other."""
+    notes = []
+    kinds: dict[str, list[Alignment]] = {}
+    for one in alignments.values():
+        kinds.setdefault(one.how, []).append(one)
+    for how, some in kinds.items():
+        films = f"{len(some)} film{'' if len(some) == 1 else 's'}: "
+        if how == "same shots":
+            notes.append(f"{films}prediction and truth have the same shots; compared shot by shot")
+            continue
+        whose = "true" if some[0].truth is not None else "predicted"
+        reports = [one.truth or one.prediction for one in some]
+        ends = sum(report.scene_ends for report in reports if report)
+        matched = sum(report.matched for report in reports if report)
+        mean = sum(report.mean_distance * report.matched for report in reports if report) / max(1, matched)
+        most = max(report.max_distance for report in reports if report)
+        notes.append(
+            f"{films}{matched} of {ends} {whose} scene ends matched to {_MATCHED_TO[how]}, {mean:.2f} s away on "
+            f"average, {most:.2f} s at most"
+            + (f"; {ends - matched} found none within the tolerance and cut the shot they lie in" * (matched < ends))
+        )
+    for name, one in alignments.items():
+        if one.lengths is not None and abs(one.lengths[0] - one.lengths[1]) > max(5.0, 0.02 * max(one.lengths)):
+            notes.append(
+                f"{name}: the prediction lasts {one.lengths[0]:.1f} s and the truth {one.lengths[1]:.1f} s; are they "
+                "of the same film?"
+            )
+    if any(one.film.predicted is not None and np.isnan(one.film.scores).all() for one in alignments.values()):
+        notes.append("a list of scenes without scores has no AP, no AUC-ROC and no Sum")
+    return tuple(notes)
+
+
+_MATCHED_TO = {
+    "shots of the prediction": "ends of the prediction's shots",
+    "shots of the truth": "ends of the truth's shots",
+    "true scenes as shots": "ends of true scenes (neither has shots)",
+}

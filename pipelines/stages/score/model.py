@@ -1,0 +1,165 @@
+"""Scoring a model on the labelled films of an index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import BasslError
+from pipelines.evaluation.indexed_films import film_scores
+from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
+from pipelines.models.boundary import BoundaryModel
+from pipelines.models.opening import OpenedModel, open_model
+from pipelines.progress import ReportProgress
+from pipelines.stages.encode import EncodeSettings, encode_shots
+from pipelines.stages.score.measuring import THRESHOLD, measured
+from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
+from pipelines.stages.score.settings import ALL_SPLITS, ScoreSettings
+from pipelines.stores.features import features_of
+from pipelines.stores.index import NO_LABEL, Index, read_index
+from pipelines.stores.lookup import find_features
+
+Features = NDArray[np.float32]
+
+
+def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportProgress) -> ScoreResult:
+    """Score a run, a model file, the built-in model or a feature store, see :func:`pipelines.stages.score.score`."""
+    path = Path(subject)
+    if path.suffix.lower() in (".json", ".csv"):
+        raise BasslError(f"{path}: is a list of scenes; name the truth behind it")
+    if not settings.index.exists():
+        raise BasslError(f"{settings.index}: no such index; run `bassl build-index`, or name one with --index")
+    index = read_index(settings.index)
+    videos, notes = _labelled_videos(index, settings.split)
+    if path.suffix.lower() == ".h5":
+        if not settings.representation:
+            raise BasslError(f"{path}: is a feature store, not a model; --representation scores the features")
+        encoder, features = features_of(index, [path])
+        return ScoreResult(
+            name=str(subject),
+            films=(),
+            measures={},
+            threshold=None,
+            settings=settings,
+            representation=_representation(index, videos, encoder, features),
+            notes=tuple(notes),
+        )
+    opened = open_model(subject)
+    if opened.pretrained_only:
+        model = opened.pseudo_boundary_model()
+        notes.append(
+            f"{path} is pre-trained only: scored by its head for pseudo-boundaries (BaSSL without fine-tuning), "
+            "whose threshold nothing has chosen"
+        )
+    else:
+        model = opened.boundary_model()
+    encoder, features = _features(model, opened, index, settings, progress)
+    threshold = THRESHOLD if settings.threshold is None else settings.threshold
+    seeds = _seed_files(opened)
+    total = len(videos) * (1 + len(seeds))
+
+    def scored(model: BoundaryModel, done: int) -> tuple[FilmScores, ...]:
+        model.check(encoder, features.shape[1])
+        films = []
+        for i, video in enumerate(videos):
+            films.append(_film(model, index, video, features, settings.frame_rate))
+            progress("scoring", done + i + 1, total)
+        return tuple(films)
+
+    films = scored(model, 0)
+    if timeless := sum(film.seconds is None for film in films):
+        notes.append(
+            f"{timeless} of {len(films)} films have no times in seconds, so Recall@3s and boundaries leave them "
+            "out; --frame-rate gives them"
+        )
+    of_seeds = {}
+    for i, (seed, file) in enumerate(seeds.items()):
+        of_seed = scored(open_model(file).boundary_model(), (i + 1) * len(videos))
+        of_seeds[seed] = measured(of_seed, threshold, replace(settings, resamples=0))
+    return ScoreResult(
+        name=str(subject),
+        films=films,
+        measures=measured(films, threshold, settings),
+        threshold=threshold,
+        settings=settings,
+        seeds=seed_spreads(of_seeds),
+        representation=_representation(index, videos, encoder, features) if settings.representation else None,
+        notes=tuple(notes),
+    )
+
+
+def _labelled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
+    """The labelled films of a split, and a note on those without labels."""
+    wanted = [video for video, own in enumerate(index.splits) if split in (ALL_SPLITS, own)]
+    if not wanted:
+        there = ", ".join(sorted({own for own in index.splits if own})) or "none"
+        raise BasslError(
+            f"{index.path}: has no split {split!r} (it has: {there}); name one with --split, or all films with "
+            f"--split {ALL_SPLITS}"
+        )
+    labelled = [video for video in wanted if np.any(index.label[index.span(video)] != NO_LABEL)]
+    if not labelled:
+        raise BasslError(f"{index.path}: no film of the split {split!r} has labels to score against")
+    without = len(wanted) - len(labelled)
+    return labelled, [f"{without} of {len(wanted)} films have no labels and are left out"] if without else []
+
+
+def _film(model: BoundaryModel, index: Index, video: int, features: Features, frame_rate: float | None) -> FilmScores:
+    span, seconds = index.span(video), index.times(video, frame_rate)
+    # As `bassl predict`, which has seconds. Only their ratios count, and those of frames differ where the rate varies.
+    ranges = index.frames[span] if seconds is None else seconds
+    return film_scores(index, video, model.score(features[span], ranges[:, 1] - ranges[:, 0]), frame_rate)
+
+
+def _seed_files(opened: OpenedModel) -> dict[int, Path]:
+    """The model of each seed of a run; none if there is only one."""
+    if opened.built_in or not opened.path.is_dir():
+        return {}
+    found = {
+        int(match[1]): file
+        for file in opened.path.glob("seed-*.safetensors")
+        if (match := re.fullmatch(r"seed-([0-9]{1,18})\.safetensors", file.name))
+    }
+    return {seed: found[seed] for seed in sorted(found)} if len(found) > 1 else {}
+
+
+def _features(
+    model: BoundaryModel, opened: OpenedModel, index: Index, settings: ScoreSettings, progress: ReportProgress
+) -> tuple[str, Features]:
+    """The encoder's id and the features (T, D_e) of the index that a model reads; computed if there are none yet."""
+    if settings.features.suffix.lower() == ".h5":
+        return features_of(index, [settings.features])
+    if stores := find_features(index, model.encoder, settings.features):
+        return features_of(index, stores)
+    if not index.keyframes:
+        wanted = "any encoder" if model.encoder is None else model.encoder
+        raise BasslError(
+            f"{index.path}: has no features of {wanted}, and no key-frames to make them of; name a store with "
+            "--features"
+        )
+    encoder: str | Path | None = opened.path if model.encoder_weights else model.encoder_name
+    if encoder is None and model.encoder is None:
+        encoder = EncodeSettings().encoder
+    if encoder is None:
+        raise BasslError(
+            f"{opened.path}: reads features of {model.encoder}, which cannot be made here; name their store"
+        )
+    making = EncodeSettings(settings.index, encoder, settings.features, device=settings.device)
+    return features_of(index, [encode_shots(making, lambda state: progress("encoding", state.shots, state.total))])
+
+
+def _representation(index: Index, videos: Sequence[int], encoder: str, features: Features) -> Representation:
+    rows = index.rows(videos)
+    of = index.video_of(rows)
+    scenes = scene_ids(index.targets(rows), of)
+    return Representation(
+        encoder,
+        knn_precision(features[rows], scenes, of),
+        tuple(scene_nmi(features[rows], scenes, of, length) for length in SCENE_LENGTHS),
+    )

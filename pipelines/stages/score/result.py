@@ -1,0 +1,170 @@
+"""What scoring returns, and its JSON."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pipelines.stages.score.settings import ScoreSettings
+
+if TYPE_CHECKING:  # start-up time: numpy
+    from pipelines.evaluation.alignment import Alignment
+    from pipelines.evaluation.bootstrap import Measure
+    from pipelines.evaluation.metrics import FilmScores
+    from pipelines.evaluation.representation import KnnPrecision, SceneClustering
+
+SCHEMA, SCHEMA_VERSION = "bassl.score", 1
+
+
+@dataclass(frozen=True)
+class Representation:
+    """How well the features of the films group by scene, see `pipelines.evaluation.representation`."""
+
+    encoder: str
+    knn: KnnPrecision
+    nmi: tuple[SceneClustering, ...]
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """A metric over the seeds of a run.
+
+    Attributes:
+        mean: of the seeds.
+        deviation: standard deviation of the seeds, with n - 1 below; None for one seed.
+        values: by seed.
+    """
+
+    mean: float
+    deviation: float | None
+    values: Mapping[int, float]
+
+    @classmethod
+    def of(cls, values: Mapping[int, float]) -> SeedSpread:
+        """The spread of a metric, from its value for each seed, at least one."""
+        numbers = list(values.values())
+        return cls(statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None, values)
+
+
+def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, SeedSpread]:
+    """The spread of each metric over the seeds for which it is defined, from the measures of each seed."""
+    values: dict[str, dict[int, float]] = {}
+    for seed, own in measures.items():
+        for name, measure in own.items():
+            if measure.value is not None:
+                values.setdefault(name, {})[seed] = measure.value
+    return {name: SeedSpread.of(by_seed) for name, by_seed in values.items()}
+
+
+@dataclass(frozen=True)
+class ScoreResult:
+    """How well one prediction does.
+
+    Attributes:
+        name: what was scored.
+        films: what is known and was said about each film.
+        measures: by name, see `pipelines.evaluation.bootstrap.METRICS`; empty where only features were looked at.
+        threshold: at which scores were cut; None where the prediction says itself where scenes end.
+        seeds: by metric, for a run of several seeds; what `measures` shows is the seed that the run chose.
+        representation: where it was asked for.
+        alignments: by film, how prediction and truth came together, for lists of scenes.
+        problems: a line for each file or film that could not be scored.
+        notes: lines on what to know of the numbers.
+        settings: with which they were made.
+    """
+
+    name: str
+    films: tuple[FilmScores, ...]
+    measures: Mapping[str, Measure]
+    threshold: float | None
+    settings: ScoreSettings
+    seeds: Mapping[str, SeedSpread] = field(default_factory=dict)
+    representation: Representation | None = None
+    alignments: Mapping[str, Alignment] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values; metrics from 0 to 1 (Sum to 4), None where not defined."""
+        from pipelines.evaluation.bootstrap import CONFIDENCE, JSON_KEYS, flat  # start-up time: numpy
+
+        content: dict[str, Any] = {
+            "schema": SCHEMA,
+            "version": SCHEMA_VERSION,
+            "name": self.name,
+            "films": [film.film for film in self.films],
+            "shots": sum(int(film.counted().sum()) for film in self.films),
+            "scene_ends": sum(int(film.labels[film.counted()].sum()) for film in self.films),
+            "threshold": self.threshold,
+            "within": self.settings.within,
+            "resamples": self.settings.resamples,
+            "confidence": CONFIDENCE,
+            "metrics": flat(self.measures),
+            "seeds": {
+                JSON_KEYS.get(name, name): {
+                    "mean": one.mean,
+                    "std": one.deviation,
+                    "values": {str(seed): value for seed, value in one.values.items()},
+                }
+                for name, one in self.seeds.items()
+            },
+            "problems": list(self.problems),
+            "notes": list(self.notes),
+        }
+        if self.alignments:
+            content["tolerance"] = self.settings.tolerance
+            content["matching"] = {film: _matching(one) for film, one in self.alignments.items()}
+        if self.representation is not None:
+            content["representation"] = {
+                "encoder": self.representation.encoder,
+                "knn": {str(k): _number(value) for k, value in self.representation.knn.pooled.items()},
+                "knn_films": {str(k): _number(value) for k, value in self.representation.knn.by_video.items()},
+                "nmi": {
+                    str(one.length): {"mean": _number(one.nmi), "scenes": one.scenes, "trials": list(one.trials)}
+                    for one in self.representation.nmi
+                },
+            }
+        return content
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two predictions for the same films.
+
+    Attributes:
+        first, second: each by itself, on the films that both have.
+        difference: first less second, metric by metric, measured on the same draws of films.
+    """
+
+    first: ScoreResult
+    second: ScoreResult
+    difference: Mapping[str, Measure]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values."""
+        from pipelines.evaluation.bootstrap import flat  # start-up time: numpy
+
+        return {
+            "schema": f"{SCHEMA}.comparison",
+            "version": SCHEMA_VERSION,
+            "first": self.first.to_dict(),
+            "second": self.second.to_dict(),
+            "difference": flat(self.difference),
+        }
+
+
+def _matching(one: Alignment) -> dict[str, Any]:
+    reports = {"truth": one.truth, "prediction": one.prediction}
+    return {
+        "shots": one.how,
+        **{
+            name: None if report is None else {**asdict(report), "unmatched": list(report.unmatched)}
+            for name, report in reports.items()
+        },
+    }
+
+
+def _number(value: float) -> float | None:
+    return None if value != value else value

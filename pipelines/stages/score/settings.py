@@ -1,0 +1,71 @@
+"""Settings of scoring."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+ALL_SPLITS = "all"
+"""Instead of a split: every labelled film."""
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """What is scored, and how."""
+
+    index: Path = Path("data/index.h5")
+    """Index of the films that a model is scored on."""
+    split: str = "test"
+    """Films of this split; ``all`` takes every labelled film."""
+    features: Path = Path("data/features")
+    """Folder of feature stores, where that of the model's encoder is looked for, or made; or the store to use."""
+    threshold: float | None = None
+    """A shot with at least this score ends a scene. None: 0.5 for a model (as in the paper's release), and for a list
+    of scenes the scenes that it lists."""
+    tolerance: float = 1.0
+    """How far, in seconds, a scene end may lie from the end of the shot that takes it, where prediction and truth have
+    shots of their own."""
+    within: float = 3.0
+    """How far apart, in seconds, a true and a predicted boundary may be to count as one, for boundary F1."""
+    frame_rate: float | None = None
+    """Frames a second of films and label files that do not say."""
+    annotator: int = 0
+    """Whose labels of BBC are read."""
+    doubtful: Literal["end", "ignore"] = "end"
+    """MovieNet's label -1 in a truth file: a scene end, as in the paper's release, or left out. An index has settled
+    that itself."""
+    resamples: int = 1000
+    """Draws of films for the confidence intervals; 0 for none."""
+    seed: int = 0
+    """Of the draws."""
+    representation: bool = False
+    """Also, or for a feature store only, how well features group by scene: kNN precision and NMI (appendix)."""
+    device: str = "auto"
+    """Where an encoder runs, where features have to be made: auto, cpu or cuda."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", Path(self.index))
+        object.__setattr__(self, "features", Path(self.features))
+        check_seconds("tolerance", self.tolerance)
+        check_seconds("boundary tolerance", self.within)
+        check_frame_rate(self.frame_rate)
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise ValueError(f"a threshold is a score from 0 to 1, not {self.threshold:g}")
+        if self.resamples < 0:
+            raise ValueError(f"resamples must be 0 or more, not {self.resamples}")
+        if self.doubtful not in ("end", "ignore"):
+            raise ValueError(f"doubtful labels can be read as 'end' or 'ignore', not {self.doubtful!r}")
+
+
+def check_seconds(name: str, value: float) -> None:
+    """Raises ValueError for a tolerance that is negative or not finite."""
+    if not value >= 0 or math.isinf(value):
+        raise ValueError(f"the {name} must be 0 seconds or more, not {value:g}")
+
+
+def check_frame_rate(value: float | None) -> None:
+    """Raises ValueError for a number that is no frame rate; None is one that is not given."""
+    if value is not None and not 0 < value <= 1000:
+        raise ValueError(f"{value:g} is not a number of frames a second")

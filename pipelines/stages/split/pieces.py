@@ -1,0 +1,73 @@
+"""Cutting a film into files that appear together."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipelines.errors import BasslError
+from pipelines.files import check_writable, os_reason
+from pipelines.outputs.exports.segments import segments_of
+from pipelines.progress import ReportProgress
+from pipelines.scenes import SceneList
+from pipelines.stages.split.result import Piece
+from pipelines.stages.split.settings import SplitSettings
+from pipelines.video.cutting import (
+    copy_scenes,
+    copy_with_chapters,
+    encode_scenes,
+    ending_for_chapters,
+    ending_for_copies,
+    ending_for_encoding,
+)
+from pipelines.video.films import video_ids
+
+
+def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progress: ReportProgress) -> tuple[Piece, ...]:
+    """One file a scene, see :func:`pipelines.stages.split.split`."""
+    name = video_ids([film])[0]
+    ending = ending_for_encoding(film) if settings.exact else ending_for_copies(film)
+    digits = max(3, len(str(len(scenes.scenes))))
+    names = [f"{name}-scene-{scene.index + 1:0{digits}d}{ending}" for scene in scenes.scenes]
+    with _written_together(film, names, settings) as (targets, partials):
+        cutter = encode_scenes if settings.exact else copy_scenes
+        cuts = cutter(film, scenes, partials, progress)
+    return tuple(
+        Piece(scene.index, path, scene.start, scene.end, cut.early, cut.late)
+        for scene, path, cut in zip(scenes.scenes, targets, cuts, strict=True)
+    )
+
+
+def write_copy(film: Path, scenes: SceneList, settings: SplitSettings, progress: ReportProgress) -> Path:
+    """A copy with chapters, see :func:`pipelines.stages.split.write_chapters`."""
+    names = [f"{video_ids([film])[0]}-chapters{ending_for_chapters(film)}"]
+    with _written_together(film, names, settings) as (targets, partials):
+        titles = [segment.name for segment in segments_of(scenes)]
+        copy_with_chapters(film, scenes, titles, partials[0], progress)
+    return targets[0]
+
+
+@contextmanager
+def _written_together(
+    film: Path, names: Sequence[str], settings: SplitSettings
+) -> Iterator[tuple[list[Path], list[Path]]]:
+    """The files to write, and temporary files to write instead; all are renamed when the block ends."""
+    folder = Path(f"{video_ids([film])[0]}-scenes") if settings.folder is None else settings.folder
+    targets = [folder / name for name in names]
+    for target in targets:
+        check_writable(target)
+        if target.exists():
+            if film.exists() and target.samefile(film):
+                raise BasslError(f"{target}: is the film itself; name another folder with -o")
+            if not settings.overwrite:
+                raise BasslError(f"{target}: is there already; name another folder with -o, or give --overwrite")
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".bassl-split-") as temporary:
+            partials = [Path(temporary) / name for name in names]
+            yield targets, partials
+            for partial, target in zip(partials, targets, strict=True):
+                partial.replace(target)
+    except OSError as error:
+        raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
