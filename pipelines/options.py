@@ -1,4 +1,7 @@
-"""Command-line options out of a dataclass of settings: its fields are the names, defaults and texts."""
+"""Command-line options described by a settings dataclass: its fields give names, types, defaults and help texts.
+
+``python -m pipelines.stages.NAME`` reads them with argparse (:func:`parse`), ``bassl`` with Typer.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,28 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
 S = TypeVar("S")
+NO_OPTION: Mapping[str, bool] = {"option": False}
+"""Metadata of a field that is no option, because other settings decide it."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One setting.
+    """One option.
 
     Attributes:
         name: of the field.
-        group: of the dataclass it is in, as the outer one calls it; empty for its own fields.
-        kind: bool, int, float, str or Path, the type of the value or, where there are several, of each.
+        group: name of the field of the outer dataclass that holds this one; empty for fields of the outer one.
+        kind: bool, int, float, str or Path: the type of the value, or of each value of a tuple; the first type of a
+            union.
         many: whether the value is a tuple, given with commas.
         default: None where there is none.
-        help: the first sentence or two of the field's docstring.
+        help: the first paragraph of the field's docstring.
         choices: the values of a Literal.
     """
 
@@ -41,17 +48,17 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """As it is written on the command line."""
+        """The option as written on the command line."""
         return "--" + self.name.replace("_", "-")
 
     def read(self, text: Any) -> Any:
-        """The value of what was given.
+        """The value of a text; anything but text is a value already.
 
         Raises:
-            ValueError: one line, for text that is no such value.
+            ValueError: one line, for text of another type.
         """
         if not isinstance(text, str):
-            return text
+            return tuple(text) if self.many else text
         try:
             if self.many:
                 return tuple(map(self.kind, words(text)))
@@ -61,40 +68,59 @@ class Option:
 
     @property
     def shown(self) -> Any:
-        """The default as it would be typed."""
+        """The default as written on the command line."""
         return ",".join(map(str, self.default)) if self.many else self.default
 
 
-def options_of(settings: type[Any], skip: Sequence[str] = (), group: str = "") -> list[Option]:
-    """The options of a settings dataclass and of those that it holds, in order."""
+def options_of(settings: Any, group: str = "") -> tuple[Option, ...]:
+    """The options of a settings dataclass and of those that it holds, in order.
+
+    Raises:
+        TypeError: for a field of a type that no option can have.
+    """
     hints, texts = typing.get_type_hints(settings), _docstrings(settings)
     options: list[Option] = []
     for field in fields(settings):
-        if field.name in skip:
-            continue
         hint = hints[field.name]
         if is_dataclass(hint):
-            options += options_of(typing.cast("type[Any]", hint), skip, field.name)
-            continue
-        default = field.default if field.default is not MISSING else None
-        kind, many, choices = _kind(hint)
-        options.append(Option(field.name, group, kind, many, default, texts.get(field.name, ""), choices))
-    return options
+            options += options_of(hint, field.name)
+        elif field.metadata.get("option", True):
+            default = field.default if field.default is not MISSING else None
+            kind, many, choices = _kind(hint)
+            options.append(Option(field.name, group, kind, many, default, texts.get(field.name, ""), choices))
+    return tuple(options)
 
 
-def settings_from(settings: type[S], options: Sequence[Option], given: Mapping[str, Any]) -> S:
-    """Settings with what was given for the options by name, defaults elsewhere.
+def settings_from(settings: type[S], given: Mapping[str, Any]) -> S:
+    """Settings with the given values of options, by name; defaults elsewhere.
 
     Raises:
         ValueError: one line, for a value that does not fit.
     """
     hints = typing.get_type_hints(settings)
     values: dict[str, dict[str, Any]] = {}
-    for option in options:
+    for option in options_of(settings):
         if option.name in given:
             values.setdefault(option.group, {})[option.name] = option.read(given[option.name])
     inner = {group: hints[group](**chosen) for group, chosen in values.items() if group}
     return settings(**values.get("", {}), **inner)
+
+
+def accept_text(settings: Any) -> None:
+    """Let the fields of a frozen dataclass that are paths be given as text, and tuples as lists or as one value.
+
+    For ``__post_init__``: replaces the values of such fields.
+    """
+    for name, hint in typing.get_type_hints(type(settings)).items():
+        value = getattr(settings, name)
+        if value is None or is_dataclass(hint):
+            continue
+        kind, many, _ = _kind(hint)
+        if many:
+            each = (value,) if isinstance(value, str | Path) else value
+            object.__setattr__(settings, name, tuple(map(Path, each)) if kind is Path else tuple(each))
+        elif kind is Path:
+            object.__setattr__(settings, name, Path(value))
 
 
 def words(text: str | None) -> tuple[str, ...]:
@@ -107,17 +133,16 @@ def parse(settings: type[S], program: str, arguments: Sequence[str] | None) -> S
 
     Raises:
         ValueError: one line, for a value that does not fit.
-        SystemExit: for options that there are not, and for ``--help``.
+        SystemExit: for unknown options, and for ``--help``.
     """
-    options = options_of(settings, skip=("mean", "std"))
     parser = argparse.ArgumentParser(program, argument_default=argparse.SUPPRESS)
-    for option in options:
+    for option in options_of(settings):
         text = f"{option.help} (default: {option.shown})".replace("%", "%%")
         if option.kind is bool:
             parser.add_argument(option.flag, dest=option.name, action=argparse.BooleanOptionalAction, help=text)
         else:
             parser.add_argument(option.flag, dest=option.name, choices=option.choices or None, help=text)
-    return settings_from(settings, options, vars(parser.parse_args(arguments)))
+    return settings_from(settings, vars(parser.parse_args(arguments)))
 
 
 def _kind(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
@@ -133,11 +158,13 @@ def _kind(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
     return hint, False, ()
 
 
-def _docstrings(settings: type[Any]) -> dict[str, str]:
-    """The text under each field, on one line."""
+@cache
+def _docstrings(settings: Any) -> dict[str, str]:
+    """The first paragraph of the text under each field, on one line."""
     body = typing.cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(settings))).body[0]).body
     texts = {}
     for field, text in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-            texts[field.target.id] = " ".join(str(ast.literal_eval(text.value)).split())
+            first = inspect.cleandoc(str(ast.literal_eval(text.value))).partition("\n\n")[0]
+            texts[field.target.id] = " ".join(first.replace("`", "").split())
     return texts

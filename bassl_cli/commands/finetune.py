@@ -1,20 +1,15 @@
-"""``bassl finetune``: labelled films in, a model that finds scene ends out; on one process or, by torchrun, on many."""
+"""``bassl finetune``: fine-tuning on labelled films, in one process or, with torchrun, in several."""
 
 from __future__ import annotations
 
-import os
-from typing import Any
-
-import typer
-
 from bassl_cli import console
-from bassl_cli import options as launching
-from pipelines.options import options_of
+from bassl_cli.options import with_settings
+from bassl_cli.training import train
 from pipelines.stages.finetune import FinetuneResult, FinetuneSettings
-from pipelines.stages.finetune import finetune as train
+from pipelines.stages.finetune import finetune as stage
+from pipelines.training.machines import Machines
 
-_OPTIONS = options_of(FinetuneSettings)
-_MEASURES = {
+_METRICS = {
     "ap": "AP",
     "auc": "AUC",
     "f1": "F1",
@@ -24,33 +19,24 @@ _MEASURES = {
 }
 
 
-@launching.with_options(_OPTIONS)
-def finetune(**given: Any) -> None:
+@with_settings(panels={"machines": "Machines"}, metavars={"rdzv_endpoint": "HOST:PORT"})
+def finetune(
+    settings: FinetuneSettings, machines: Machines, quiet: console.Quiet = False, debug: console.Debug = False
+) -> None:
     """Train a model to find scene ends, from labelled films.
 
-    Begins with a pre-trained model, freezes its shot encoder, and trains a network over the shots' features, from
-    several seeds. Shows the mean and deviation of the metrics on the test split; all of them are in result.json.
+    Starts from a pre-trained model, freezes its shot encoder, and trains a network over the features of shots, with
+    several seeds. Shows mean and standard deviation of the metrics on the test split; result.json has all of them.
     Defaults are the paper's.
 
     Example: bassl finetune --init runs/pretrain --crn transformer --transfer encoder+crn
     """
-    settings = launching.settings_here(FinetuneSettings, _OPTIONS, "finetune", given)
-    with launching.telling_the_launcher(), console.training_progress(given["quiet"]) as progress:
-        result = train(settings, progress)
-    if os.environ.get("RANK", "0") == "0":
-        _show(settings, result, given["quiet"])
-    if result.stopped:
-        raise typer.Exit(launching.STOPPED)
-
-
-def _show(settings: FinetuneSettings, result: FinetuneResult, quiet: bool) -> None:
-    if result.stopped:
-        if not launching.is_child():
-            console.complain(f"stopped after step {result.step} of {result.steps}; go on with --resume")
+    result = train(stage, settings, machines, quiet)
+    if result is None:
         return
     if result.mean:
-        cells = [_cell(result, name) for name in _MEASURES]
-        console.show_table(tuple(_MEASURES.values()), [cells], text=(), title=_title(settings, result))
+        cells = [_cell(result, name) for name in _METRICS]
+        console.show_table(tuple(_METRICS.values()), [cells], text=(), title=_title(settings, result))
     if not quiet:
         console.say(f"wrote {result.model} and {result.report}")
 

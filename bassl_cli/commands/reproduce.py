@@ -11,12 +11,12 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bassl_cli import console
-from bassl_cli.options import STOPPED
 from pipelines.errors import BasslError
 from pipelines.options import words
 from pipelines.stages.reproduce import NAMES, PlannedRow, ReproduceSettings, RowProgress
 from pipelines.stages.reproduce import plan as plan_rows
 from pipelines.stages.reproduce import reproduce as run
+from pipelines.training.machines import STOPPED
 
 _defaults = ReproduceSettings()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from pipelines.options import NO_OPTION
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,9 @@ class AugmentationSettings:
     """Appendix A blurs all shots of a window alike; the release blurs all or none, each with a sigma of its own."""
     kernel_size: int = 23
     """Taps of the blur. The paper names none: a tenth of the side as in SimCLR, odd; beyond five sigma all is zero."""
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    mean: tuple[float, float, float] = field(default=(0.485, 0.456, 0.406), metadata=NO_OPTION)
     """Subtracted from red, green and blue between 0 and 1; ImageNet's."""
-    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    std: tuple[float, float, float] = field(default=(0.229, 0.224, 0.225), metadata=NO_OPTION)
     """Divided by afterwards; ImageNet's."""
 
     def __post_init__(self) -> None:

@@ -147,7 +147,7 @@ def shown(value: Any) -> str:
 
 def arguments_of(settings: PretrainSettings) -> list[str]:
     given = []
-    for option in options_of(PretrainSettings, skip=("mean", "std")):
+    for option in options_of(PretrainSettings):
         value = getattr(getattr(settings, option.group) if option.group else settings, option.name)
         if value != option.default:
             given += [option.flag] if option.kind is bool else [option.flag, shown(value)]

@@ -20,10 +20,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -612,26 +611,3 @@ def _identity(settings: FinetuneSettings, index: Index, task: Task) -> dict[str,
     chosen["labels of the index"] = zlib.crc32(index.label.tobytes(), zlib.crc32(index.first_row.tobytes()))
     chosen["splits of the index"] = zlib.crc32("\n".join(index.splits).encode())
     return chosen
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Fine-tune with settings from the command line, ``--name value`` each; under torchrun, one process of the job."""
-    from pipelines.options import parse
-
-    try:
-        settings = parse(FinetuneSettings, "python -m pipelines.stages.finetune", arguments)
-
-        def tell(state: TrainingProgress) -> None:
-            if state.note:
-                sys.stderr.write(f"finetune: {state.note}\n")
-                return
-            values = "  ".join(f"{name} {value:.4f}" for name, value in (state.validation or state.losses).items())
-            sys.stderr.write(
-                f"seed {state.seed}  step {state.step}/{state.steps}  {values}  {state.speed:.0f} shots/s\n"
-            )
-
-        result = finetune(settings, tell)
-    except (BasslError, ValueError) as error:
-        sys.stderr.write(f"finetune: {error}\n")
-        return 2
-    return 143 if result.stopped else 0

@@ -2,6 +2,7 @@
 
 import sys
 
-from pipelines.stages.finetune import main
+from pipelines.stages.finetune import FinetuneSettings, finetune
+from pipelines.training.launching import main
 
-sys.exit(main())
+sys.exit(main("finetune", FinetuneSettings, finetune))

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -454,22 +453,3 @@ def _identity(settings: PretrainSettings, index: Index | None) -> dict[str, Any]
         chosen["shots of the index"] = zlib.crc32(index.first_row.tobytes())
     plain: dict[str, Any] = json.loads(json.dumps(chosen, default=str))
     return plain
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Pre-train with settings from the command line, ``--name value`` each; under torchrun, one process of the job."""
-    from pipelines.options import parse
-
-    try:
-        settings = parse(PretrainSettings, "python -m pipelines.stages.pretrain", arguments)
-
-        def tell(state: TrainingProgress) -> None:
-            shown = {**state.losses, **state.validation}
-            values = "  ".join(f"{name} {value:.4f}" for name, value in shown.items())
-            sys.stderr.write(f"step {state.step}/{state.steps}  {values}  {state.speed:.0f} windows/s\n")
-
-        result = pretrain(settings, tell)
-    except (BasslError, ValueError) as error:
-        sys.stderr.write(f"pretrain: {error}\n")
-        return 2
-    return 143 if result.stopped else 0

@@ -2,6 +2,7 @@
 
 import sys
 
-from pipelines.stages.pretrain import main
+from pipelines.stages.pretrain import PretrainSettings, pretrain
+from pipelines.training.launching import main
 
-sys.exit(main())
+sys.exit(main("pretrain", PretrainSettings, pretrain))

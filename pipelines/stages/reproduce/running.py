@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +15,7 @@ from typing import Any
 from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
 from pipelines.errors import BasslError
 from pipelines.files import write_atomically
-from pipelines.options import options_of, settings_from
+from pipelines.options import settings_from
 from pipelines.progress import ReportProgress, TrainingProgress
 from pipelines.stages.baseline import BaselineSettings, baseline
 from pipelines.stages.build_index import IndexSettings, build_index
@@ -29,6 +26,7 @@ from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.reproduce.steps import Command, Step
 from pipelines.stages.score import ScoreResult, ScoreSettings, score
+from pipelines.training.machines import Machines
 from pipelines.training.run_folder import RESULT
 
 Values = dict[str, list[float]]
@@ -132,7 +130,7 @@ def _train(step: Step, gpus: int | None, resume: bool, report: ReportProgress) -
         given["device"] = "cuda" if gpus else "cpu"
 
     def settings(kind: type[Any]) -> Any:
-        return settings_from(kind, options_of(kind, skip=("mean", "std")), given)
+        return settings_from(kind, given)
 
     def show(name: str) -> Callable[[TrainingProgress], None]:
         return lambda state: report(name, state.step, state.steps)
@@ -146,20 +144,12 @@ def _train(step: Step, gpus: int | None, resume: bool, report: ReportProgress) -
 
 
 def _torchrun(step: Step, gpus: int, resume: bool) -> None:
-    """The same function in one process a GPU."""
-    words = shlex.split(step.line())[2:]
-    words += ["--resume" if resume else "--overwrite", "--device", "cuda"]
-    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(gpus)]
-    ended = subprocess.run(
-        [*start, "-m", f"pipelines.stages.{step.command}", *words], stderr=subprocess.PIPE, check=False
-    )
-    if ended.returncode in (143, -signal.SIGINT, -signal.SIGTERM):
+    """Run the same function in one process for each GPU."""
+    from pipelines.training.launching import launch  # start-up time: torch
+
+    words = [*shlex.split(step.line())[2:], "--resume" if resume else "--overwrite", "--device", "cuda"]
+    if launch(Machines(gpus=gpus), f"pipelines.stages.{step.command}", words):
         raise StoppedError
-    if ended.returncode:
-        said = [
-            line for line in ended.stderr.decode(errors="replace").splitlines() if line.startswith(f"{step.command}: ")
-        ]
-        raise BasslError(said[0] if said else f"{step.command} on {gpus} GPUs ended with code {ended.returncode}")
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------
@@ -182,7 +172,7 @@ def _score(step: Step, report: ReportProgress) -> Values:
 
 def _baseline(step: Step, report: ReportProgress) -> Values:
     given = {"system": step.subjects[0], **step.options}
-    return _of_score(baseline(settings_from(BaselineSettings, options_of(BaselineSettings), given), report))
+    return _of_score(baseline(settings_from(BaselineSettings, given), report))
 
 
 _MEASURING: Mapping[Command, Callable[[Step, ReportProgress], Values]] = {"score": _score, "baseline": _baseline}

@@ -1,0 +1,179 @@
+"""Starting the processes of a training job with torchrun, within this process, and running a stage in one of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch.distributed import run as torchrun
+from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, get_error_handler
+
+from pipelines.errors import BasslError
+from pipelines.options import parse
+from pipelines.progress import TrainingProgress
+from pipelines.training.machines import STOPPED, Machines, is_worker
+
+S = TypeVar("S")
+_LAUNCHED = "BASSL_LAUNCHED"
+
+
+def check_gpus(machines: Machines, command: str) -> None:
+    """Check that this machine has the GPUs of the job.
+
+    Args:
+        machines: GPUs and machines of the job.
+        command: the command line without its options, for the message.
+
+    Raises:
+        BasslError: one line, with a command line that fits the GPUs of this machine.
+    """
+    if not machines.gpus:
+        return
+    here = torch.cuda.device_count()
+    if machines.per_node <= here:
+        return
+    nodes = -(-machines.gpus // (here or 8))  # a machine without a GPU says nothing of the others: 8 is usual
+    while machines.gpus % nodes:
+        nodes += 1
+    found = f"this machine has {here} GPU{'' if here == 1 else 's'}" if here else "this machine has no GPU"
+    many = f"{nodes} machine{'' if nodes == 1 else 's'} with {machines.gpus // nodes} GPUs each"
+    what = f"{command} --gpus {machines.gpus}"
+    if nodes > 1:
+        what += f" --nodes {nodes} --node-rank 0 (to {nodes - 1}) --rdzv-endpoint FIRST_MACHINE:29500"
+    cpu = "" if here else "; or train here on the CPU with --gpus 0"
+    raise BasslError(f"{found}, and {machines.per_node} are asked for; run on {many}: {what}{cpu}")
+
+
+def launch(machines: Machines, module: str, arguments: Sequence[str]) -> int:
+    """Run ``python -m MODULE ARGUMENTS`` in each process of the job and wait; a process that dies ends the others.
+
+    Signal handlers and environment are as before when it returns.
+
+    Returns:
+        The exit code: 0, or 128 + the signal for a job that was asked to stop.
+
+    Raises:
+        BasslError: one line, for an error of a process (see :func:`errors_to_launcher`), or a process that died.
+    """
+    where = ["--standalone"]
+    if machines.nodes > 1:
+        where = ["--nnodes", str(machines.nodes)]
+        if machines.node_rank is None:
+            where += ["--rdzv-backend", "c10d", "--rdzv-endpoint", str(machines.rdzv_endpoint), "--rdzv-id", "bassl"]
+        else:
+            host, _, port = str(machines.rdzv_endpoint).rpartition(":")
+            where += ["--node-rank", str(machines.node_rank), "--master-addr", host or port]
+            where += ["--master-port", port if host else "29500"]
+    command = [*where, "--nproc-per-node", str(machines.per_node), "-m", module, *arguments]
+    # launch() says in one line what torchrun logs at length.
+    for name in ("torch.distributed.elastic", "torch.distributed.run"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    with _state_restored():
+        os.environ[_LAUNCHED] = "1"
+        # Processes with more threads than cores are many times slower.
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // machines.per_node)))
+        try:
+            torchrun.run(torchrun.parse_args(command))  # type: ignore[no-untyped-call]
+        except SignalException as stop:
+            return 128 + int(stop.sigval)
+        except ChildFailedError as error:
+            rank, failure = error.get_first_failure()
+            if failure.exitcode == STOPPED:
+                return STOPPED
+            raise _error_of(rank, failure) from None
+    return 0
+
+
+@contextmanager
+def _state_restored() -> Iterator[None]:
+    """Restore what torchrun changes in this process: handlers of signals, and the environment."""
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    environment = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
+        for number, handler in handlers.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+
+
+def _error_of(rank: int, failure: Any) -> BasslError:
+    recorded = failure.error_file_data.get("message") if isinstance(failure.error_file_data, dict) else None
+    text = str(recorded.get("message", "")) if isinstance(recorded, dict) else ""
+    if failure.exitcode == 2:
+        return BasslError(text.partition(": ")[2] or f"process {rank} stopped; see above")
+    how = (
+        f"was ended by signal {-failure.exitcode} ({signal.Signals(-failure.exitcode).name})"
+        if failure.exitcode < 0
+        else f"failed with exit code {failure.exitcode}"
+    )
+    return BasslError(f"process {rank} of the job {how}, and the job with it; go on with --resume")
+
+
+@contextmanager
+def errors_to_launcher() -> Iterator[None]:
+    """In a process that :func:`launch` started, pass a BasslError to it, so that it is shown once and not by each.
+
+    Raises:
+        SystemExit: with 2, in place of the error.
+    """
+    try:
+        yield
+    except BasslError as error:
+        if _LAUNCHED not in os.environ or not is_worker():
+            raise
+        handler = get_error_handler()
+        handler.initialize()
+        handler.record_exception(error)
+        raise SystemExit(2) from error
+
+
+def main(
+    name: str,
+    settings: type[S],
+    train: Callable[[S, Callable[[TrainingProgress], None]], Any],
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Run a training stage with settings from the command line, ``--name value`` each, as a process of torchrun.
+
+    Progress goes to stderr, a line a report; where :func:`launch` started the process, its caller shows the progress.
+
+    Args:
+        name: of the stage.
+        settings: its dataclass.
+        train: its public function; the result has ``stopped``.
+        arguments: of the command line; None are those of this process.
+
+    Returns:
+        The exit code.
+    """
+
+    def line(state: TrainingProgress) -> None:
+        if state.note:
+            sys.stderr.write(f"{name}: {state.note}\n")
+            return
+        values = "  ".join(f"{key} {value:.4f}" for key, value in {**state.losses, **state.validation}.items())
+        seed = f"seed {state.seed}  " if state.seeds > 1 else ""
+        sys.stderr.write(f"{seed}step {state.step}/{state.steps}  {values}  {state.speed:.0f} {state.unit}/s\n")
+
+    try:
+        with errors_to_launcher():
+            try:
+                given = parse(settings, f"python -m pipelines.stages.{name}", arguments)
+            except ValueError as error:
+                raise BasslError(str(error)) from error
+            result = train(given, (lambda state: None) if _LAUNCHED in os.environ else line)
+    except BasslError as error:
+        sys.stderr.write(f"{name}: {error}\n")
+        return 2
+    return STOPPED if result.stopped else 0

@@ -1,0 +1,62 @@
+"""Where a training job runs: GPUs, processes and machines. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+
+STOPPED = 128 + signal.SIGTERM
+"""Exit code of a run that was asked to stop: what a shell shows for a process that SIGTERM ended."""
+
+
+@dataclass(frozen=True)
+class Machines:
+    """GPUs, processes and machines of a training job."""
+
+    gpus: int | None = None
+    """GPUs to train on, over all machines, one process each; 0 trains on the CPU. Unless given: one, if there is
+    one."""
+    processes: int = 1
+    """Processes on the CPU, with --gpus 0."""
+    nodes: int = 1
+    """Machines."""
+    node_rank: int | None = None
+    """Rank of this machine, from 0."""
+    rdzv_endpoint: str | None = None
+    """Address of the first machine, where all of them meet."""
+
+    def __post_init__(self) -> None:
+        if min(self.processes, self.nodes) < 1 or (self.gpus or 0) < 0:
+            raise ValueError("--processes and --nodes must be at least 1, and --gpus not negative")
+        if self.processes > 1 and self.gpus != 0:
+            raise ValueError("--processes is for the CPU: add --gpus 0; on GPUs there is one process for each GPU")
+        if self.nodes > 1 and (
+            self.rdzv_endpoint is None or (self.node_rank is not None and not 0 <= self.node_rank < self.nodes)
+        ):
+            raise ValueError(
+                f"on {self.nodes} machines, run the same on each, with --rdzv-endpoint HOST:PORT of the first machine "
+                f"and --node-rank 0 to {self.nodes - 1}"
+            )
+        if self.gpus and self.gpus % self.nodes:
+            raise ValueError(f"{self.gpus} GPUs cannot be shared equally by {self.nodes} machines")
+
+    @property
+    def per_node(self) -> int:
+        """Processes on this machine."""
+        return self.gpus // self.nodes if self.gpus else self.processes
+
+    @property
+    def world_size(self) -> int:
+        """Processes on all machines."""
+        return self.per_node * self.nodes
+
+    @property
+    def device(self) -> str | None:
+        """``cpu`` or ``cuda``; None where nothing is said of it."""
+        return None if self.gpus is None else "cuda" if self.gpus else "cpu"
+
+
+def is_worker() -> bool:
+    """Whether torchrun started this process."""
+    return "LOCAL_RANK" in os.environ
