@@ -1,0 +1,60 @@
+"""Options that are generated from settings dataclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from pipelines.options import NO_OPTION, Option, accept_text, options_of, parse, settings_from
+
+
+@dataclass(frozen=True)
+class Inner:
+    sides: tuple[float, float] = (1.0, 2.0)
+    """Two ``sides``."""
+    hidden: int = field(default=3, metadata=NO_OPTION)
+
+
+@dataclass(frozen=True)
+class Outer:
+    folder: Path = Path("here")
+    """Where it is,
+    on two lines.
+
+    A second paragraph is for programmers.
+    """
+    files: tuple[Path, ...] = ()
+    seed: int | None = None
+    how: Literal["fast", "well"] = "fast"
+    inner: Inner = field(default_factory=Inner)
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+
+
+def test_a_field_gives_name_type_default_and_help() -> None:
+    assert options_of(Outer) == (
+        Option("folder", "", Path, False, Path("here"), "Where it is, on two lines.", ()),
+        Option("files", "", Path, True, (), "", ()),
+        Option("seed", "", int, False, None, "", ()),
+        Option("how", "", str, False, "fast", "", ("fast", "well")),
+        Option("sides", "inner", float, True, (1.0, 2.0), "Two sides.", ()),
+    )
+
+
+def test_settings_are_made_of_texts_and_of_values() -> None:
+    wanted = Outer(Path("there"), (Path("a"), Path("b")), 7, "well", Inner((3.0, 4.0)))
+    given = {"folder": "there", "files": "a, b", "seed": "7", "how": "well", "sides": "3,4"}
+    assert settings_from(Outer, given) == wanted
+    assert settings_from(Outer, {**given, "seed": 7, "sides": [3.0, 4.0]}) == wanted
+    assert parse(Outer, "program", [f"--{name}={value}" for name, value in given.items()]) == wanted
+    with pytest.raises(ValueError, match="--sides: '3,x' is not float"):
+        settings_from(Outer, {"sides": "3,x"})
+
+
+def test_paths_may_be_given_as_text() -> None:
+    assert Outer("there", ["a", Path("b")]) == Outer(Path("there"), (Path("a"), Path("b")))  # type: ignore[arg-type]
+    assert Outer(files="a").files == (Path("a"),)  # type: ignore[arg-type]

@@ -1,0 +1,68 @@
+"""Starting processes with torchrun, within the process of the test."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipelines.errors import BasslError
+from pipelines.training.launching import check_gpus, launch, main
+from pipelines.training.machines import Machines
+
+
+def test_an_error_of_the_processes_is_raised_once_and_the_callers_process_is_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    environment = dict(os.environ)
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+    gone = str(tmp_path / "gone.h5")
+    with pytest.raises(BasslError, match=r"gone\.h5") as refused:
+        launch(Machines(gpus=0, processes=2), "pipelines.stages.finetune", ["--index", gone, "--init", "none"])
+    assert "\n" not in str(refused.value)
+    assert dict(os.environ) == environment
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == handlers
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"gpus": 3, "nodes": 2, "rdzv_endpoint": "a:1"}, "3 GPUs cannot be shared equally by 2 machines"),
+        ({"gpus": 4, "nodes": 2}, "--rdzv-endpoint HOST:PORT"),
+        ({"gpus": 4, "nodes": 2, "rdzv_endpoint": "a:1", "node_rank": 2}, "--node-rank 0 to 1"),
+        ({"processes": 2}, "add --gpus 0"),
+        ({"gpus": -1}, "not negative"),
+    ],
+)
+def test_machines_that_cannot_be_are_refused(given: dict[str, int | str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Machines(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("here", "gpus", "words"),
+    [
+        (0, 16, "2 machines with 8 GPUs each: bassl pretrain --gpus 16 --nodes 2"),
+        (4, 12, "3 machines with 4 GPUs each: bassl pretrain --gpus 12 --nodes 3"),
+        (4, 6, "2 machines with 3 GPUs each: bassl pretrain --gpus 6 --nodes 2"),
+    ],
+)
+def test_more_gpus_than_there_are_is_an_error_with_a_command_that_fits(
+    monkeypatch: pytest.MonkeyPatch, here: int, gpus: int, words: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: here)
+    with pytest.raises(BasslError, match=words):
+        check_gpus(Machines(gpus=gpus), "bassl pretrain")
+
+
+def test_a_stage_that_is_run_without_the_launcher_says_its_error_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(settings: Machines, report: object) -> None:
+        raise BasslError("no such thing")
+
+    assert main("stage", Machines, refuse, ["--nodes", "1"]) == 2
+    assert main("stage", Machines, refuse, ["--nodes", "x"]) == 2
+    assert capsys.readouterr().err == "stage: no such thing\nstage: --nodes: 'x' is not int\n"
