@@ -86,8 +86,8 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
     """Fine-tune in this process; the validation AP of the first seed, what was said of the test videos, and seconds."""
     import torch
 
+    from pipelines.models.calibration import Calibration, calibrated
     from pipelines.models.opening import open_model
-    from pipelines.models.relational import Calibration, calibrated
     from pipelines.stages.finetune import FinetuneSettings, finetune
     from pipelines.stages.finetune.measures import seed_file
     from pipelines.stores.features import write_features

@@ -26,9 +26,9 @@ from torch import Tensor
 from torchvision import transforms
 from torchvision.transforms import functional as tv
 
-from pipelines.models.encoders import resize_to_square
 from pipelines.training.augmentation import Augmentations, augment, draw_augmentations
 from pipelines.training.augmentation_settings import AugmentationSettings
+from pipelines.video.resizing import resize_to_square
 
 RESULTS = Path(__file__).parent / "results"
 HEIGHT, WIDTH, SQUARE = 252, 448, 256

@@ -30,7 +30,8 @@ from measure import save
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import FilmScores, average_precision
-from pipelines.models.relational import calibrated, load_scorer
+from pipelines.models.calibration import calibrated
+from pipelines.models.relational import load_scorer
 from recipes.box_model.__main__ import DRAWS
 from recipes.box_model.fitting import (
     AS_IT_IS,

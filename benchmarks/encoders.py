@@ -48,6 +48,7 @@ from pipelines.evaluation.metrics import FilmScores, auc_roc
 from pipelines.models.cut_evidence import similarity_band, unit_features
 from pipelines.models.encoders import KEYFRAMES, ShotEncoder, load_encoder
 from pipelines.models.relational import RelationalScorer, load_scorer
+from pipelines.models.torch_encoders import TorchEncoder
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
 from recipes.box_model.study import closest_across, left_right_contrast, recursive_cuts
@@ -209,8 +210,10 @@ class Plain(nn.Module):
 def encoder_of(network: nn.Module, dtype: torch.dtype | None = None) -> ShotEncoder:
     """As `pipelines` runs the encoder in the box, in its precision if no other is given, but with another network."""
     encoder = load_encoder("efficientnet_lite0", "cpu")
-    dtype = dtype or encoder.dtype
-    return replace(encoder, network=copy.deepcopy(network).eval().requires_grad_(False).to(dtype), dtype=dtype)
+    assert isinstance(encoder, TorchEncoder)
+    precision = encoder.precision if dtype is None else str(dtype).removeprefix("torch.")
+    frozen = copy.deepcopy(network).eval().requires_grad_(False).to(getattr(torch, precision))
+    return replace(encoder, network=frozen, precision=precision)
 
 
 def prepared(shots: Pictures, how: Pass) -> list[list[NDArray[np.uint8]]]:
@@ -500,7 +503,7 @@ def main() -> None:
     check(networks["lite0"])
     if options.speed:
         packages = {network: package for network, (_, package) in loaded.items()}
-        precisions = (load_encoder("efficientnet_lite0", "cpu").dtype, torch.float32)
+        precisions = (getattr(torch, load_encoder("efficientnet_lite0", "cpu").precision), torch.float32)
         save("encoders_speed", {str(dtype): speed(weights, packages, dtype) for dtype in dict.fromkeys(precisions)})
         return
     encoders = {network: encoder_of(one) for network, one in networks.items()}

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from pipelines.models.boundary import build_network
-from pipelines.models.crn import CRNSettings
+from pipelines.models.shapes import CRNSettings
+from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import batches, labelled_films, weighted_cross_entropy, window_epoch
 from pipelines.stores.features import features_of, write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index

@@ -22,11 +22,11 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
-from pipelines.models.encoders import resize_to_square
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stages.pretrain.data import KeyframeSource, Plan, WindowChooser
 from pipelines.stores.index import read_index
 from pipelines.training.distributed import process_group
+from pipelines.video.resizing import resize_to_square
 
 SIZE = 224
 

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, write_film
-from pipelines.models.relational import RelationalNetwork, RelationalScorer, RelationalSettings, save_scorer
+from pipelines.models.relational import RelationalScorer, save_scorer
+from pipelines.models.relational_network import RelationalNetwork
+from pipelines.models.shapes import RelationalSettings
 from tests import films
 from tests.command import Bassl, running
 

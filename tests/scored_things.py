@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
-from pipelines.models.boundary import BoundaryModel, TransformerBoundary, save_boundary_model
-from pipelines.models.crn import CRNSettings
+from pipelines.models.boundary import BoundaryModel, save_boundary_model
+from pipelines.models.crn import TransformerBoundary
+from pipelines.models.shapes import CRNSettings
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
 from pipelines.stages.build_index import IndexSettings, build_index
 
@@ -44,7 +45,7 @@ def put_index(folder: Path, films: int = 5, split: tuple[float, ...] | None = (0
 def model(seed: int = 0, encoder: str | None = f"npz-{WIDTH}d") -> BoundaryModel:
     """A model that has learned nothing."""
     torch.manual_seed(seed)
-    return BoundaryModel("transformer", (TransformerBoundary(SHAPE),), SHAPE, encoder=encoder)
+    return BoundaryModel(crn="transformer", networks=(TransformerBoundary(SHAPE),), shape=SHAPE, encoder=encoder)
 
 
 def put_run(folder: Path, seeds: Sequence[int] = (0,)) -> Path:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.baselines.segmentation import Features, Floats, centred
-from pipelines.models.boundary import sequence_starts, sequence_windows
-from pipelines.models.ms_lstm import MSLSTM, MSLSTMSettings
+from pipelines.models.ms_lstm import MSLSTM
+from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.threads import one_thread
+from pipelines.models.torch_networks import sequence_starts, sequence_windows
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.models.relational import Calibration
+from pipelines.models.calibration import Calibration
 
 
 def fit_calibration(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> Calibration:

@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 from pipelines.errors import StoreError
-from pipelines.models.checkpoints import load_model, save_model
-from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
+from pipelines.models.boundary import BoundaryModel
+from pipelines.models.checkpoints import read_tensors, save_model
+from pipelines.models.crn import ContextualRelationNetwork, TransformerBoundary
+from pipelines.models.shapes import CRNSettings
 
 KIND = "bassl"
 PARTS = ("encoder", "crn", "heads")
@@ -100,7 +102,7 @@ def load_bassl_model(path: Path) -> BasslWeights:
     Raises:
         StoreError: the file is missing, damaged, of another version or kind, or its weights and settings do not fit.
     """
-    tensors, stored = load_model(path, KIND)
+    tensors, stored = read_tensors(path, KIND)
     try:
         weights = BasslWeights(_settings(stored), **_parts(tensors), training=dict(stored["training"]))
         _check_crn(weights)
@@ -118,6 +120,54 @@ def crn_shapes(settings: CRNSettings) -> dict[str, tuple[int, ...]]:
     with torch.device("meta"):
         crn = ContextualRelationNetwork(settings)
     return {name: tuple(tensor.shape) for name, tensor in crn.state_dict().items()}
+
+
+def boundary_of_weights(
+    path: Path,
+    weights: BasslWeights,
+    *,
+    encoder: str | None,
+    input_size: int | None,
+    head: str = BOUNDARY_HEAD,
+) -> BoundaryModel:
+    """The paper's model as one that scores films.
+
+    Args:
+        path: of the file with the weights, for messages.
+        weights: with a CRN.
+        encoder: id of its shot encoder.
+        input_size: of the shot encoder, where its weights are there.
+        head: Linear(D_c, 2) on the centre shot.
+
+    Raises:
+        StoreError: one line, where the weights of the head do not fit the CRN.
+    """
+    shape = weights.settings.crn
+    assert shape is not None
+    network = TransformerBoundary(shape)
+    try:
+        network.crn = weights.build_crn()
+        network.head_sbd.load_state_dict(
+            {
+                name.removeprefix(f"{head}."): tensor
+                for name, tensor in weights.heads.items()
+                if name.startswith(f"{head}.")
+            }
+        )
+    except (RuntimeError, ValueError) as error:
+        raise StoreError(
+            f"{path}: its weights and settings do not fit each other; get or make the model again"
+        ) from error
+    return BoundaryModel(
+        crn="transformer",
+        networks=(network,),
+        shape=shape,
+        encoder=encoder,
+        encoder_name=weights.settings.encoder,
+        encoder_weights=weights.encoder,
+        input_size=input_size,
+        training=weights.training,
+    )
 
 
 def _check_crn(weights: BasslWeights) -> None:

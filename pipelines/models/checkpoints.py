@@ -3,51 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as save_arrays
 
 from pipelines.errors import StoreError
 from pipelines.files import write_atomically
 
-if TYPE_CHECKING:  # headers are read without waiting for torch
-    import torch
+if TYPE_CHECKING:  # optional dependency: torch
+    from torch import Tensor
 
 SCHEMA = "bassl.model"
 SCHEMA_VERSION = "1"
 
 
-def save_model(path: Path, tensors: Mapping[str, torch.Tensor], kind: str, settings: Mapping[str, Any]) -> None:
+def save_model(
+    path: Path, tensors: Mapping[str, Tensor | NDArray[Any]], kind: str, settings: Mapping[str, Any]
+) -> None:
     """Write a model. The file appears under its name only when it is whole.
 
     Args:
         path: where to; missing folders are made.
         tensors: weights by name, any shapes and types that safetensors holds.
-        kind: what the weights are, such as `relational`; `load_model` asks for it.
+        kind: what the weights are, such as `relational`; `read_tensors` asks for it.
         settings: all that is needed to build the model again, as plain JSON values.
 
     Raises:
         BasslError: the file cannot be written.
         TypeError, ValueError: the settings are not plain JSON values (NaN and infinity are none).
     """
-    from safetensors.torch import save as tensors_to_bytes
-
     metadata = {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
         "kind": kind,
         "settings": json.dumps(settings, sort_keys=True, allow_nan=False),
     }
-    content = _with_sorted_header(
-        tensors_to_bytes({name: tensors[name].detach().cpu().contiguous() for name in sorted(tensors)}, metadata)
-    )
-    write_atomically(path, content)
+    write_atomically(path, _with_sorted_header(_as_bytes(tensors, metadata)))
 
 
-def load_model(path: Path, kind: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Read a model that `save_model` wrote.
+def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a model that `save_model` wrote, as tensors of torch.
 
     Returns:
         The tensors by name, and the settings.
@@ -55,33 +58,68 @@ def load_model(path: Path, kind: str) -> tuple[dict[str, torch.Tensor], dict[str
     Raises:
         StoreError: no such file; not safetensors, or truncated; not one of ours; of another version or kind.
     """
-    metadata, tensors = _read(path, with_tensors=True)
-    if metadata.get("kind") != kind:
-        raise StoreError(f"{path}: holds a model of kind '{metadata.get('kind')}', not '{kind}'; give another file")
-    return tensors, _settings(metadata, path)
+    return _read(path, kind, "pt")
+
+
+def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read a model that `save_model` wrote, as NumPy arrays; imports no torch.
+
+    Returns:
+        The arrays by name, and the settings.
+
+    Raises:
+        StoreError: as `read_tensors`, and for types that NumPy does not have, such as bfloat16.
+    """
+    return _read(path, kind, "np")
 
 
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
     """The kind and the settings of a model, without its weights.
 
     Raises:
-        StoreError: as `load_model`, whatever the kind.
+        StoreError: as `read_tensors`, whatever the kind.
     """
-    metadata, _ = _read(path, with_tensors=False)
+    with _opened(path, "np") as file:
+        metadata = _metadata(path, file)
     return metadata.get("kind", ""), _settings(metadata, path)
 
 
-def _read(path: Path, with_tensors: bool) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+def numbers_of(stored: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The fields of a settings class out of a header: all there, no other, each a finite number.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    if set(stored) != {each.name for each in fields(kind)}:
+        raise ValueError(f"fields {sorted(stored)}")
+    for name, value in stored.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(f"{name} is {value}")
+    return dict(stored)
+
+
+def _read(path: Path, kind: str, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    with _opened(path, framework) as file:
+        metadata = _metadata(path, file)
+        if metadata.get("kind") != kind:
+            raise StoreError(f"{path}: holds a model of kind '{metadata.get('kind')}', not '{kind}'; give another file")
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    return tensors, _settings(metadata, path)
+
+
+@contextmanager
+def _opened(path: Path, framework: str) -> Iterator[Any]:
     if not path.is_file():
         raise StoreError(f"{path}: no such model file; check the path")
-    tensors: dict[str, torch.Tensor] = {}
     try:
-        with safe_open(path, framework="pt" if with_tensors else "np", device="cpu") as file:
-            metadata: dict[str, str] = file.metadata() or {}
-            if with_tensors:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
+        with safe_open(path, framework=framework) as file:
+            yield file
+    except (SafetensorError, OSError, TypeError, ValueError) as error:
         raise StoreError(f"{path}: not a safetensors file, or truncated; get or make the model again") from error
+
+
+def _metadata(path: Path, file: Any) -> dict[str, str]:
+    metadata: dict[str, str] = file.metadata() or {}
     if metadata.get("schema") != SCHEMA:
         raise StoreError(f"{path}: a safetensors file, but not a bassl model; give a file that bassl wrote")
     version = metadata.get("schema_version")
@@ -90,7 +128,18 @@ def _read(path: Path, with_tensors: bool) -> tuple[dict[str, str], dict[str, tor
             f"{path}: model file of version {version}, this bassl reads version {SCHEMA_VERSION}; "
             "use the bassl that wrote it, or make the model again"
         )
-    return metadata, tensors
+    return metadata
+
+
+def _as_bytes(tensors: Mapping[str, Tensor | NDArray[Any]], metadata: dict[str, str]) -> bytes:
+    arrays = {name: np.ascontiguousarray(each) for name, each in tensors.items() if isinstance(each, np.ndarray)}
+    if len(arrays) == len(tensors):
+        return bytes(save_arrays(arrays, metadata))
+    import torch  # optional dependency
+    from safetensors.torch import save as save_tensors  # optional dependency: torch
+
+    mixed = {name: torch.as_tensor(each).detach().cpu().contiguous() for name, each in tensors.items()}
+    return bytes(save_tensors(mixed, metadata))
 
 
 def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:

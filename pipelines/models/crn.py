@@ -19,59 +19,16 @@ embeddings would be a hundredth of the size of what most encodings give.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from pipelines.models.shapes import CRNSettings
 
 NORM_EPS = 1e-12
 """Of every LayerNorm, as in BERT."""
 INITIAL_DEVIATION = 0.02
 """Standard deviation of BERT's initial weights, for a head of fine-tuning."""
-
-
-@dataclass(frozen=True)
-class CRNSettings:
-    """Shape of the network.
-
-    Raises:
-        ValueError: when made with values that are no shape of a network.
-    """
-
-    neighbors: int = 8
-    """K: shots on either side of the centre; a window has S = 2K+1 (paper, section 4.1)."""
-    input_width: int = 2048
-    """D_e: width of the shot encodings; a ResNet-50 gives 2048 (section 4.1)."""
-    width: int = 768
-    """D_c: width of the Transformer and of what it gives (appendix A)."""
-    layers: int = 2
-    """Transformer layers (appendix A)."""
-    heads: int = 8
-    """Attention heads (appendix A); must divide the width."""
-    hidden: int = 3072
-    """Width between the two linear maps of a layer's MLP (the release; four times the width, as in BERT)."""
-    dropout: float = 0.1
-    """In training, on hidden states and on attention weights (appendix A)."""
-
-    def __post_init__(self) -> None:
-        sizes = (self.neighbors, self.input_width, self.width, self.layers, self.heads, self.hidden)
-        if not all(isinstance(size, int) and not isinstance(size, bool) and size >= 1 for size in sizes):
-            raise ValueError(f"not the shape of a network: {self}")
-        if self.width % self.heads:
-            raise ValueError(f"a width of {self.width} cannot be shared among {self.heads} attention heads")
-        if isinstance(self.dropout, bool) or not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
-            raise ValueError(f"a dropout of {self.dropout} is not between 0 and 1")
-
-    @property
-    def window(self) -> int:
-        """S, the shots in a window."""
-        return 2 * self.neighbors + 1
-
-    @property
-    def center(self) -> int:
-        """K, the place of the centre shot among the contextualised shots (K+1 where [CLS] is counted)."""
-        return self.neighbors
 
 
 class ShotEmbedding(nn.Module):
@@ -224,3 +181,23 @@ class ContextualRelationNetwork(nn.Module):
             raise ValueError(f"the mask must be {tuple(shots.shape[:2])}, not {tuple(mask.shape)}")
         x = self.encoder(self.shot_embedding(shots, None if mask is None else mask.bool()))
         return x[:, 1:], x[:, 0]
+
+
+class TransformerBoundary(nn.Module):
+    """The paper's CRN and its scene boundary head h_SBD on the centre shot (section 3.4)."""
+
+    def __init__(self, settings: CRNSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.crn = ContextualRelationNetwork(settings)
+        self.head_sbd = nn.Linear(settings.width, 2)
+        nn.init.normal_(self.head_sbd.weight, std=INITIAL_DEVIATION)
+        nn.init.zeros_(self.head_sbd.bias)
+        # No loss of fine-tuning reaches it; it stays as pre-training left it.
+        self.crn.shot_embedding.mask_embedding.requires_grad_(False)
+
+    def forward(self, windows: Tensor) -> Tensor:
+        """(B, S, D_e) to (B, 2); class 1 is a scene end."""
+        shots, _ = self.crn(windows)
+        logits: Tensor = self.head_sbd(shots[:, self.settings.center])
+        return logits

@@ -16,7 +16,6 @@ whose features were scaled or turned.
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from pipelines.models.scene_posteriors import (
@@ -140,12 +139,11 @@ def similarity_band(unit: NDArray[np.float32], reach: int) -> Floats:
     """Similarity of shot i and shot i + k, (N, reach + 1); 0 where there is no such shot."""
     N, rows = len(unit), 256
     band = np.zeros((N, reach + 1))
-    shots = torch.from_numpy(unit)
     for first in range(0, N, rows):
-        part = shots[first : first + rows]
+        part = unit[first : first + rows]
         products = np.zeros((len(part), rows + reach))
-        others = shots[first : first + rows + reach]
-        products[:, : len(others)] = (part @ others.T).numpy()
+        others = unit[first : first + rows + reach]
+        products[:, : len(others)] = part @ others.T
         at = np.arange(len(part))[:, None]
         band[first : first + rows] = products[at, at + np.arange(reach + 1)]
     return band

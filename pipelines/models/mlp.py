@@ -8,41 +8,9 @@ the centre, so that all its networks read the same input.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor, nn
 
-
-@dataclass(frozen=True)
-class MLPSettings:
-    """Shape of the network.
-
-    Raises:
-        ValueError: when made with values that are no shape of a network.
-    """
-
-    neighbors: int = 8
-    """K: shots on either side of the centre (the paper, section 4.1)."""
-    input_width: int = 2048
-    """D_e: width of the shot encodings."""
-    width: int = 4096
-    """Width of the first layer; that of the second is a quarter (ShotCoL: 4096 and 1024)."""
-    dropout: float = 0.5
-    """In training, after each of the first two layers."""
-
-    def __post_init__(self) -> None:
-        sizes = (self.neighbors, self.input_width, self.width)
-        if not all(isinstance(size, int) and not isinstance(size, bool) and size >= 1 for size in sizes):
-            raise ValueError(f"not the shape of a network: {self}")
-        if self.width < 4:
-            raise ValueError(f"a width of {self.width} has no quarter")
-        if isinstance(self.dropout, bool) or not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
-            raise ValueError(f"a dropout of {self.dropout} is not between 0 and 1")
-
-    @property
-    def window(self) -> int:
-        """S, the shots in a window."""
-        return 2 * self.neighbors + 1
+from pipelines.models.shapes import MLPSettings
 
 
 class WindowMLP(nn.Module):

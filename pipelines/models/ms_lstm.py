@@ -22,43 +22,15 @@ The release trains on sequences of T = 10 that follow each other, with K = 2, C 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pipelines.models.shapes import MSLSTMSettings
+
 HIDDEN = 100
 """Width of the layer between the LSTM and the logits (the release)."""
 _CHUNK = 64  # cuts whose C x D_e filtered values are in memory at a time
-
-
-@dataclass(frozen=True)
-class MSLSTMSettings:
-    """Shape of the network.
-
-    Raises:
-        ValueError: when made with values that are no shape of a network.
-    """
-
-    neighbors: int = 2
-    """K: shots on either side of a cut (the release: four shots in all)."""
-    input_width: int = 2048
-    """D_e: width of the shot encodings."""
-    width: int = 512
-    """C and H: filters, and width of the LSTM in each direction (the release)."""
-    sequence: int = 10
-    """T: consecutive shots that the LSTM reads (the release)."""
-
-    def __post_init__(self) -> None:
-        sizes = (self.neighbors, self.input_width, self.width, self.sequence)
-        if not all(isinstance(size, int) and not isinstance(size, bool) and size >= 1 for size in sizes):
-            raise ValueError(f"not the shape of a network: {self}")
-
-    @property
-    def window(self) -> int:
-        """2K, the shots around a cut: K up to it, the centre shot being the last of them, and K after it."""
-        return 2 * self.neighbors
 
 
 class MSLSTM(nn.Module):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.errors import StoreError
 from pipelines.models.checkpoints import read_model_header
 
-if TYPE_CHECKING:  # start-up time: torch
+if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.bassl import BasslWeights
     from pipelines.models.boundary import BoundaryModel
     from pipelines.models.crn import ContextualRelationNetwork
@@ -71,10 +71,10 @@ class OpenedModel:
             StoreError: one line, for a model of another kind or a damaged file.
         """
         if self.kind == RELEASED:
-            from pipelines.models.released import read_released  # start-up time: torch
+            from pipelines.models.released import read_released  # optional dependency: torch
 
             return read_released(self.file)
-        from pipelines.models.bassl import load_bassl_model  # start-up time: torch
+        from pipelines.models.bassl import load_bassl_model  # optional dependency: torch
 
         return load_bassl_model(self.file)
 
@@ -89,12 +89,8 @@ class OpenedModel:
         Raises:
             StoreError: one line, for a damaged file, or a model that was only pre-trained.
         """
-        from pipelines.models.boundary import (  # start-up time: torch
-            boundary_of_scorer,
-            boundary_of_weights,
-            load_boundary_model,
-        )
-        from pipelines.models.relational import load_scorer  # start-up time: torch
+        from pipelines.models.boundary import boundary_of_scorer, load_boundary_model  # start-up time: OpenBLAS
+        from pipelines.models.relational import load_scorer  # start-up time: the same
 
         if self.kind == "relational":
             return boundary_of_scorer(load_scorer(self.file))
@@ -104,7 +100,7 @@ class OpenedModel:
             raise StoreError(
                 f"{self.file}: is pre-trained only and scores no film yet; run `bassl finetune --init {self.file}`"
             )
-        return boundary_of_weights(self.file, self.weights)
+        return self._by_head("head_sbd")
 
     def pseudo_boundary_model(self) -> BoundaryModel:
         """A pre-trained model as one that scores films by its head for pseudo-boundaries (section 3.3).
@@ -114,15 +110,12 @@ class OpenedModel:
         Raises:
             StoreError: one line, for a damaged file, or a model without a CRN or that head.
         """
-        from pipelines.models.boundary import boundary_of_weights  # start-up time: torch
-
-        weights = self.weights
-        if weights.settings.crn is None or "head_pp.weight" not in weights.heads:
+        if self.weights.settings.crn is None or "head_pp.weight" not in self.weights.heads:
             raise StoreError(
                 f"{self.file}: is pre-trained and has no head that scores films (pseudo-boundary prediction was not "
                 "among its tasks); run `bassl finetune`, or score its features with --representation and their store"
             )
-        return boundary_of_weights(self.file, weights, head="head_pp")
+        return self._by_head("head_pp")
 
     def context(self) -> tuple[ContextualRelationNetwork, str | None]:
         """The paper's CRN in evaluation mode, pre-trained or fine-tuned, and the id of the encoder that it reads.
@@ -130,19 +123,32 @@ class OpenedModel:
         Raises:
             StoreError: one line, for a damaged file, or a model without such a network.
         """
-        from pipelines.models.boundary import TransformerBoundary, encoder_id_of_weights  # start-up time: torch
-
         if self.has_weights:
             if self.weights.settings.crn is not None:
-                return self.weights.build_crn().eval(), encoder_id_of_weights(self.file, self.weights)
+                return self.weights.build_crn().eval(), self._encoder()[0]
         else:
             model = self.boundary_model()
-            (network, *_) = model.networks
-            if isinstance(network, TransformerBoundary):
-                return network.crn, model.encoder
+            if model.crn == "transformer":
+                return model.networks[0].crn, model.encoder
         raise StoreError(
             f"{self.path}: has no network that puts shots in context; name a feature store of its encoder instead"
         )
+
+    def _by_head(self, head: str) -> BoundaryModel:
+        from pipelines.models.bassl import boundary_of_weights  # optional dependency: torch
+
+        encoder, input_size = self._encoder()
+        return boundary_of_weights(self.file, self.weights, encoder=encoder, input_size=input_size, head=head)
+
+    def _encoder(self) -> tuple[str | None, int | None]:
+        """Id and input size of the shot encoder that it has, or the id or name of the one that it was trained on."""
+        name = self.weights.settings.encoder
+        if name is None or not self.weights.encoder:
+            return name, None
+        from pipelines.models.torch_encoders import encoder_of_weights  # optional dependency: torch
+
+        encoder = encoder_of_weights(self.file, self.weights, "cpu")
+        return encoder.id, encoder.size
 
 
 def open_model(path: Path | str | None = None) -> OpenedModel:

@@ -35,7 +35,7 @@ from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.files import write_atomically
 from pipelines.models.bassl import BOUNDARY_HEAD, BasslSettings, BasslWeights, crn_shapes
-from pipelines.models.crn import CRNSettings
+from pipelines.models.shapes import CRNSettings
 
 RELEASED_HEADS = 8
 """Attention heads of a released CRN. Weights do not tell how many there are (paper, appendix A)."""

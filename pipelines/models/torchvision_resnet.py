@@ -56,7 +56,7 @@ def read_torchvision_resnet(path: Path) -> BasslWeights | None:
 
 
 def _shapes() -> dict[str, tuple[int, ...]]:
-    from pipelines.models.encoders import import_torchvision
+    from pipelines.models.image_networks import import_torchvision
 
     with torch.device("meta"):
         network = import_torchvision().models.resnet50()

@@ -230,14 +230,8 @@ def _load(settings: PredictSettings) -> _Scoring:
 
 
 def _encoder(settings: PredictSettings, model: BoundaryModel, keyframes: int, file: Path) -> ShotEncoder:
-    from pipelines.models.encoders import (
-        DEFAULT_ENCODER,
-        INPUT_SIZE,
-        encoder_of_id,
-        load_encoder,
-        named_encoder,
-        rebuild_encoder,
-    )
+    from pipelines.models.encoders import DEFAULT_ENCODER, INPUT_SIZE, encoder_of_id, load_encoder, named_encoder
+    from pipelines.models.torch_encoders import rebuild_encoder
 
     if model.encoder is None:
         return load_encoder(settings.encoder or DEFAULT_ENCODER, settings.device, keyframes)
@@ -291,7 +285,7 @@ def _scenes_of(
         encoder = scoring.encoder
         ranges: list[tuple[int, int, float, float]] = []
         features: list[NDArray[np.float32]] = []
-        threads = 1 if encoder.device.type == "cuda" else max(1, cores() // 2)  # the film's process has the others
+        threads = 1 if encoder.on_gpu else max(1, cores() // 2)  # the film's process has the others
         groups = batched(reading, encoder.shots_at_a_time)
         with closing(encode_groups(encoder, groups, partial(_prepared, scoring), threads)) as encoded:
             for group, values in encoded:
@@ -408,6 +402,6 @@ def _record(settings: PredictSettings, scoring: _Scoring) -> dict[str, Any]:
         "encoder": encoder.name,
         "encoder_id": encoder.id,
         "model_id": scoring.model_id,
-        "device": str(encoder.device),
-        "precision": str(encoder.dtype).removeprefix("torch."),
+        "device": encoder.device,
+        "precision": encoder.precision,
     }

@@ -63,7 +63,9 @@ def with_scenes_reordered(film: Film, generator: np.random.Generator) -> Film:
 
 def film_tokens(film: Film) -> tuple[Tensor, Tensor]:
     """What a network may know about a film, (N, F), and its labels, (N,) float."""
-    return shot_tokens(film.features, film.durations), torch.from_numpy(film.scene_end.astype(np.float32))
+    return torch.from_numpy(shot_tokens(film.features, film.durations)), torch.from_numpy(
+        film.scene_end.astype(np.float32)
+    )
 
 
 def varied(film: Film, training: TrainingSettings, generator: np.random.Generator) -> Film:

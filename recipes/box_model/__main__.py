@@ -14,7 +14,8 @@ from pathlib import Path
 from pipelines.datasets.shot_features import read_shot_feature_folder
 from pipelines.errors import BasslError
 from pipelines.files import write_atomically
-from pipelines.models.relational import DEFAULT_MODEL, RelationalScorer, save_scorer
+from pipelines.models.opening import BUILT_IN
+from pipelines.models.relational import RelationalScorer, save_scorer
 from pipelines.models.threads import one_thread
 from recipes.box_model.card import model_card, model_facts
 from recipes.box_model.fitting import AS_IT_IS, DRAWS, FOLDS, fit, prepare
@@ -53,7 +54,7 @@ def make_default_model(folder: Path, output: Path, report: Report = lambda line:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m recipes.box_model.make", description=__doc__)
     parser.add_argument("features", type=Path, help="folder of labelled per-shot features, one .npz a video")
-    parser.add_argument("--output", type=Path, default=DEFAULT_MODEL, help="model file to write (default: %(default)s)")
+    parser.add_argument("--output", type=Path, default=BUILT_IN, help="model file to write (default: %(default)s)")
     options = parser.parse_args(arguments)
     # The order of summation decides the last digits of the weights: one thread makes them independent of the number of
     # cores, and a model this small gains little from more.

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.evaluation.metrics import Evaluation, FilmScores, miou
+from pipelines.models.calibration import calibrated
 from pipelines.models.cut_evidence import LONGEST_SCENE
-from pipelines.models.relational import calibrated, token_width
+from pipelines.models.relational import token_width
 from pipelines.stages.list_models import FACTS_SCHEMA, FACTS_VERSION
 from recipes.box_model.fitting import PENALTIES
 from recipes.box_model.study import BASELINES, Study, by_set, recursive_cuts, scored

@@ -6,18 +6,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.calibration import fit_calibration
 from pipelines.evaluation.metrics import average_precision
-from pipelines.models.relational import (
-    Calibration,
-    RelationalNetwork,
-    RelationalScorer,
-    RelationalSettings,
-    shot_tokens,
-)
+from pipelines.models.calibration import Calibration
+from pipelines.models.relational import LinearForm, RelationalScorer, shot_tokens, token_width
+from pipelines.models.shapes import RelationalSettings
 from pipelines.training.relational_films import as_film
 from recipes.box_model.perturbations import PERTURBATIONS, Perturbation
 
@@ -44,7 +39,7 @@ class Form(NamedTuple):
     """
 
     video: ShotFeatures
-    tokens: Tensor
+    tokens: NDArray[np.float32]
 
 
 Forms = Mapping[str, Form]
@@ -87,7 +82,7 @@ def fit(forms: Sequence[Form], penalty: float) -> RelationalScorer:
         ValueError: no film, or labels of one class only.
     """
     # A film's last shot has no cut after it, and so no evidence.
-    x = torch.cat([form.tokens[:-1, :-1] for form in forms]).double() if forms else torch.zeros(0, 1)
+    x = torch.from_numpy(np.concatenate([np.zeros((0, token_width() - 1)), *(form.tokens[:-1, :-1] for form in forms)]))
     y = torch.from_numpy(np.concatenate([np.zeros(0), *(form.video.scene_end[:-1] for form in forms)]))
     positives = int(y.sum())
     if positives in (0, len(y)):
@@ -108,11 +103,8 @@ def fit(forms: Sequence[Form], penalty: float) -> RelationalScorer:
         if float(step.abs().max()) < 1e-8:
             break
     slopes = weights[:-1] / deviation
-    network = RelationalNetwork(SHAPE)
-    with torch.no_grad():
-        network.weighing.weight[0] = torch.cat([slopes, slopes.new_zeros(1)]).float()  # the padding mask has no weight
-        network.weighing.bias[0] = float(weights[-1] - slopes @ mean)
-    return RelationalScorer([network])
+    form = np.append(slopes.float().numpy(), np.float32(0))  # the padding mask has no weight
+    return RelationalScorer([LinearForm(form, float(np.float32(weights[-1] - slopes @ mean)), SHAPE)])
 
 
 def folds(count: int, number: int) -> list[list[int]]:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from pipelines.baselines.graph_cut import graph_cut
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.metrics import Evaluation, FilmScores, evaluate
+from pipelines.models.calibration import Calibration, calibrated
 from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
-from pipelines.models.relational import Calibration, calibrated
 from recipes.box_model.fitting import AS_IT_IS, FOLDS, Form, Forms, Logits, blind_logits, calibrate, choose, fit
 
 Report = Callable[[str], None]

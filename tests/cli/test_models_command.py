@@ -14,12 +14,13 @@ import pytest
 
 from pipelines.errors import BasslError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
-from pipelines.models.boundary import BoundaryModel, build_network, save_boundary_model
+from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.checkpoints import save_model
-from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
-from pipelines.models.mlp import MLPSettings
+from pipelines.models.crn import ContextualRelationNetwork
 from pipelines.models.opening import BUILT_IN
 from pipelines.models.relational import load_scorer, save_scorer
+from pipelines.models.shapes import CRNSettings, MLPSettings
+from pipelines.models.torch_networks import build_network
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stages.list_models import ListedModel, list_models, read_facts
 from tests.command import Bassl
@@ -50,7 +51,11 @@ def put_finetuned(folder: Path, seeds: int = 2, **changes: Any) -> Path:
     shape = MLPSettings(1, 4, 4)
     training = {"stage": "finetune", "epoch": 7, "validation": {"ap": 0.25}, "test": {"ap": 0.2, "f1": None}}
     model = BoundaryModel(
-        "mlp", (build_network("mlp", shape),), shape, encoder="resnet50-0123456789ab", training=training
+        crn="mlp",
+        networks=(build_network("mlp", shape),),
+        shape=shape,
+        encoder="resnet50-0123456789ab",
+        training=training,
     )
     save_boundary_model(folder / "model.safetensors", model)
     if seeds:

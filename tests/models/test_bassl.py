@@ -17,7 +17,8 @@ from pipelines.models.bassl import (
     save_bassl_model,
 )
 from pipelines.models.checkpoints import save_model
-from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
+from pipelines.models.crn import ContextualRelationNetwork
+from pipelines.models.shapes import CRNSettings
 from tests.released_layout import crn_forward, crn_tensors
 
 CRN = CRNSettings(neighbors=2, input_width=24, width=16, layers=2, heads=8, hidden=40, dropout=0.2)

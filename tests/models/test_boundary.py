@@ -12,21 +12,16 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.models import boundary
+from pipelines.models import torch_networks
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
-from pipelines.models.boundary import (
-    KIND,
-    BoundaryModel,
-    Shape,
-    build_network,
-    save_boundary_model,
-)
-from pipelines.models.checkpoints import load_model, save_model
-from pipelines.models.crn import CRNSettings
-from pipelines.models.mlp import MLPSettings
-from pipelines.models.ms_lstm import MSLSTMSettings
+from pipelines.models.boundary import KIND, BoundaryModel, save_boundary_model
+from pipelines.models.calibration import Calibration
+from pipelines.models.checkpoints import read_tensors, save_model
+from pipelines.models.networks import Shape
 from pipelines.models.opening import open_model
-from pipelines.models.relational import Calibration, RelationalScorer, RelationalSettings, load_scorer
+from pipelines.models.relational import RelationalScorer, load_scorer
+from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
+from pipelines.models.torch_networks import build_network
 from tests.released_layout import crn_tensors
 from tests.small_stores import damaged, refusal
 
@@ -42,7 +37,7 @@ KINDS = list(SHAPES)
 
 def model_of(crn: Any, **more: Any) -> BoundaryModel:
     torch.manual_seed(0)
-    return BoundaryModel(crn, (build_network(crn, SHAPES[crn]),), SHAPES[crn], **more)
+    return BoundaryModel(crn=crn, networks=(build_network(crn, SHAPES[crn]),), shape=SHAPES[crn], **more)
 
 
 def film(shots: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
@@ -96,7 +91,7 @@ def test_the_relational_network_scores_as_its_scorer_does() -> None:
 def test_memory_is_bounded_and_changes_nothing(crn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, (features, durations) = model_of(crn), film(40)
     whole = model.logits(features, durations)
-    monkeypatch.setattr(boundary, "WINDOWS_AT_A_TIME", 7)
+    monkeypatch.setattr(torch_networks, "WINDOWS_AT_A_TIME", 7)
     np.testing.assert_allclose(model.logits(features, durations), whole, rtol=1e-4, atol=1e-6)
 
 
@@ -245,7 +240,7 @@ def test_a_damaged_file_is_one_line(crn: str, tmp_path: Path) -> None:
 
 def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path) -> None:
     save_boundary_model(tmp_path / "good", full("transformer"))
-    tensors, good = load_model(tmp_path / "good", KIND)
+    tensors, good = read_tensors(tmp_path / "good", KIND)
     wrong: list[dict[str, Any]] = [
         {"crn": "mlp"},
         {"crn": "other"},

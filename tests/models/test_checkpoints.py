@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, load_model, save_model
+from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, read_tensors, save_model
 
 TENSORS = {"b.weight": torch.arange(6.0).reshape(2, 3), "a.bias": torch.tensor([1.5], dtype=torch.float16)}
 SETTINGS = {"width": 128, "members": [1, 2], "slope": 0.25, "name": "é"}
@@ -26,7 +26,7 @@ def model(tmp_path: Path) -> Path:
 
 def fault(path: Path, kind: str = "relational") -> str:
     with pytest.raises(StoreError) as caught:
-        load_model(path, kind)
+        read_tensors(path, kind)
     message = str(caught.value)
     assert str(path) in message
     assert "\n" not in message
@@ -34,7 +34,7 @@ def fault(path: Path, kind: str = "relational") -> str:
 
 
 def test_what_is_saved_comes_back(model: Path) -> None:
-    tensors, settings = load_model(model, "relational")
+    tensors, settings = read_tensors(model, "relational")
     assert settings == SETTINGS
     assert tensors.keys() == TENSORS.keys()
     for name, tensor in TENSORS.items():
@@ -45,7 +45,7 @@ def test_what_is_saved_comes_back(model: Path) -> None:
 def test_views_are_saved_as_what_they_show(tmp_path: Path) -> None:
     table = torch.arange(12.0).reshape(3, 4)
     save_model(tmp_path / "view", {"columns": table[:, 1:3], "turned": table.T}, "relational", {})
-    tensors, _ = load_model(tmp_path / "view", "relational")
+    tensors, _ = read_tensors(tmp_path / "view", "relational")
     assert torch.equal(tensors["columns"], table[:, 1:3])
     assert torch.equal(tensors["turned"], table.T)
 

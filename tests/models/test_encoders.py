@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,35 +14,32 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.models import encoders as module
+from pipelines.models import torch_encoders as module
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.encoders import (
     ShotEncoder,
-    choose_device,
     encode_groups,
-    encoder_id,
     encoder_of_id,
-    import_torchvision,
     load_encoder,
     named_encoder,
     preparation,
-    rebuild_encoder,
-    resize_to_square,
 )
-from pipelines.stages.pretrain.model import trainable_encoder
+from pipelines.models.image_networks import import_torchvision, trainable_encoder
+from pipelines.models.torch_encoders import TorchEncoder, choose_device, rebuild_encoder, torch_encoder_id
+from pipelines.video.resizing import resize_to_square
 
 
 class MeanColour(nn.Module):
-    """An encoder whose answer is known: the mean of each channel."""
+    """A network whose answer is known: the mean of each channel."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean(dim=(2, 3))
 
 
-def mean_colour(**changes: object) -> ShotEncoder:
-    settings = {"name": "mean", "id": "mean-0", "network": MeanColour(), "width": 3, "size": 8}
+def mean_colour(**changes: Any) -> ShotEncoder:
+    settings: dict[str, Any] = {"name": "mean", "id": "mean-0", "network": MeanColour(), "width": 3, "size": 8}
     settings |= {"mean": (0.0,) * 3, "std": (1.0,) * 3}
-    return ShotEncoder(**settings | {"device": torch.device("cpu"), "dtype": torch.float32} | changes)
+    return TorchEncoder(**settings | changes)
 
 
 def plain(value: float, size: int = 8) -> NDArray[np.uint8]:
@@ -179,13 +177,13 @@ def test_an_id_holds_all_that_decides_a_feature() -> None:
     weights = {"a": torch.zeros(2, 3), "b": torch.arange(4)}
     how = preparation(224, (1.0, 2.0, 3.0), (4.0, 5.0, 6.0), 3)
     ids = [
-        encoder_id("resnet50", weights, how),
-        encoder_id("resnet50", weights | {"a": torch.full((2, 3), 1e-30)}, how),
-        encoder_id("resnet50", weights | {"a": torch.zeros(3, 2)}, how),
-        encoder_id("resnet50", weights | {"a": torch.zeros(2, 3, dtype=torch.float16)}, how),
-        encoder_id("resnet50", {"a": weights["a"], "c": weights["b"]}, how),
+        torch_encoder_id("resnet50", weights, how),
+        torch_encoder_id("resnet50", weights | {"a": torch.full((2, 3), 1e-30)}, how),
+        torch_encoder_id("resnet50", weights | {"a": torch.zeros(3, 2)}, how),
+        torch_encoder_id("resnet50", weights | {"a": torch.zeros(2, 3, dtype=torch.float16)}, how),
+        torch_encoder_id("resnet50", {"a": weights["a"], "c": weights["b"]}, how),
         *(
-            encoder_id("resnet50", weights, how | change)
+            torch_encoder_id("resnet50", weights, how | change)
             for change in (
                 {"size": 225},
                 {"mean": [1.0, 2.0, 4.0]},
@@ -197,16 +195,16 @@ def test_an_id_holds_all_that_decides_a_feature() -> None:
     ]
     assert len({identity.rpartition("-")[2] for identity in ids}) == len(ids)
     assert all(re.fullmatch("resnet50-[0-9a-f]{12}", identity) for identity in ids)
-    assert encoder_id("resnet50", dict(reversed(weights.items())), how) == ids[0]
-    assert encoder_id("other", weights, how) == ids[0].replace("resnet50", "other")
+    assert torch_encoder_id("resnet50", dict(reversed(weights.items())), how) == ids[0]
+    assert torch_encoder_id("other", weights, how) == ids[0].replace("resnet50", "other")
 
 
 def test_an_id_is_a_file_name_and_leads_back_to_the_name() -> None:
     for name in ("efficientnet_lite0", "resnet18", "timm:resnet18.a1_in1k"):
-        identity = encoder_id(name, {}, {})
+        identity = torch_encoder_id(name, {}, {})
         assert re.fullmatch(r"[\w.-]+", identity)
         assert named_encoder(identity) == name
-    assert encoder_id("timm:a/../b", {}, {}).startswith("timm-a-..-b-")
+    assert torch_encoder_id("timm:a/../b", {}, {}).startswith("timm-a-..-b-")
     for other in ("ovsd-512d", "bbc", "vgg-0123456789ab", "", "resnet50"):
         assert named_encoder(other) is None
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from pipelines.models.mlp import MLPSettings, WindowMLP
+from pipelines.models.mlp import WindowMLP
+from pipelines.models.shapes import MLPSettings
 
 
 def test_it_is_three_layers_over_the_shots_side_by_side() -> None:

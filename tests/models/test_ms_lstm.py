@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from pipelines.models import ms_lstm
-from pipelines.models.ms_lstm import MSLSTM, MSLSTMSettings
+from pipelines.models.ms_lstm import MSLSTM
+from pipelines.models.shapes import MSLSTMSettings
 
 SMALL = MSLSTMSettings(neighbors=3, input_width=7, width=5, sequence=4)
 

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
 from pipelines.models import encoders
-from pipelines.models.encoders import ShotEncoder, resize_to_square
+from pipelines.models.encoders import ShotEncoder
 from pipelines.stages import encode as module
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import (
@@ -32,6 +31,7 @@ from pipelines.stores.features import features_of, open_features, read_features,
 from pipelines.stores.index import read_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.lookup import find_features, keyframe_facts, store_path
+from pipelines.video.resizing import resize_to_square
 from tests.small_stores import jpeg, put_store, refusal
 from tests.stages.test_build_index import put_movienet
 from tests.stores.test_index import video, written
@@ -41,18 +41,18 @@ LENGTHS = {"a": 7, "b": 1, "c": 4}
 """Shots of the videos; seeds of their pictures are 0, 1, 2."""
 
 
-class MeanColour(nn.Module):
+class MeanColour(ShotEncoder):
     """An encoder whose answer is known: the mean of each channel."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mean(dim=(2, 3))
+    def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        return ((images - np.array(self.mean)) / np.array(self.std)).mean(axis=(1, 2)).astype(np.float32)
 
 
 @pytest.fixture
 def encoder(monkeypatch: pytest.MonkeyPatch) -> ShotEncoder:
     """What takes the place of every encoder."""
-    place = torch.device("cpu")
-    made = ShotEncoder("mean", "mean-0123456789ab", MeanColour(), 3, 8, (0.0,) * 3, (1.0,) * 3, place, torch.float32, 3)
+    black, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    made = MeanColour(name="mean", id="mean-0123456789ab", width=3, size=8, mean=black, std=one, keyframes=3)
     monkeypatch.setattr(encoders, "load_encoder", lambda source, device, keyframes: replace(made, keyframes=keyframes))
     return made
 

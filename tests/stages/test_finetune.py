@@ -22,9 +22,9 @@ from sklearn.metrics import average_precision_score, f1_score
 
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.errors import BasslError
-from pipelines.models.ms_lstm import MSLSTMSettings
+from pipelines.models.calibration import Calibration, calibrated
 from pipelines.models.opening import open_model
-from pipelines.models.relational import Calibration, calibrated
+from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.threads import one_thread
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
@@ -687,7 +687,7 @@ def pictures(frames: Path, settings: FinetuneSettings) -> FinetuneSettings:
 
 
 def test_features_are_computed_once_and_the_model_knows_their_encoder(pictures: FinetuneSettings) -> None:
-    from pipelines.models.encoders import rebuild_encoder
+    from pipelines.models.torch_encoders import rebuild_encoder
 
     result = finetune(pictures)
     assert any("computes the features" in note for note in result.notes)
@@ -737,7 +737,7 @@ def test_processes_share_the_encoding_too(pictures: FinetuneSettings, tmp_path: 
 
 def test_end_to_end_the_encoder_learns_too(pictures: FinetuneSettings, tmp_path: Path) -> None:
     from pipelines.models.bassl import load_bassl_model
-    from pipelines.models.encoders import rebuild_encoder
+    from pipelines.models.torch_encoders import rebuild_encoder
 
     settings = replace(pictures, end_to_end=True, size=32, rate=1e-3, epochs=2)
     result = finetune(settings)

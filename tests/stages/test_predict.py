@@ -21,24 +21,20 @@ from pipelines import BasslError, PredictSettings, Scene, SceneList, Shot, predi
 from pipelines.datasets.synthetic import SyntheticFilm
 from pipelines.errors import DatasetError, StoreError, VideoError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
-from pipelines.models.boundary import (
-    BoundaryModel,
-    Shape,
-    build_network,
-    save_boundary_model,
-)
-from pipelines.models.crn import CRNSettings
-from pipelines.models.encoders import load_encoder, rebuild_encoder
-from pipelines.models.mlp import MLPSettings
-from pipelines.models.ms_lstm import MSLSTMSettings
-from pipelines.models.opening import open_model
-from pipelines.models.relational import DEFAULT_MODEL, Calibration, RelationalSettings
+from pipelines.models.boundary import BoundaryModel, save_boundary_model
+from pipelines.models.calibration import Calibration
+from pipelines.models.encoders import load_encoder
+from pipelines.models.image_networks import trainable_encoder
+from pipelines.models.networks import Shape
+from pipelines.models.opening import BUILT_IN, open_model
+from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
+from pipelines.models.torch_encoders import rebuild_encoder
+from pipelines.models.torch_networks import build_network
 from pipelines.progress import FilmProgress
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import FilmScenes, predict_films
-from pipelines.stages.pretrain.model import trainable_encoder
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import keyframe_facts
@@ -48,7 +44,7 @@ from tests.conftest import CUTS
 
 SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
 
-needs_model = pytest.mark.skipif(not DEFAULT_MODEL.exists(), reason="the model in the package has not been made yet")
+needs_model = pytest.mark.skipif(not BUILT_IN.exists(), reason="the model in the package has not been made yet")
 
 
 @pytest.fixture(scope="module")
@@ -214,11 +210,11 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
     torch.manual_seed(0)
     encoder = load_encoder("efficientnet_lite0", "cpu", index.keyframes)
     model = BoundaryModel(
-        crn,
-        (build_network(crn, SHAPES[crn]),),
-        SHAPES[crn],
+        crn=crn,
+        networks=(build_network(crn, SHAPES[crn]),),
+        shape=SHAPES[crn],
         # Networks that have learned nothing say nearly the same of all shots; steep, they say different things.
-        Calibration(slope=20.0, offset=0.1),
+        calibration=Calibration(slope=20.0, offset=0.1),
         encoder=encoder.id,
         encoder_name=encoder.name,
         keyframes=index.keyframes,

@@ -26,7 +26,7 @@ from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, rende
 from pipelines.errors import BasslError
 from pipelines.evaluation.representation import knn_precision
 from pipelines.models.bassl import load_bassl_model
-from pipelines.models.encoders import resize_to_square
+from pipelines.models.image_networks import trainable_encoder
 from pipelines.options import options_of
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.sampling import draw_noise
@@ -37,7 +37,7 @@ from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.pretrain import step as pretrain_step
 from pipelines.stages.pretrain import validation as pretrain_validation
 from pipelines.stages.pretrain.data import KeyframeSource, Plan, WindowChooser, noise_of
-from pipelines.stages.pretrain.model import PretrainModel, trainable_encoder
+from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.step import make_learner, take_step
 from pipelines.stores.features import write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
@@ -45,6 +45,7 @@ from pipelines.stores.jpeg import from_jpeg
 from pipelines.training import distributed, run_folder
 from pipelines.training.augmentation_settings import AugmentationSettings
 from pipelines.training.distributed import Place
+from pipelines.video.resizing import resize_to_square
 from tests import another_device
 from tests.labelled_films import write_relabelled
 from tests.small_stores import put_store, refusal

@@ -10,11 +10,13 @@ import torch
 from torch import nn
 
 from pipelines.errors import BasslError
-from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
+from pipelines.models.crn import ContextualRelationNetwork
+from pipelines.models.image_networks import trainable_encoder
+from pipelines.models.shapes import CRNSettings
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts, trainable_encoder
+from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts
 from pipelines.stages.pretrain.step import limits_in_one_line
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from pipelines.models.relational import Calibration
+    from pipelines.models.calibration import Calibration
     from pipelines.stages.finetune.data import Split
     from pipelines.stages.finetune.start import Start
     from pipelines.stages.finetune.task import Task
@@ -540,7 +540,7 @@ class _Training:
     def finish(self, identity: Mapping[str, Any], start: Start, notes: list[str]) -> dict[str, Any]:
         """Write the model of the chosen epoch; its part of the result."""
         from pipelines.models.boundary import save_boundary_model
-        from pipelines.models.relational import Calibration
+        from pipelines.models.calibration import Calibration
         from pipelines.stages.finetune.measures import measured, seed_file
 
         self.network.load_state_dict(self.best)

@@ -1,10 +1,10 @@
 """The data of fine-tuning: what an epoch shows of labelled films, and how much each shot counts.
 
-The networks differ in what an example is; a function each makes an epoch of them:
+The networks differ in what they read; a function each makes an epoch of it:
 
-transformer, mlp   a labelled shot with the window around it
-ms-lstm            T consecutive shots, each with the window around its cut
-relational         a labelled shot of a film that is varied anew each epoch
+windows     a labelled shot with the window around it
+sequences   T consecutive shots, each with the window around its cut
+tokens      a labelled shot of a film that is varied anew each epoch
 
 Everything is a function of the seed and the epoch: not of what ran before, and not of the number of processes.
 """
@@ -22,9 +22,12 @@ from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import FilmScores
-from pipelines.models.boundary import BoundaryModel, Shape, relational_scorer, sequence_windows
-from pipelines.models.ms_lstm import MSLSTMSettings
-from pipelines.models.relational import padded, windows
+from pipelines.models.boundary import BoundaryModel
+from pipelines.models.networks import NETWORKS, Shape
+from pipelines.models.relational import RelationalScorer
+from pipelines.models.relational_network import padded, windows
+from pipelines.models.shapes import MSLSTMSettings
+from pipelines.models.torch_networks import sequence_windows
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Place
 from pipelines.training.relational_films import Film, TrainingSettings, film_tokens, varied
@@ -250,11 +253,11 @@ def token_epoch(
 
 
 EPOCHS: Mapping[str, Callable[[LabelledFilms, Sequence[int], Shape, torch.dtype, int, int], Epoch]] = {
-    "transformer": window_epoch,
-    "mlp": window_epoch,
-    "ms-lstm": sequence_epoch,
-    "relational": token_epoch,
+    "windows": window_epoch,
+    "sequences": sequence_epoch,
+    "tokens": token_epoch,
 }
+"""By what a network reads, see `pipelines.models.networks`."""
 
 
 def rows_of(films: LabelledFilms, videos: Sequence[int]) -> NDArray[np.int64]:
@@ -346,9 +349,9 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
 
 def film_logits(model: BoundaryModel, films: LabelledFilms, videos: Sequence[int]) -> list[NDArray[np.float64]]:
     """The logits of whole films, (N,) each."""
-    if model.crn == "relational":
-        scorer = relational_scorer(model)
-        return [scorer.token_logits(view_of(films, video, 0)[0]) for video in videos]
+    if NETWORKS[model.crn].reads == "tokens":
+        scorer = RelationalScorer(model.networks)
+        return [scorer.token_logits(view_of(films, video, 0)[0].numpy()) for video in videos]
     logits = []
     for video in videos:
         span = films.span(video)

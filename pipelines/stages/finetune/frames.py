@@ -18,17 +18,19 @@ from torch import Tensor, nn
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError
-from pipelines.models.boundary import BoundaryModel, build_network
-from pipelines.models.encoders import rebuild_encoder, resize_to_square
-from pipelines.models.relational import Calibration
+from pipelines.models.boundary import BoundaryModel
+from pipelines.models.calibration import Calibration
+from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
+from pipelines.models.torch_encoders import rebuild_encoder
+from pipelines.models.torch_networks import build_network
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stages.finetune.data import Batch, durations_of, labels_of, loss_weights
 from pipelines.stages.finetune.start import Start, pictures_of, shape_for
 from pipelines.stages.finetune.task import as_bytes, digest_of, transfer_crn
 from pipelines.stages.pretrain.data import KeyframeSource, Plan, WindowChooser
-from pipelines.stages.pretrain.model import TrainableEncoder, trainable_encoder
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Place
+from pipelines.video.resizing import resize_to_square
 
 if TYPE_CHECKING:
     from pipelines.stages.finetune import FinetuneSettings
@@ -120,7 +122,7 @@ class FrameTask:
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
         assert isinstance(network, EndToEnd)
         network.eval()
-        boundary = BoundaryModel(self.settings.crn, (network.boundary,), self.shape)
+        boundary = BoundaryModel(crn=self.settings.crn, networks=(network.boundary,), shape=self.shape)
         values = []
         for video in videos:
             start, end = int(self.index.first_row[video]), int(self.index.first_row[video + 1])
@@ -139,17 +141,17 @@ class FrameTask:
             for name, tensor in network.encoder.state_dict().items()
         }
         return BoundaryModel(
-            self.settings.crn,
-            (network.boundary,),
-            self.shape,
-            calibration,
-            rebuild_encoder(self.encoder, weights, "cpu", keyframes, size).id,
-            self.encoder,
-            weights,
-            keyframes,
-            size,
-            pictures_of(self.index),
-            training,
+            crn=self.settings.crn,
+            networks=(network.boundary,),
+            shape=self.shape,
+            calibration=calibration,
+            encoder=rebuild_encoder(self.encoder, weights, "cpu", keyframes, size).id,
+            encoder_name=self.encoder,
+            encoder_weights=weights,
+            keyframes=keyframes,
+            input_size=size,
+            pictures=pictures_of(self.index),
+            training=training,
         )
 
     def _new_encoder(self) -> TrainableEncoder:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipelines.evaluation.metrics import evaluate
 from pipelines.files import write_atomically
-from pipelines.models.relational import Calibration, calibrated
+from pipelines.models.calibration import Calibration, calibrated
 from pipelines.stages.finetune.data import Split, scored
 from pipelines.stages.finetune.start import Start
 from pipelines.stages.finetune.task import Task

@@ -13,17 +13,10 @@ from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.models.bassl import KIND, BasslWeights
-from pipelines.models.boundary import Shape, shape_of
-from pipelines.models.crn import CRNSettings
-from pipelines.models.encoders import (
-    DEFAULT_ENCODER,
-    INPUT_SIZE,
-    RESNETS,
-    encoder_of_id,
-    load_encoder,
-    named_encoder,
-)
+from pipelines.models.encoders import DEFAULT_ENCODER, INPUT_SIZE, RESNETS, encoder_of_id, load_encoder, named_encoder
+from pipelines.models.networks import Shape, make_shape
 from pipelines.models.opening import MODEL, open_model
+from pipelines.models.shapes import CRNSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index
 from pipelines.stores.lookup import find_features, keyframe_facts
@@ -252,18 +245,13 @@ def shape_for(settings: FinetuneSettings, start: Start, width: int) -> Shape:
         if settings.dropout is None:
             return crn
         return CRNSettings(**{**vars(crn), "dropout": settings.dropout})
-    given: dict[str, Any] = {"neighbors": settings.neighbours, "width": settings.width, "dropout": settings.dropout}
-    if settings.crn == "ms-lstm":
-        if settings.dropout is not None:
-            raise BasslError("--dropout: the ms-lstm has none")
-        given["sequence"] = settings.sequence
-    if settings.crn == "transformer":
-        given |= {"layers": settings.layers, "heads": settings.heads}
-        if settings.width is not None:
-            given["hidden"] = 4 * settings.width
-    if settings.crn == "relational":
-        given["layers"] = settings.layers
-    if settings.crn != "relational":
-        given["input_width"] = width
-    shape: Shape = shape_of(settings.crn)(**{name: value for name, value in given.items() if value is not None})
-    return shape
+    return make_shape(
+        settings.crn,
+        width,
+        neighbors=settings.neighbours,
+        width=settings.width,
+        dropout=settings.dropout,
+        sequence=settings.sequence,
+        layers=settings.layers,
+        heads=settings.heads,
+    )

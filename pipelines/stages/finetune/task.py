@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError
-from pipelines.models.boundary import BoundaryModel, Shape, TransformerBoundary, build_network
-from pipelines.models.ms_lstm import MSLSTMSettings
-from pipelines.models.relational import Calibration
+from pipelines.models.boundary import BoundaryModel
+from pipelines.models.calibration import Calibration
+from pipelines.models.crn import TransformerBoundary
+from pipelines.models.networks import NETWORKS, Shape
+from pipelines.models.shapes import MSLSTMSettings
+from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import EPOCHS, Batch, Epoch, batches, film_logits, labelled_films, steps_of
 from pipelines.stages.finetune.start import Encoding, Start, shape_for
 from pipelines.stores.index import Index
@@ -104,21 +107,21 @@ class FeatureTask:
     def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
         encoding = self.encoding
         return BoundaryModel(
-            self.crn,
-            (network,),
-            self.shape,
-            calibration,
-            encoding.encoder,
-            encoding.name,
-            encoding.weights,
-            encoding.keyframes,
-            encoding.input_size,
-            encoding.pictures,
-            training,
+            crn=self.crn,
+            networks=(network,),
+            shape=self.shape,
+            calibration=calibration,
+            encoder=encoding.encoder,
+            encoder_name=encoding.name,
+            encoder_weights=encoding.weights,
+            keyframes=encoding.keyframes,
+            input_size=encoding.input_size,
+            pictures=encoding.pictures,
+            training=training,
         )
 
     def _epoch(self, videos: Sequence[int], seed: int, epoch: int) -> Epoch:
-        return EPOCHS[self.crn](self.films, videos, self.shape, self.dtype, seed, epoch)
+        return EPOCHS[NETWORKS[self.crn].reads](self.films, videos, self.shape, self.dtype, seed, epoch)
 
     def _examples(self, batch: int) -> int:
         """A batch counts shots; the MS-LSTM's examples are sequences of them."""

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from pipelines.models.bassl import BasslWeights
-    from pipelines.models.crn import CRNSettings
+    from pipelines.models.image_networks import TrainableEncoder
+    from pipelines.models.shapes import CRNSettings
     from pipelines.stages.pretrain.data import Batch, FeatureSource, KeyframeSource, Plan, WindowChooser
-    from pipelines.stages.pretrain.model import PretrainModel, TrainableEncoder
+    from pipelines.stages.pretrain.model import PretrainModel
     from pipelines.stores.index import Index
     from pipelines.training.distributed import Place
 
@@ -326,10 +327,12 @@ def make_model(
     import torch
 
     from pipelines.models.bassl import BasslSettings, BasslWeights, load_bassl_model
-    from pipelines.models.crn import ContextualRelationNetwork, CRNSettings
+    from pipelines.models.crn import ContextualRelationNetwork
+    from pipelines.models.image_networks import trainable_encoder
+    from pipelines.models.shapes import CRNSettings
     from pipelines.pretext.objective import PretextObjective
     from pipelines.stages.pretrain.data import FeatureSource
-    from pipelines.stages.pretrain.model import PretrainModel, trainable_encoder
+    from pipelines.stages.pretrain.model import PretrainModel
 
     torch.manual_seed(settings.seed)
     encoder = None

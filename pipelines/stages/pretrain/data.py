@@ -20,12 +20,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError
-from pipelines.models.encoders import resize_to_square
 from pipelines.pretext.sampling import draw_noise, joined_rows, neighbour_row
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Place, send
+from pipelines.video.resizing import resize_to_square
 
 _ORDER, _ROWS, _KEYFRAMES, _NOISE, _AUGMENT = range(5)  # what a seed is for: no two draws share one
 _CHUNK = 8  # windows that a worker reads at a time: small enough that all workers share a batch

@@ -2,71 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError
 from pipelines.models.crn import ContextualRelationNetwork
-from pipelines.models.encoders import import_torchvision
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 
-Colour = tuple[float, float, float]
 Views = Callable[[slice], tuple[Tensor, Tensor]]
 """Some windows of the batch as dense (b, S, ...) and slow (b, n, ...)."""
-
-
-@dataclass(frozen=True, eq=False)
-class TrainableEncoder:
-    """An image network to be trained, (B, 3, H, W) to (B, D_e), with the mean and deviation of its input in 0 to 1."""
-
-    network: nn.Module
-    width: int
-    mean: Colour = (0.485, 0.456, 0.406)
-    std: Colour = (0.229, 0.224, 0.225)
-
-
-def trainable_encoder(name: str, pretrained: bool) -> TrainableEncoder:
-    """An image network by name, with random weights from torch's generator or those of ImageNet.
-
-    The last BN of each residual branch begins at zero (release), in torchvision's ResNets by their own option and in
-    timm's because that is their default.
-
-    Args:
-        name: ``resnet18``, ``resnet34``, ``resnet50``, ``resnet101``, ``resnet152`` (torchvision's) or ``timm:NAME``.
-        pretrained: whether to load ImageNet weights, downloaded once.
-
-    Raises:
-        BasslError: one line, for an unknown name or weights that cannot be had.
-    """
-    try:
-        if name in ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"):
-            models = import_torchvision().models
-            with redirect_stdout(sys.stderr):  # torch prints where weights come from
-                weights = models.get_model_weights(name).IMAGENET1K_V1 if pretrained else None
-                network = models.get_model(name, weights=weights, zero_init_residual=True)
-            width = network.fc.in_features
-            network.fc = nn.Identity()
-            return TrainableEncoder(network, width)
-        if name.startswith("timm:"):
-            import_torchvision()
-            import timm
-
-            if not timm.is_model(name.removeprefix("timm:").split(".")[0]):
-                raise BasslError(f"timm has no model {name.removeprefix('timm:')!r}")
-            network = timm.create_model(name.removeprefix("timm:"), pretrained=pretrained, num_classes=0)
-            config = timm.data.resolve_model_data_config(network)
-            return TrainableEncoder(network, network.num_features, tuple(config["mean"]), tuple(config["std"]))
-    except BasslError:
-        raise
-    except Exception as error:  # a hub's client raises its own, changing types for a network that is not there
-        line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise BasslError(f"the encoder {name} cannot be had ({line})") from error
-    raise BasslError(f"no encoder {name!r} can be trained; there are resnet18 to resnet152 and timm:NAME")
 
 
 class PretrainModel(nn.Module):

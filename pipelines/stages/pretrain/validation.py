@@ -13,8 +13,8 @@ from torch import Tensor
 
 from pipelines.evaluation.metrics import average_precision
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
+from pipelines.models.image_networks import TrainableEncoder
 from pipelines.stages.pretrain.data import FeatureSource, KeyframeSource
-from pipelines.stages.pretrain.model import TrainableEncoder
 from pipelines.stages.pretrain.step import Learner
 from pipelines.stores.index import NO_LABEL, Index, window_rows
 from pipelines.training.distributed import send

@@ -1,0 +1,28 @@
+"""How a logit of a scene end becomes a score between 0 and 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How a logit becomes a score: `sigmoid(slope * (logit - offset))`.
+
+    Attributes:
+        slope: the slope of Platt scaling, fitted on cross-validation logits; above 0.
+        offset: the logit at which a shot is called a scene end, so that a score of 0.5 is the operating point.
+    """
+
+    slope: float = 1.0
+    offset: float = 0.0
+
+
+def calibrated(logits: NDArray[np.float64], calibration: Calibration) -> NDArray[np.float64]:
+    """Scores of logits, (N,) to (N,)."""
+    # tanh is the logistic function that no logit can overflow.
+    scores: NDArray[np.float64] = (1 + np.tanh(calibration.slope * (logits - calibration.offset) / 2)) / 2
+    return scores

@@ -1,0 +1,197 @@
+"""Shot encoders run by torch: EfficientNet-Lite0, torchvision's ResNets, timm's models, those of pre-trained models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pipelines.errors import BasslError, StoreError, first_line
+from pipelines.models import encoders
+from pipelines.models.bassl import BasslWeights
+from pipelines.models.efficientnet_lite import (
+    EfficientNetLite0,
+    efficientnet_lite0_from,
+    published_efficientnet_lite0,
+)
+from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, RESNETS, ShotEncoder, encoder_of_id, preparation
+from pipelines.models.image_networks import load_resnet, load_timm, trainable_encoder
+from pipelines.models.threads import one_thread
+
+_Colour = tuple[float, float, float]
+_IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TorchEncoder(ShotEncoder):
+    """A shot encoder whose network is a module of torch, (B, 3, size, size) to (B, D_e)."""
+
+    network: nn.Module
+
+    @torch.inference_mode()
+    def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        B, H, W, C = images.shape
+        # A line of pixels at a time: an operation over three channels at a time takes fifteen times as long.
+        mean, std = (torch.tensor(v, device=self.device).repeat(W) for v in (self.mean, self.std))
+        x = torch.from_numpy(images).to(self.device).view(B, H, W * C).float().sub_(mean).div_(std)
+        # (B, H, W, 3) seen as (B, 3, H, W) is channels-last already, the layout that convolutions like best.
+        x = x.to(getattr(torch, self.precision)).view(B, H, W, C).permute(0, 3, 1, 2)
+        features: Tensor = self.network(x)
+        return np.asarray(features.float().cpu().numpy())
+
+    def one_thread_each(self) -> AbstractContextManager[None]:
+        return one_thread()
+
+
+def torch_encoder_id(name: str, weights: Mapping[str, Tensor], preprocessing: Mapping[str, Any]) -> str:
+    """The id of an encoder by its state dict; see `pipelines.models.encoders.encoder_id`."""
+
+    def parts() -> Iterator[bytes]:
+        for key in sorted(weights):
+            tensor = weights[key].detach().cpu().contiguous()
+            yield f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode()
+            yield tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
+
+    return encoders.encoder_id(name, parts(), preprocessing)
+
+
+def published_encoder(name: str, device: str = "auto", keyframes: int = KEYFRAMES) -> TorchEncoder:
+    """An encoder with published ImageNet weights, as :func:`pipelines.models.encoders.load_encoder` has it by name.
+
+    Raises:
+        BasslError: one line, for an unknown name or device, or weights that cannot be downloaded.
+    """
+    place = choose_device(device)
+    network: nn.Module
+    if name == encoders.DEFAULT_ENCODER:
+        weights = published_efficientnet_lite0()
+        network, width, size = efficientnet_lite0_from(weights), EfficientNetLite0.dimension, 224
+        # Trained on (x - 127) / 128, as all EfficientNet-Lite weights.
+        mean, std = (127.0, 127.0, 127.0), (128.0, 128.0, 128.0)
+    elif name in RESNETS:
+        network, width = load_resnet(name)
+        weights, size, (mean, std) = network.state_dict(), 224, _IMAGENET
+    else:
+        network, size, *colours = load_timm(name.removeprefix("timm:"))
+        mean, std = (_scaled(colour) for colour in colours)
+        weights, width = network.state_dict(), _width(network, size)
+    # The published weights: folding batch norms into them may give other last bits on another machine.
+    identity = torch_encoder_id(name, weights, preparation(size, mean, std, keyframes))
+    return _ready(
+        network, place, name=name, id=identity, width=width, size=size, mean=mean, std=std, keyframes=keyframes
+    )
+
+
+def rebuild_encoder(
+    name: str, weights: Mapping[str, Tensor], device: str = "auto", keyframes: int = KEYFRAMES, size: int = INPUT_SIZE
+) -> ShotEncoder:
+    """The encoder that a model file says it has.
+
+    Args:
+        name: ``resnet18`` to ``resnet152`` or ``timm:NAME``; where there are no weights, any that
+            :func:`load_encoder` knows.
+        weights: its state dict; empty where the name alone says which they are.
+        device: as for :func:`load_encoder`.
+        keyframes: N_k.
+        size: side of its input, for one with weights.
+
+    Raises:
+        BasslError: one line, for an unknown name or device.
+        ValueError: the weights are not those of such a network.
+    """
+    if not weights:
+        return encoders.load_encoder(name, device, keyframes)
+    place = choose_device(device)
+    built = trainable_encoder(name, pretrained=False)
+    try:
+        built.network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(first_line(error)) from error
+    mean, std = (_scaled(colours) for colours in (built.mean, built.std))
+    network = built.network.eval()
+    identity = torch_encoder_id(name, weights, preparation(size, mean, std, keyframes))
+    width = built.width if name in RESNETS else _width(network, size)
+    return _ready(
+        network, place, name=name, id=identity, width=width, size=size, mean=mean, std=std, keyframes=keyframes
+    )
+
+
+def encoder_of_weights(
+    path: Path, model: BasslWeights, device: str = "auto", keyframes: int = KEYFRAMES
+) -> ShotEncoder:
+    """The shot encoder of the paper's model: the one that it has, or the one whose features it was trained on.
+
+    Args:
+        path: of the model, for messages.
+        model: with weights of an encoder, or its name or id.
+        device, keyframes: as for :func:`load_encoder`.
+
+    Raises:
+        BasslError: one line, where it has none, or that is not known.
+    """
+    name = model.settings.encoder
+    if name is None:
+        raise StoreError(f"{path}: has no shot encoder; name another model or an encoder")
+    if not model.encoder:
+        return encoder_of_id(name, device, keyframes, str(path))
+    size = (model.training.get("augmentation") or {}).get("size", INPUT_SIZE)
+    try:
+        return rebuild_encoder(name, model.encoder, device, keyframes, int(size))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{path}: its shot encoder is no {name}; get or make the model again") from error
+    except BasslError as error:
+        raise BasslError(f"{path}: {error}") from error
+
+
+def _ready(network: nn.Module, device: torch.device, **facts: Any) -> TorchEncoder:
+    dtype = _fastest_dtype(device)
+    network = network.eval().requires_grad_(False).to(device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return TorchEncoder(network=network, device=str(device), precision=str(dtype).removeprefix("torch."), **facts)
+
+
+def _width(network: nn.Module, size: int) -> int:
+    """D_e, seen from what comes out: what timm's models say of it is not true of all."""
+    with torch.inference_mode():
+        return int(network.eval()(torch.zeros(1, 3, size, size)).shape[1])
+
+
+def choose_device(name: str) -> torch.device:
+    """The torch device for ``auto`` or a device's name.
+
+    Raises:
+        BasslError: for a device that torch does not know or that is not there.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).cpu()
+    except (RuntimeError, AssertionError) as error:
+        raise BasslError(f"the device {name!r} is not there: {str(error).splitlines()[0]}") from error
+    return device
+
+
+def _fastest_dtype(device: torch.device) -> torch.dtype:
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+    if device.type == "cpu" and (_cpu_has("avx512_bf16") or _cpu_has("amx_tile")):
+        return torch.bfloat16
+    return torch.float32  # elsewhere bf16 is emulated and slower
+
+
+def _cpu_has(feature: str) -> bool:
+    check: Callable[[], bool] | None = getattr(torch.cpu, f"_is_{feature}_supported", None)
+    return check is not None and bool(check())
+
+
+def _scaled(colour: Sequence[float]) -> _Colour:
+    """From the scale of 0 to 1 to that of 0 to 255."""
+    red, green, blue = (round(255.0 * float(v), 6) for v in colour)  # 255 * 0.485 is 123.67499999999998
+    return red, green, blue
