@@ -1,5 +1,5 @@
-"""The systems that the BaSSL paper compares with, each after its own paper.
+"""Scene segmentation systems that the BaSSL paper compares with, each reimplemented from its own paper.
 
-One function a system, in a module of its name: features and times of one film in, a `Segmentation` out.
+Each is one function, in a module of its name, from features and times of one film to a `Segmentation`.
 `pipelines.baselines.systems.SYSTEMS` lists them.
 """

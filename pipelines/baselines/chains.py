@@ -1,4 +1,4 @@
-"""The best division of a film into scenes when every scene has a worth of its own: several systems come down to it."""
+"""Optimal division of a film into K scenes by dynamic programming, where each scene has a value of its own."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Chain:
     """A division of N shots into K scenes.
 
     Attributes:
-        value: sum of the scenes' worth; no other division into K scenes has more.
-        ends: (K-1,) last shots of the scenes, the film's last shot left out.
-        margin: (N,) the most that a division into K scenes with an end at the shot is worth, less the most without one.
-            Positive at the ends (0 if another division is worth as much), negative elsewhere; infinite where there is
-            no division with or none without; -infinity at the last shot.
+        value: sum of the values of the scenes; the maximum over all divisions into K scenes.
+        ends: (K-1,) last shots of the scenes, without the film's last shot.
+        margin: (N,) the maximum value of a division into K scenes with an end at the shot, minus the maximum without.
+            Positive at the ends (0 if another division has the same value), negative elsewhere; infinite where all
+            or no divisions have an end; -infinity at the last shot.
     """
 
     value: float
@@ -29,17 +29,17 @@ class Chain:
 
 
 def prefix_values(worth: Floats, most: int) -> Floats:
-    """The most that the first shots of a film are worth, for each number of scenes.
+    """The maximum value of the first n shots of a film in k scenes, for all n and k.
 
     Args:
-        worth: (L, N), `worth[m-1, j]` of a scene of m shots whose last is shot j; not looked at where it would start
-            before the film (j < m - 1). L is the longest scene.
+        worth: (L, N), `worth[m-1, j]` is the value of a scene of m shots whose last is shot j; ignored where the scene
+            would start before the film (j < m - 1). L is the longest scene.
         most: the greatest number of scenes.
 
     Returns:
-        (most+1, N+1): row k, column n: the first n shots in k scenes; -infinity where that cannot be.
+        (most+1, N+1): row k, column n: the first n shots in k scenes; -infinity where impossible.
 
-    Complexity: O(most N L), a few nanoseconds each.
+    Complexity: O(most N L).
     """
     L, N = worth.shape
     values = np.full((most + 1, N + 1), -np.inf)
@@ -47,21 +47,21 @@ def prefix_values(worth: Floats, most: int) -> Floats:
     sums = np.empty(N)
     for before, best in pairwise(values):
         for m in range(1, min(L, N) + 1):
-            # All ends at once: a row of a few thousand numbers stays in the processor's first cache.
+            # All ends at once: a row of a few thousand numbers fits into the L1 cache.
             np.add(before[: N + 1 - m], worth[m - 1, m - 1 :], out=sums[: N + 1 - m])
             np.maximum(best[m:], sums[: N + 1 - m], out=best[m:])
     return values
 
 
 def best_chain(worth: Floats, scenes: int) -> Chain:
-    """The best division into so many scenes, and what an end at each shot is worth.
+    """The division of maximum value into a given number of scenes, and the margin of each possible end.
 
     Args:
         worth: (L, N), see `prefix_values`.
         scenes: K, between 1 and N.
 
     Raises:
-        ValueError: no division into so many scenes: K is out of range, or scenes of L shots cannot fill the film.
+        ValueError: K is out of range, or K scenes of at most L shots cannot cover the film.
 
     Complexity: O(K N L).
     """
@@ -71,9 +71,9 @@ def best_chain(worth: Floats, scenes: int) -> Chain:
     first = prefix_values(worth, scenes)
     if first[scenes, N] == -np.inf:
         raise ValueError(f"{N} shots cannot be divided into {scenes} scenes of at most {L} shots")
-    rest = prefix_values(_in_reverse(worth), scenes)[:, ::-1]  # row k, column n: the shots from n on in k scenes
+    rest = prefix_values(_in_reverse(worth), scenes)[:, ::-1]  # row k, column n: the shots from n on, in k scenes
     rest = np.ascontiguousarray(rest)
-    best = np.full((L, N), -np.inf)  # of the division with each scene in it
+    best = np.full((L, N), -np.inf)  # of the best division that contains each scene
     sums = np.empty(N)
     for m in range(1, min(L, N) + 1):
         for before, after in zip(first[:scenes], rest[:scenes][::-1], strict=True):
@@ -86,9 +86,9 @@ def best_chain(worth: Floats, scenes: int) -> Chain:
 
 
 def divided(worth: Floats, scenes: int) -> Segmentation:
-    """The best division into so many scenes, scored by its margins.
+    """The division of maximum value into a given number of scenes, scored by its margins.
 
-    Where the whole film is to be one scene, the scores are those of two, as there is no end to be with or without.
+    For one scene there are no margins; the scores are then those of two scenes.
     """
     chain = best_chain(worth, scenes)
     scored = best_chain(worth, 2) if scenes == 1 < worth.shape[1] <= 2 * len(worth) else chain
@@ -96,7 +96,7 @@ def divided(worth: Floats, scenes: int) -> Segmentation:
 
 
 def backtrack(worth: Floats, values: Floats, scenes: int) -> NDArray[np.int64]:
-    """Last shots of the scenes, the film's last left out, of the division that `prefix_values` found best."""
+    """Last shots of the scenes, without the film's last, of the best division according to `prefix_values`."""
     ends: list[int] = []
     n = worth.shape[1]
     for k in range(scenes, 0, -1):
@@ -107,21 +107,21 @@ def backtrack(worth: Floats, values: Floats, scenes: int) -> NDArray[np.int64]:
 
 
 def spanning(best: Floats) -> Floats:
-    """The most that a division with one scene across the end of each shot is worth, (N,).
+    """The maximum value of a division without an end at each shot, (N,): with a scene that spans it.
 
     Args:
-        best: (L, N), `best[m-1, j]` of the best division in which a scene of m shots has shot j for its last.
+        best: (L, N), `best[m-1, j]` of the best division in which a scene of m shots ends with shot j.
     """
     L, N = best.shape
     longer = np.maximum.accumulate(best[::-1], axis=0)[::-1]  # scenes of at least m shots
     across = np.full(N, -np.inf)
-    for d in range(1, min(L, N)):  # the scene ends d shots later, and so holds at least d + 1
+    for d in range(1, min(L, N)):  # the scene ends d shots later, so it has at least d + 1 shots
         np.maximum(across[: N - d], longer[d, d:], out=across[: N - d])
     return across
 
 
 def margins(with_end: Floats, without: Floats) -> Floats:
-    """What an end at each shot is worth, see `Chain`; nothing can be said of the last shot."""
+    """The margin of an end at each shot, see `Chain`; -infinity at the last shot."""
     margin = np.full(len(with_end), -np.inf)
     known = with_end > -np.inf
     margin[known] = with_end[known] - without[known]
@@ -130,8 +130,8 @@ def margins(with_end: Floats, without: Floats) -> Floats:
 
 
 def _in_reverse(worth: Floats) -> Floats:
-    """The same table for the film run backwards."""
+    """The same table for the reversed film."""
     L, N = worth.shape
     lengths = np.arange(1, L + 1)[:, None]
-    last = N - 1 - np.arange(N) + lengths - 1  # the scene that begins there ends here, seen forwards
+    last = N - 1 - np.arange(N) + lengths - 1  # the scene that begins there ends here in the original order
     return np.asarray(np.where(last < N, worth[lengths - 1, np.minimum(last, N - 1)], -np.inf))

@@ -21,52 +21,52 @@ from pipelines.baselines.segmentation import (
 )
 
 TINY = 1e-9
-"""A similarity that is as good as none."""
+"""Similarities below this count as none."""
 
 
 @dataclass(frozen=True)
 class DPSettings:
-    """Of `dynamic_programming`."""
+    """Settings of `dynamic_programming`."""
 
     reward: float = 0.6
-    """What a boundary is worth before its criterion is taken off: the more, the more scenes."""
+    """Value of a boundary before its criterion is subtracted: the higher, the more scenes."""
     fading: float = 0.8
-    """Of the memory: a pair of shots d shots apart counts this to the power of d."""
+    """Memory fading: the similarity of shots that are d shots apart is multiplied by this to the power of d."""
     memory: float = 1.0
-    """Weight of the cut from what came before the scene on the left."""
+    """Weight of the cut between the scene on the right and all shots before the scene on the left."""
     closest: float = 0.5
-    """Weight of the most alike pair of shots across the boundary."""
+    """Weight of the most similar pair of shots across the boundary."""
     longest: int = 80
-    """Most shots in a scene."""
+    """Maximum number of shots in a scene."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.fading < 1 or self.longest < 1 or self.memory < 0 or self.closest < 0:
-            raise ValueError(f"no such criterion: {self}")
+            raise ValueError(f"settings of dp out of range: {self}")
 
 
 def dynamic_programming(features: Features, times: Times, settings: DPSettings | None = None) -> Segmentation:
-    """Choose the boundaries that are worth most together, each judged with the two whole scenes that it parts.
+    """Choose the boundaries of maximum total value, where each is evaluated with the two scenes that it separates.
 
     The criterion of a boundary between scenes A and B is low where they differ. With w(X, Y) for the sum of the
-    similarities of the shots in X to those in Y, each faded by how many shots the two lie apart, it is the sum of
+    similarities of the shots in X to those in Y, each faded by the distance of the two in shots, it is the sum of
 
     - the normalised cut of A and B: w(A, B) / (w(A, B) + w(A, A)) + w(A, B) / (w(A, B) + w(B, B));
     - the same of B and everything before A, its side on B only: w(M, B) / (w(M, B) + w(B, B)), 0 where nothing is
-      before A; it tells where a scene goes on after an interruption;
-    - the similarity of the most alike two shots in A and B, not faded.
+      before A; it detects scenes that continue after an interruption;
+    - the greatest similarity of a shot in A to a shot in B, not faded.
 
-    A boundary is worth `reward` minus its criterion, and the sum over boundaries is the greatest of all divisions of
+    The value of a boundary is `reward` minus its criterion; the sum over boundaries is maximal over all divisions of
     the film into scenes of at most `longest` shots.
 
-    Decided here: the paper could be had as an abstract only, which names these three parts ("multiple normalized
+    Choices made here: only the abstract of the paper was available. It names these three parts ("multiple normalized
     min-max cut scores" with a "memory-fading model" for scenes that are not neighbours, and "the maximal cross-boundary
-    strict shot similarity") and a heuristic search with Monte Carlo steps to make it stable. The formulas are our
-    reading. Because a criterion here depends on no more than two scenes, the best division is found exactly, without
-    heuristics. A shot does not count as its own neighbour: a scene of one shot holds nothing together, and its share of
-    the cut is 1. (With min-max cuts of mean similarities, where it would hold together perfectly, odd shots become
-    scenes by the hundred, and AP falls to chance.) Strict similarity, of colour and structure, is that of the features.
+    strict shot similarity") and a heuristic search with Monte Carlo steps for stability; the formulas are our
+    interpretation. Because a criterion here depends on two scenes only, the best division is found exactly, without
+    heuristics. A shot is not its own neighbour, so that a scene of one shot has no internal similarity and its share of
+    the cut is 1. (With min-max cuts of mean similarities its internal similarity would be maximal, hundreds of single
+    shots become scenes, and AP falls to chance.) Strict similarity, of colour and structure, is that of the features.
 
-    Score: the most that a division with an end at the shot is worth, less the most without one. Positive at the ends.
+    Score: the maximum value of a division with an end at the shot, minus the maximum without. Positive at the ends.
 
     Args:
         features: (N, D).
@@ -86,7 +86,7 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings |
     N = len(x)
     L = min(settings.longest, N)
     criteria = Criteria(similarities(x), settings)
-    # Worth of the boundaries before the end n of a scene of a shots, and of those from n on: [n, a].
+    # Total value of the boundaries before the end n of a scene of a shots, and of those from n on: [n, a].
     before, after = np.full((N + 1, L + 1), -np.inf), np.full((N + 1, L + 1), -np.inf)
     lengths = np.arange(1, L + 1)
     before[lengths, lengths] = 0.0  # the first scene
@@ -104,7 +104,7 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings |
 
 
 class Criteria:
-    """The criterion of every boundary of a film with every pair of scenes that it could part."""
+    """The criterion of every boundary of a film, for every pair of scenes that it could separate."""
 
     def __init__(self, alike: Floats, settings: DPSettings) -> None:
         self.alike, self.settings = alike, settings
@@ -114,7 +114,7 @@ class Criteria:
         self.sums = block_sums(weights)
 
     def at(self, n: int) -> Floats:
-        """Of a boundary before shot n: (A, B), `[a-1, b-1]` with a shots in the scene before it and b in that after."""
+        """For a boundary before shot n: (A, B), `[a-1, b-1]` for a shots in the scene before and b after it."""
         N, longest = len(self.alike), self.settings.longest
         a, b = np.arange(1, min(n, longest) + 1), np.arange(1, min(N - n, longest) + 1)
         start = n - a[:, None]
@@ -134,13 +134,13 @@ class Criteria:
 
 def _share(cut: Floats, within: Floats) -> Floats:
     """cut / (cut + within), 1 where both are 0."""
-    # Differences of sums may come out a rounding error below 0; the small constant decides where there is nothing.
+    # Differences of sums may be slightly below 0 by rounding; the small constant decides where both are 0.
     cut = np.maximum(cut, 0.0) + TINY
     return np.asarray(cut / (cut + np.maximum(within, 0.0)))
 
 
 def _follow(criteria: Criteria, reward: float, after: Floats) -> NDArray[np.int64]:
-    """Last shots of the scenes of the best division, the film's last left out."""
+    """Last shots of the scenes of the best division, without the film's last."""
     N, L = after.shape[0] - 1, after.shape[1] - 1
     first = np.arange(1, min(L, N) + 1)
     a = int(first[after[first, first].argmax()])
@@ -155,6 +155,6 @@ def _follow(criteria: Criteria, reward: float, after: Floats) -> NDArray[np.int6
 
 
 def _scores(before: Floats, after: Floats) -> Floats:
-    """What an end at each shot is worth, see `pipelines.baselines.chains.Chain.margin`."""
+    """The margin of an end at each shot, see `pipelines.baselines.chains.Chain`."""
     through = before + after  # of the best division with a scene of a shots that ends at n
     return margins(through[1:, 1:].max(axis=1), spanning(np.ascontiguousarray(through[1:, 1:].T)))

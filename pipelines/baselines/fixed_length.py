@@ -1,4 +1,4 @@
-"""Scenes of one length: what a system must at least be better than."""
+"""Scenes of fixed length: the trivial baseline."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pipelines.baselines.segmentation import Features, Segmentation, Times, chec
 
 @dataclass(frozen=True)
 class FixedLengthSettings:
-    """Of `fixed_length`."""
+    """Settings of `fixed_length`."""
 
     seconds: float = 60.0
     """Length of a scene."""
 
     def __post_init__(self) -> None:
         if not self.seconds > 0:
-            raise ValueError(f"scenes must have a length: {self}")
+            raise ValueError(f"seconds must be positive: {self}")
 
 
 def fixed_length(features: Features, times: Times, settings: FixedLengthSettings | None = None) -> Segmentation:
-    """End a scene with each shot in or at whose end a multiple of the length has passed since the film began.
+    """End a scene with each shot during which the time since the start of the film passes a multiple of the length.
 
     Score: 1 at these shots, 0 elsewhere.
 
     Args:
         features: (N, D), not used.
         times: (N, 2) seconds.
-        settings: see there.
+        settings: length of a scene.
 
     Raises:
         ValueError: what `checked` raises.

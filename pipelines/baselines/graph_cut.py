@@ -21,14 +21,14 @@ from pipelines.baselines.segmentation import (
 
 @dataclass(frozen=True)
 class GraphCutSettings:
-    """Of `graph_cut`."""
+    """Settings of `graph_cut`."""
 
     decay: float = 20.0
-    """d of the paper: how slowly the weight of an edge falls with time. A pair of shots sqrt(d) standard deviations of
-    the shots' lengths apart weighs 1/e. 20 is the paper's value."""
+    """d of the paper: how slowly the weight of an edge decays with time. Shots that are sqrt(d) standard deviations of
+    the shot lengths apart have the weight 1/e. 20 is the paper's value."""
     threshold: float = 0.2
-    """Greatest normalised cut at which a part is still cut in two. Of the values tried the best on BBC and on OVSD; it
-    depends on how similarity is measured."""
+    """Maximum normalised cut at which a part is divided. The best of the values tried on BBC and on OVSD; it depends on
+    how similarity is measured."""
 
     def __post_init__(self) -> None:
         if not self.decay > 0 or not 0 <= self.threshold <= 2:
@@ -36,29 +36,29 @@ class GraphCutSettings:
 
 
 def graph_cut(features: Features, times: Times, settings: GraphCutSettings | None = None) -> Segmentation:
-    """Cut the film where the normalised cut is least, then each part again, until no cut is cheap enough.
+    """Cut the film where the normalised cut is minimal, then each part again, until all cuts exceed the threshold.
 
     The weight between two shots is their similarity times exp(-((m_i - m_j) / sigma)^2 / d), m being the middle of a
-    shot and sigma the standard deviation of the shots' lengths. A part V of the film is cut into what comes before a
-    point and what comes after, A and B, where cut(A, B) / assoc(A, V) + cut(A, B) / assoc(B, V) is least. As the paper
-    allows cuts in time only, all of them are looked at, and the cut taken is the best one; no eigenvector is needed.
+    shot and sigma the standard deviation of the shots' lengths. A part V of the film is cut into the shots before and
+    after a point, A and B, where cut(A, B) / assoc(A, V) + cut(A, B) / assoc(B, V) is minimal. As the paper allows cuts
+    in time only, all cuts are evaluated, and no eigenvector is needed.
 
-    Decided here: the paper's similarity is the mean of colour and motion similarity, ours is that of the features
+    Choices made here: the paper's similarity is the mean of colour and motion similarity, ours is that of the features
     (`pipelines.baselines.segmentation`). A shot is its own neighbour with weight 1, as in Shi and Malik 2000.
 
-    Score: the recursion goes on down to single shots whatever the threshold, and a cut scores minus the greatest
-    normalised cut on the way to it, its own included. The scenes of any threshold are then the cuts that score at
-    least minus the threshold.
+    Score: the recursion continues to single shots whatever the threshold; the score of a cut is minus the greatest
+    normalised cut on the path to it, its own included. The scene ends for any threshold are then the cuts with a score
+    of at least minus the threshold.
 
     Args:
         features: (N, D).
         times: (N, 2) seconds.
-        settings: see there.
+        settings: decay and threshold.
 
     Raises:
         ValueError: what `checked` raises.
 
-    Complexity: O(N^2 D) for the similarities, then O(N) a cut: O(N log N) for even cuts, O(N^2) at worst. O(N^2)
+    Complexity: O(N^2 D) for the similarities, then O(N) per cut: O(N log N) for even cuts, O(N^2) at worst. O(N^2)
     memory.
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
@@ -72,24 +72,24 @@ def graph_cut(features: Features, times: Times, settings: GraphCutSettings | Non
 def shot_graph(features: Floats, times: Floats, decay: float) -> Floats:
     """Weights of the shot similarity graph, (N, N)."""
     middle = times.mean(axis=1)
-    # Shots that are all of one length have no deviation; their length then says how fast time passes.
+    # Shots of equal length have no deviation; the unit is then their length.
     lengths = times[:, 1] - times[:, 0]
     unit = float(lengths.std()) or float(lengths.mean()) or 1.0
     return np.asarray(similarities(features) * np.exp(-(((middle[:, None] - middle) / unit) ** 2) / decay))
 
 
 def normalised_cuts(sums: Floats, start: int, end: int) -> Floats:
-    """Normalised cuts of shots [start, end) after each of its shots but the last, (end - start - 1,)."""
+    """Normalised cuts of shots [start, end) after each shot but the last, (end - start - 1,)."""
     at = np.arange(start + 1, end)
     whole = block(sums, (start, end), (start, end))
     before, after = block(sums, (start, at), (start, at)), block(sums, (at, end), (at, end))
-    # Sums of thousands of terms may come out a rounding error below 0.
+    # Sums of thousands of terms may be slightly below 0 by rounding.
     cut = np.maximum((whole - before - after) / 2, 0.0)
     return np.asarray(cut / (before + cut) + cut / (after + cut))
 
 
 def cut_costs(weights: Floats) -> Floats:
-    """The least threshold at which the recursion cuts after each shot, (N,); infinite at the last shot."""
+    """The smallest threshold at which the recursion cuts after each shot, (N,); infinite at the last shot."""
     sums = block_sums(weights)
     costs = np.full(len(weights), np.inf)
     parts = [(0, len(weights), 0.0)]

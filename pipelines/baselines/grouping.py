@@ -16,20 +16,21 @@ from pipelines.baselines.segmentation import (
     Times,
     block_sums,
     checked,
+    unit_rows,
 )
 
 
 @dataclass(frozen=True)
 class GroupingSettings:
-    """Of `grouping`."""
+    """Settings of `grouping`."""
 
     cost: Literal["additive", "normalised"] = "normalised"
-    """Additive: the sum of the distances within scenes (2016). Normalised: that sum divided by the number of the pairs
-    that it runs over, a shot with itself included (2018), which does away with the liking for scenes of equal size."""
+    """Additive: the sum of the distances within scenes (2016). Normalised: that sum divided by the number of its pairs,
+    a shot with itself included (2018), which removes the preference for scenes of equal size."""
     scenes: int | None = None
-    """Number of scenes; None: estimated from the singular values."""
+    """Number of scenes; None: estimated from the singular values of the distances."""
     weights: tuple[float, ...] | None = None
-    """Of the feature sets where there are several; None: all weigh the same."""
+    """Of the feature sets, if there are several; None: equal weights."""
 
     def __post_init__(self) -> None:
         if self.cost not in ("additive", "normalised"):
@@ -43,30 +44,31 @@ class GroupingSettings:
 def grouping(
     features: Features | Sequence[Features], times: Times, settings: GroupingSettings | None = None
 ) -> Segmentation:
-    """Divide the film so that the distances between shots of one scene are least, over all divisions into K scenes.
+    """Divide the film into K scenes so that the distances between shots of the same scene are minimal.
 
-    The distance of two shots is the cosine distance of their features, as in the papers; here the film's mean is not
-    taken off.
+    The distance of two shots is the cosine distance of their features, as in the papers, without subtracting the film's
+    mean.
 
-    Decided here: of several feature sets (picture, sound, ...) each matrix of distances is divided by its mean, so that
-    no set counts more for its units, and the weighted mean is taken: the intermediate fusion of the multimodal version
-    without its weighting by confidence. The normalised cost is a ratio, which the paper minimises by a dynamic
-    programme with a third dimension for the number of pairs; Dinkelbach's method finds the same minimum with a few
-    programmes of two.
+    Choices made here: for several feature sets (images, sound, ...) each distance matrix is divided by its mean, so
+        that
+    units do not matter, and the weighted mean is taken: the intermediate fusion of the multimodal version without its
+    weighting by confidence. The normalised cost is a ratio, which the paper minimises by dynamic programming with a
+    third dimension for the number of pairs; Dinkelbach's method finds the same minimum with a few two-dimensional
+    programmes.
 
-    Score: the cost of the best division into K scenes without an end at the shot, less that of the best with one. For
-    the normalised cost the numerator's difference at the least ratio is meant. Positive at the ends.
+    Score: the cost of the best division into K scenes without an end at the shot, minus that of the best with one; for
+    the normalised cost, the difference of the numerators at the minimum ratio. Positive at the ends.
 
     Args:
         features: (N, D), or several sets of features of the same N shots.
         times: (N, 2) seconds; the order of the shots is all that counts.
-        settings: see there; more scenes than shots are taken for as many as there are shots.
+        settings: cost, number of scenes (at most N are used) and weights.
 
     Raises:
         ValueError: what `checked` raises, no feature set, or not one weight a set.
 
-    Complexity: O(N^3) for the singular values, O(K N^2) for each dynamic programme: one forwards, one backwards and one
-    for the scores, and for the normalised cost two to five more; O(N^2) memory.
+    Complexity: O(N^3) for the singular values, O(K N^2) for each dynamic programme: one forward, one backward and one
+    for the scores, and two to five more for the normalised cost; O(N^2) memory.
 
     Sources: D. Rotman, D. Porat, G. Ashour: Robust and efficient video scene detection using optimal sequential
     grouping, ISM 2016; Robust video scene detection using multimodal fusion of optimally grouped features, MMSP 2017;
@@ -96,7 +98,7 @@ def fused_distances(sets: Sequence[Floats], weights: Sequence[float] | None = No
         raise ValueError(f"{len(shares)} weights for {len(sets)} feature sets")
     total = np.zeros((len(sets[0]), len(sets[0])))
     for share, one in zip(shares, sets, strict=True):
-        unit = one / np.maximum(np.linalg.norm(one, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        unit = unit_rows(one)
         distances = np.maximum(1 - unit @ unit.T, 0.0)
         np.fill_diagonal(distances, 0.0)
         total += share / sum(shares) * distances / (distances.mean() or 1.0)
@@ -104,11 +106,11 @@ def fused_distances(sets: Sequence[Floats], weights: Sequence[float] | None = No
 
 
 def estimated_scenes(distances: Floats) -> int:
-    """Number of scenes: the elbow of the logarithms of the singular values of the distances.
+    """Estimate the number of scenes: the elbow of the log singular values of the distances.
 
-    Clear scenes make blocks on the diagonal, and each block a large singular value. The elbow is the value that lies
-    farthest below the line from the first to the last. As in the public implementations of the paper the smaller half
-    is left out: it falls steeply to rounding error and would bend the line.
+    Distinct scenes make blocks on the diagonal, and each block gives a large singular value. The elbow is the value
+    farthest below the line from the first to the last. As in public implementations of the paper, the smaller half is
+    left out: it falls steeply to rounding error and would distort the line.
     """
     values = np.linalg.eigvalsh(distances)
     values = np.sort(np.abs(values))[::-1][: max(len(distances) // 2, 1)]
@@ -121,9 +123,9 @@ def estimated_scenes(distances: Floats) -> int:
 
 
 def scene_costs(distances: Floats) -> Floats:
-    """Sums of the distances within each scene, (N, N): `[m-1, j]` of m shots whose last is shot j; 0 outside the film.
+    """Sums of the distances within each scene, (N, N): `[m-1, j]` for m shots up to shot j; 0 outside the film.
 
-    Both orders of a pair count, as in the papers.
+    Each pair counts twice, in both orders, as in the papers.
     """
     N = len(distances)
     sums = block_sums(distances)
@@ -131,20 +133,20 @@ def scene_costs(distances: Floats) -> Floats:
     costs = np.zeros((N, N))
     for m in range(1, N + 1):
         beside = np.diagonal(sums, m) + np.diagonal(sums, -m)
-        # Sums over thousands of shots may come out a rounding error below 0.
+        # Sums over thousands of shots may be slightly below 0 by rounding.
         costs[m - 1, m - 1 :] = np.maximum(corners[m:] + corners[: N + 1 - m] - beside, 0.0)
     return costs
 
 
 def least_ratio(costs: Floats, areas: Floats, scenes: int) -> float:
-    """The least sum of costs over the sum of areas that a division into so many scenes can have (Dinkelbach 1967).
+    """Minimum of (sum of costs) / (sum of areas) over the divisions into a number of scenes (Dinkelbach 1967).
 
     Args:
         costs: (N, N), see `scene_costs`.
         areas: (N, 1), of a scene of m shots at `[m-1]`.
         scenes: K.
     """
-    worth = -costs  # the division of least cost is a good first guess
+    worth = -costs  # the division of minimum cost is a good start
     ratio = np.inf
     while True:
         values = prefix_values(worth, scenes)

@@ -1,4 +1,4 @@
-"""LGSS: from local to global, boundaries of shots, sequences of boundaries, the whole film (Rao et al. 2020)."""
+"""LGSS: local-to-global scene segmentation from clips, segments and the whole film (Rao et al. 2020)."""
 
 from __future__ import annotations
 
@@ -18,61 +18,60 @@ from pipelines.baselines.segmentation import (
     centred,
     checked,
     segmentation,
+    unit_rows,
 )
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # start-up time: torch
     from pipelines.baselines.lgss_network import LGSSNetwork
 
 
 @dataclass(frozen=True)
 class LGSSSettings:
-    """Of `lgss`."""
+    """Settings of `lgss`."""
 
     network: LGSSNetwork | None = None
-    """What was learnt (`pipelines.baselines.lgss_network.train_lgss`). There is no default."""
+    """The trained network (`pipelines.baselines.lgss_network.train_lgss`). There is no default."""
     supershots: float = 4.0
-    """Super shots that the global step begins with, for each scene that the training films would let expect."""
+    """Super shots at the start of the global step, per scene expected from the training films."""
     rounds: int = 1
-    """Global steps, each of which makes scenes of super shots that are the super shots of the next; 0 leaves the first
-    super shots as they are."""
+    """Global steps; the scenes of each are the super shots of the next. 0: the first super shots are the scenes."""
 
     def __post_init__(self) -> None:
         if not self.supershots >= 1 or self.rounds < 0:
-            raise ValueError(f"there must be a super shot for each scene at least, and no negative rounds: {self}")
+            raise ValueError(f"supershots must be 1 or more and rounds 0 or more: {self}")
 
 
 def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSettings) -> Segmentation:
-    """Score the cut after each shot from the shots around it and the cuts beside it, then group the film as a whole.
+    """Score the cut after each shot from the shots around it and its neighbouring cuts, then group the whole film.
 
-    1. *Clip*: a boundary network for each modality (place, cast, action, sound, or whatever there is) makes a vector of
-       the shots before and after a cut: cosines of temporal filters on either side, and the greatest of temporal
-       filters over both.
+    1. *Clip*: a boundary network for each modality (place, cast, action, sound, ...) computes a vector from the shots
+       before and after a cut: cosines of temporal filters on both sides, and the maximum of temporal filters over both.
     2. *Segment*: a bidirectional LSTM for each modality reads the vectors of consecutive cuts. The modalities' logits
-       are averaged; a sigmoid makes the score of the cut.
+       are averaged; a sigmoid gives the score of the cut.
     3. *Film*: the cuts with the highest scores divide the film into super shots C. Of all divisions of these into
-       scenes, the one is taken for which the sum of g is greatest,
+       scenes, the one with the greatest sum of g is taken,
        g(scene) = sum over its C of F_s(C) + F_t(C), where F_s is the mean similarity of C to the other super shots of
-       the scene, and F_t is sigma(similarity to the most similar of them): shots of a dialogue come back.
+       the scene, and F_t is sigma(similarity to the most similar of them), because shots of a dialogue recur.
        The scenes become super shots, and this is repeated.
 
-    Decided here: the first two steps are the network of `pipelines.models.ms_lstm`, whose sources they are. Features
-    come as they are from frozen encoders, less the film's mean and of unit length, instead of from networks that are
-    trained with it. Modalities weigh the same. The similarity is that of all systems here, the cosine about the film's
-    mean with negative values set to 0, averaged over modalities, of the mean features of super shots (the paper
-    refines these in its supplement). A super shot alone counts as one that is like no other: F_s 0, F_t sigma(0). The
-    paper begins with 600 super shots a film, which in its films is about four for each scene; here it is four for each
-    scene to be expected, which suits films of any length. How many scenes there are the sum of g itself decides, over
-    all numbers; each further round leaves fewer, and one round was best on BBC and on OVSD (the paper: five).
+    Choices made here: the first two steps are the network of `pipelines.models.ms_lstm`. Features come from frozen
+    encoders, minus the film's mean and of unit length, instead of from networks that are trained jointly. Modalities
+    have equal weights. The similarity is that of all systems here, the cosine about the film's mean with negative
+    values set to 0, averaged over modalities, of the mean features of super shots (the paper refines these in its
+    supplement). A single super shot counts as similar to none: F_s 0, F_t sigma(0). The paper begins with 600 super
+    shots per film, about four per scene in its films; here it is four per expected scene, for films of any length. The
+    sum of g also decides the number of scenes; each further round leaves fewer, and one round was best on BBC and on
+    OVSD (the paper: five).
 
-    Score: step 2, for every cut. The global step decides where scenes end and scores nothing.
+    Score: that of step 2, for every cut. The global step decides where scenes end and does not change scores.
 
     Args:
-        features: (N, D), or several sets of features of the same N shots, as the network learnt from.
+        features: (N, D), or several sets of features of the same N shots, as in training.
         times: (N, 2) seconds; the order of the shots is all that counts.
         settings: with a network.
 
     Raises:
-        ValueError: what `checked` raises, no network, or one that learnt from other feature sets.
+        ValueError: what `checked` raises, no network, or one trained on other feature sets.
 
     Complexity: O(N) for the scores, O(M^3) for M super shots, O(M^2) memory.
 
@@ -98,12 +97,12 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
 
 
 def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> Floats:
-    """How alike super shots are, (M, M), from 0 to 1, the diagonal 0; their ends are those of all but the last."""
+    """Similarities of super shots, (M, M), from 0 to 1, with 0 on the diagonal; `ends` are those but the last."""
     starts = np.concatenate([[0], ends + 1])
     alike = []
     for one in sets:
-        mean = np.add.reduceat(centred(one), starts, axis=0)  # its length does not count
-        unit = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
+        mean = np.add.reduceat(centred(one), starts, axis=0)  # its length does not matter
+        unit = unit_rows(mean, 1e-12)
         alike.append(np.clip(unit @ unit.T, 0.0, 1.0))
     similarity = np.mean(alike, axis=0)
     np.fill_diagonal(similarity, 0.0)
@@ -111,33 +110,35 @@ def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> 
 
 
 def scene_worth(similarity: Floats) -> Floats:
-    """g of every scene of consecutive super shots, (M, M): `[i, j]` of those from i to j; -infinity where j < i.
+    """g of every scene of consecutive super shots, (M, M): `[i, j]` for those from i to j; -infinity where j < i.
 
     Args:
         similarity: (M, M), not negative, its diagonal 0.
     """
     M = len(similarity)
     sums = block_sums(similarity)
-    likeness = 1 / (1 + np.exp(-similarity))  # on the diagonal sigma(0), the least: of itself nothing is learnt
+    likeness = 1 / (
+        1 + np.exp(-similarity)
+    )  # on the diagonal sigma(0), the minimum: similarity to itself does not count
     worth = np.full((M, M), -np.inf)
     for i in range(M):
-        counts = np.arange(M - i)  # of the other super shots
+        counts = np.arange(M - i)  # number of other super shots
         within = sums[range(i + 1, M + 1), range(i + 1, M + 1)] - sums[i, i + 1 :] - sums[i + 1 :, i] + sums[i, i]
-        nearest = np.maximum.accumulate(likeness[i:, i:], axis=1)  # [l, j]: of l among those from i to j
+        nearest = np.maximum.accumulate(likeness[i:, i:], axis=1)  # [l, j]: for l among those from i to j
         worth[i, i:] = within / np.maximum(counts, 1) + np.triu(nearest).sum(axis=0)
     return worth
 
 
 def best_grouping(worth: Floats) -> NDArray[np.int64]:
-    """Last super shots of the scenes, the film's last left out, of the division whose scenes are worth most together.
+    """Last super shots of the scenes, without the film's last, of the division with the greatest total value.
 
-    Of divisions that are worth the same it takes one with fewer scenes at the end of the film.
+    Of divisions of equal value, one with fewer scenes at the end of the film is taken.
 
     Args:
         worth: (M, M), see `scene_worth`.
     """
     M = len(worth)
-    best = np.zeros(M + 1)  # of the first super shots
+    best = np.zeros(M + 1)  # value of the first n super shots
     begins = np.zeros(M + 1, dtype=np.int64)
     for n in range(1, M + 1):
         sums = best[:n] + worth[:n, n - 1]

@@ -1,4 +1,4 @@
-"""The learnt part of LGSS: boundary networks and local sequence models, one of each a modality (Rao et al. 2020)."""
+"""The network of LGSS: a boundary network and a sequence model for each modality, and training (Rao et al. 2020)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from pipelines.models.torch_networks import sequence_starts, sequence_windows
 
 @dataclass(frozen=True)
 class LGSSTraining:
-    """How the networks are made and trained."""
+    """Hyperparameters of the networks and their training."""
 
     neighbors: int = 2
-    """Shots on either side of a cut that the boundary network sees (the release: four shots in all)."""
+    """Shots on each side of a cut that the boundary network sees (the release: four shots in all)."""
     width: int = 32
-    """Filters, and width of the LSTM in each direction. The release has 512 and 190 films to teach them."""
+    """Number of filters, and width of the LSTM in each direction (512 in the release, with 190 training films)."""
     sequence: int = 10
-    """T: consecutive cuts that the LSTM reads (the release)."""
+    """T: number of consecutive cuts that the LSTM reads (as in the release)."""
     epochs: int = 15
     """Passes over all shots."""
     batch_size: int = 16
-    """Sequences in a step."""
+    """Sequences per step."""
     learning_rate: float = 1e-3
     """Of AdamW."""
     weight_decay: float = 1e-2
@@ -40,10 +40,10 @@ class LGSSTraining:
 
 @dataclass(frozen=True)
 class LabelledModalities:
-    """One film of N shots to learn from.
+    """A training film of N shots.
 
     Attributes:
-        features: one or several sets, (N, D_m) each, in the same order in every film.
+        features: one or several feature sets, (N, D_m) each, in the same order in every film.
         scene_end: (N,) 1 at the last shot of a scene.
     """
 
@@ -52,9 +52,9 @@ class LabelledModalities:
 
 
 class LGSSNetwork(nn.Module):
-    """How likely a scene ends with each shot of a film, from one or several feature sets.
+    """Predicts for each shot of a film the probability that a scene ends with it, from one or several feature sets.
 
-    `shots_per_scene` is the mean of the films that it learnt from, which tells how many scenes to expect.
+    `shots_per_scene` is the mean over the training films, used for the expected number of scenes.
     """
 
     def __init__(self, widths: Sequence[int], training: LGSSTraining, shots_per_scene: float) -> None:
@@ -66,13 +66,13 @@ class LGSSNetwork(nn.Module):
         )
 
     def forward(self, windows: Sequence[Tensor]) -> Tensor:
-        """For each modality (B, T, 2K, D_m) shots around T cuts that follow each other, to (B, T) logits."""
+        """For each modality (B, T, 2K, D_m) shots around T consecutive cuts, to (B, T) logits."""
         each = [branch(one) for branch, one in zip(self.branches, windows, strict=True)]
         logits = torch.stack(each).mean(dim=0)
         return logits[..., 1] - logits[..., 0]
 
     def windows(self, film: Sequence[Tensor], shots: NDArray[np.int64]) -> list[Tensor]:
-        """The windows around the cuts after shots (B, T), as `forward` wants them."""
+        """The windows around the cuts after shots (B, T), as input of `forward`."""
         rows = torch.from_numpy(sequence_windows(np.array([0, len(film[0])]), shots, self.neighbors))
         return [one[rows] for one in film]
 
@@ -81,11 +81,11 @@ class LGSSNetwork(nn.Module):
         """(N,) from 0 to 1, for a film with features (N, D_m).
 
         Raises:
-            ValueError: other feature sets than it learnt from.
+            ValueError: other feature sets than in training.
         """
         widths = tuple(one.shape[1] for one in sets)
         if widths != self.widths:
-            raise ValueError(f"the network learnt from features of the widths {self.widths}, not {widths}")
+            raise ValueError(f"the network was trained on features of the widths {self.widths}, not {widths}")
         self.eval()
         film = prepared(sets)
         N = len(sets[0])
@@ -94,16 +94,16 @@ class LGSSNetwork(nn.Module):
         with one_thread():
             found = torch.sigmoid(self(self.windows(film, shots))).double().numpy()
         probabilities = np.empty(N)
-        probabilities[shots.ravel()] = found.ravel()  # where the last two overlap, the later one stays
+        probabilities[shots.ravel()] = found.ravel()  # where the last two sequences overlap, the later one is kept
         return probabilities
 
 
 def train_lgss(films: Sequence[LabelledModalities], training: LGSSTraining | None = None, seed: int = 0) -> LGSSNetwork:
-    """Train boundary networks and sequence models with cross-entropy, either class having half the weight of a batch.
+    """Train boundary networks and sequence models with cross-entropy; each class has half the weight of a batch.
 
     Args:
         films: at least one, with the same feature sets.
-        training: see there.
+        training: hyperparameters.
         seed: the same seed gives the same network on the same machine. PyTorch's global generator is left as it was.
 
     Raises:
@@ -112,10 +112,10 @@ def train_lgss(films: Sequence[LabelledModalities], training: LGSSTraining | Non
     training = training or LGSSTraining()
     widths = {tuple(one.shape[1] for one in film.features) for film in films}
     if len(widths) != 1 or not all(widths):
-        raise ValueError("learning needs films, all with the same feature sets")
+        raise ValueError("training needs films, all with the same feature sets")
     scenes = sum(int(film.scene_end[:-1].sum()) + 1 for film in films)
     if scenes == len(films):
-        raise ValueError("learning needs films with scene ends")
+        raise ValueError("training needs films with scene ends")
     prepared_films = [prepared(film.features) for film in films]
     targets = [torch.from_numpy(np.asarray(film.scene_end, dtype=np.float32)) for film in films]
     generator = np.random.default_rng(seed)
@@ -141,19 +141,19 @@ def train_lgss(films: Sequence[LabelledModalities], training: LGSSTraining | Non
 
 
 def prepared(sets: Sequence[Features]) -> list[Tensor]:
-    """Each feature set less the film's mean and scaled to unit length, as every system here sees features."""
+    """Each feature set minus the film's mean, scaled to unit length, as in all systems here."""
     return [torch.from_numpy(centred(np.asarray(one, dtype=np.float64)).astype(np.float32)) for one in sets]
 
 
 def _epoch(
     targets: Sequence[Tensor], training: LGSSTraining, generator: np.random.Generator
 ) -> list[tuple[int, NDArray[np.int64]]]:
-    """The steps of an epoch: a film, and the shots (B, T) of its sequences. Each begins elsewhere every epoch."""
+    """The steps of an epoch: a film, and the shots (B, T) of its sequences, with a random offset each epoch."""
     steps = []
     for number, target in enumerate(targets):
         N, length = len(target), min(training.sequence, len(target))
         first = int(generator.integers(length)) if length < N else 0
-        before = [0] if first else []  # the shots before the first
+        before = [0] if first else []  # for the shots before the first full sequence
         starts = generator.permutation([*before, *sequence_starts(N, length, first)])
         sequences = starts[:, None] + np.arange(length)
         steps += [

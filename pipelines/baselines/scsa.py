@@ -7,52 +7,63 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, checked, segmentation, similarities
+from pipelines.baselines.segmentation import (
+    Features,
+    Floats,
+    Segmentation,
+    Times,
+    checked,
+    segmentation,
+    similarities,
+    squared_distances,
+    unit_rows,
+)
 from pipelines.baselines.spectral import leading_eigenvectors, normalised_affinity
 
 
 @dataclass(frozen=True)
 class SCSASettings:
-    """Of `scsa`."""
+    """Settings of `scsa`."""
 
     eigenvalue: float = 0.1
-    """As many clusters as the normalised similarities have eigenvalues above this; 1 is the greatest they can have."""
+    """The number of clusters is the number of eigenvalues of the normalised similarities above this; their maximum is
+    1."""
     most_clusters: int = 100
-    """At most so many clusters."""
+    """Maximum number of clusters."""
     window: int = 4
-    """Shots on either side of a candidate whose labels are aligned."""
+    """Shots on each side of a candidate whose labels are aligned."""
     gap: float = -0.5
-    """Score of a label that has no counterpart. Two equal labels score 1."""
+    """Score of a gap in the alignment. Two equal labels score 1."""
     threshold: float = 0.5
-    """A local minimum of the alignment score ends a scene where it is no higher than this share of the way from the
-    film's least score to its mean."""
+    """A local minimum of the alignment score ends a scene if it is at most the film's minimum plus this times the
+    difference of mean and minimum."""
 
     def __post_init__(self) -> None:
         if self.window < 1 or self.most_clusters < 1:
-            raise ValueError(f"counts must be positive: {self}")
+            raise ValueError(f"window and most_clusters must be positive: {self}")
 
 
 def scsa(features: Features, times: Times, settings: SCSASettings | None = None) -> Segmentation:
-    """Group shots that look alike wherever in the film they are, and end scenes where the pattern of groups changes.
+    """Cluster similar shots regardless of time, and end scenes where the sequence of cluster labels changes.
 
     1. Spectral clustering of the shots' similarities: the leading eigenvectors of D^-1/2 A D^-1/2, rows scaled to unit
-       length, grouped by fast global k-means. There are as many clusters as eigenvalues near 1.
+       length, grouped by fast global k-means. The number of clusters is the number of eigenvalues near 1.
     2. The labels of the `window` shots up to each shot are aligned with those of the `window` shots after it, globally
        (Needleman and Wunsch 1970). A pair of equal labels scores 1, a pair of different ones the mean similarity of
        their clusters less 1, a gap `gap`; the sum is divided by the length of the longer side.
     3. A scene ends where the score is a local minimum and low.
 
-    Decided here: the paper could be had as an abstract only. It names the clustering (spectral, improved by an estimate
-    of the number of clusters and by fast global k-means) and the alignment of label sequences; the limit on the
-    eigenvalues, the scores of the alignment, its window and the rule for "low" are ours. The paper compares several
-    key-frames a shot by colour histograms; here a shot has one feature.
+    Choices made here: only the abstract of the paper was available. It names the clustering (spectral, improved by an
+    estimate of the number of clusters and by fast global k-means) and the alignment of label sequences; the threshold
+    for eigenvalues, the alignment scores, the window and the rule for "low" are ours. The paper compares several
+    keyframes per shot by colour histograms; here a shot has one feature vector.
 
     Score: minus the alignment score.
 
     Args:
         features: (N, D).
-        times: (N, 2) seconds; not used beyond their check. That time plays no part in grouping is the paper's point.
-        settings: see there.
+        times: (N, 2) seconds; only checked, because the paper clusters without regard to time.
+        settings: clustering, alignment and threshold.
 
     Raises:
         ValueError: what `checked` raises.
@@ -75,27 +86,24 @@ def shot_clusters(alike: Floats, settings: SCSASettings) -> NDArray[np.int64]:
     """The cluster of each shot, (N,)."""
     values, vectors = leading_eigenvectors(normalised_affinity(alike), min(settings.most_clusters, len(alike)))
     count = max(1, int((values > settings.eigenvalue).sum()))
-    rows = vectors[:, :count]
-    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    return fast_global_kmeans(rows, count)
+    return fast_global_kmeans(unit_rows(vectors[:, :count], 1e-12), count)
 
 
 def fast_global_kmeans(points: Floats, count: int) -> NDArray[np.int64]:
-    """The cluster of each point, (N,): clusters are added one by one where they help most (Likas et al. 2003).
+    """Fast global k-means (Likas et al. 2003): the cluster of each point, (N,).
 
-    From the best clusters so far, the next centre is the point that would take the most off the squared error if the
-    other centres stayed where they are; then Lloyd's iterations. No random start, so the same points give the same
-    clusters. Fewer than `count` clusters where that many different points do not exist.
+    Clusters are added one by one: the next centre is the point that would reduce the squared error most if the other
+    centres stayed fixed; then follow Lloyd's iterations. Deterministic. There are fewer than `count` clusters if there
+    are fewer distinct points.
 
     Args:
         points: (N, d).
-        count: of clusters.
+        count: number of clusters.
     """
-    squared = (points**2).sum(axis=1)
-    apart = np.maximum(squared[:, None] + squared - 2 * points @ points.T, 0.0)
+    apart = squared_distances(points, points)
     centres = points.mean(axis=0, keepdims=True)
     while True:
-        distances = np.maximum(squared[:, None] + (centres**2).sum(axis=1) - 2 * points @ centres.T, 0.0)
+        distances = squared_distances(points, centres)
         nearest = distances.min(axis=1)
         if len(centres) == count:
             return np.asarray(distances.argmin(axis=1), dtype=np.int64)
@@ -107,7 +115,7 @@ def fast_global_kmeans(points: Floats, count: int) -> NDArray[np.int64]:
 
 
 def _lloyd(points: Floats, centres: Floats) -> Floats:
-    """Centres after at most ten of Lloyd's iterations, which few starts from good centres need."""
+    """Centres after at most ten of Lloyd's iterations, enough from a good start."""
     before = np.full(len(points), -1)
     for _ in range(10):
         nearest = ((centres**2).sum(axis=1) - 2 * points @ centres.T).argmin(axis=1)
@@ -131,15 +139,15 @@ def substitutions(alike: Floats, labels: NDArray[np.int64]) -> Floats:
 
 
 def alignment_scores(labels: NDArray[np.int64], scores: Floats, window: int, gap: float) -> Floats:
-    """How well the labels up to each shot but the last align with those after it, (N-1,), 1 at best.
+    """Alignment score of the labels up to each shot but the last with those after it, (N-1,), at most 1.
 
-    At the film's edges a side has fewer than `window` shots. All candidates go through the table of the alignment
-    together, cell by cell.
+    At the film's edges a side has fewer than `window` shots. The alignment tables of all candidates are computed
+    together.
     """
     N = len(labels)
     at = np.arange(N - 1)
     left, right = np.minimum(at + 1, window), np.minimum(N - 1 - at, window)
-    # Both sides are read backwards, which changes nothing and lets every side start at its place 0.
+    # Both sides are reversed, which does not change the score and lets every side start at position 0.
     places = np.arange(window)
     first = labels[np.maximum(at[:, None] - places, 0)]
     second = labels[np.clip((at + right)[:, None] - places, 0, N - 1)]
@@ -153,8 +161,7 @@ def alignment_scores(labels: NDArray[np.int64], scores: Floats, window: int, gap
 
 
 def low_points(scores: Floats, threshold: float) -> NDArray[np.int64]:
-    """Where scores are a local minimum below a share of the way from their least to their mean; of equal neighbours
-    the first."""
+    """Local minima of at most minimum + threshold * (mean - minimum); of equal neighbours the first."""
     if not len(scores):
         return np.zeros(0, dtype=np.int64)
     padded = np.concatenate([[np.inf], scores, [np.inf]])

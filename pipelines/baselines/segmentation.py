@@ -1,10 +1,10 @@
-"""What every classical system takes and gives, and the one similarity between shots that they share.
+"""The result type of all baselines, checks of their input, and the similarity between shots that they share.
 
 The papers measure colour histograms, motion, SIFT matches or sound; here every system gets the same features of a shot,
-from whatever encoder, and turns them into similarities in one way: the cosine after the film's mean is taken off,
-negative values set to 0. That lies between 0 and 1 as histogram intersection does, needs no unit, and says that two
-shots have nothing in common unless they are more alike than two shots of this film are on the whole. (Features of one
-encoder all point the same way: without the mean's removal, all cosines of VGG19 features lie above 0.3.)
+from any encoder, and the similarity is the cosine after the film's mean is subtracted, with negative values set to 0.
+Like histogram intersection it lies between 0 and 1 and has no unit, and it is 0 unless two shots are more similar than
+average for the film. (Features of one encoder have similar directions: without subtracting the mean, all cosines of
+VGG19 features are above 0.3.)
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Segmentation:
     """Scenes of a film of N shots.
 
     Attributes:
-        ends: (M,) int64, increasing: the last shots of all scenes but the film's last one. The film's last shot is
-            never among them, as it has no label (or the label 0) in the data sets. M + 1 is the number of scenes.
-        score: (N,) float64, finite: higher where a scene more likely ends. Only the order within the film is meant;
-            what the number is, each system says. The film's last shot has the lowest score.
+        ends: (M,) int64, increasing: the last shots of all scenes but the film's last one; M + 1 is the number of
+            scenes. The film's last shot is never included, as it has no label (or the label 0) in the data sets.
+        score: (N,) float64, finite: higher where a scene end is more likely. Only the order within the film is
+            meaningful; each system documents what it is. The film's last shot has the lowest score.
     """
 
     ends: NDArray[np.int64]
@@ -43,10 +43,10 @@ class Segmentation:
 
 
 def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:
-    """A segmentation whose score is made finite, and lowest at the last shot.
+    """Make a segmentation with a finite score that is lowest at the last shot.
 
-    A score of infinity (no choice without an end there, or none with one) becomes one more, or less, than the farthest
-    finite score.
+    Infinite scores (all or no divisions have an end there) become the greatest finite score plus 1, or the lowest
+    minus 1.
     """
     values = np.array(score, dtype=np.float64)
     finite = values[:-1][np.isfinite(values[:-1])]
@@ -57,15 +57,14 @@ def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:
 
 
 def checked(features: Features, times: Times) -> tuple[Floats, Floats]:
-    """Features and times as float64.
+    """Check features and times, and convert them to float64.
 
     Args:
         features: (N, D), N and D at least 1.
         times: (N, 2), when each shot starts and ends, in seconds.
 
     Raises:
-        ValueError: shapes do not fit, a value is not finite, or a shot ends before it starts or starts before the one
-            before it.
+        ValueError: shapes do not fit, a value is not finite, a shot ends before it starts, or shots are not in order.
     """
     x, t = np.asarray(features, dtype=np.float64), np.asarray(times, dtype=np.float64)
     if x.ndim != 2 or not x.size:
@@ -80,17 +79,27 @@ def checked(features: Features, times: Times) -> tuple[Floats, Floats]:
 
 
 def centred(features: Floats) -> Floats:
-    """Features less the film's mean, scaled to unit length, (N, D). A shot that equals the mean stays 0."""
+    """Features minus the film's mean, scaled to unit length, (N, D). A shot that equals the mean stays 0."""
     x = features / max(float(np.abs(features).max()), np.finfo(np.float64).tiny)
     x = x - x.mean(axis=0)
     norm = np.linalg.norm(x, axis=1, keepdims=True)
-    # What is left of a film of equal shots is rounding error, which must not be blown up to unit length.
+    # If all shots are equal, only rounding error remains, which must not be scaled to unit length.
     alive = norm > 1e-9 * np.sqrt(x.shape[1])
     return np.asarray(np.where(alive, x / np.where(alive, norm, 1.0), 0.0))
 
 
+def unit_rows(x: Floats, least: float = float(np.finfo(np.float64).tiny)) -> Floats:
+    """Scale rows to unit length; rows shorter than `least` stay shorter than 1."""
+    return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), least))
+
+
+def squared_distances(x: Floats, y: Floats) -> Floats:
+    """Squared Euclidean distances, (N, D) and (M, D) to (N, M)."""
+    return np.asarray(np.maximum((x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2 * x @ y.T, 0.0))
+
+
 def similarities(features: Floats) -> Floats:
-    """How alike the shots of a film are, (N, N), symmetric, between 0 and 1; 1 on the diagonal. O(N^2 D)."""
+    """Similarities of the shots of a film, (N, N), symmetric, between 0 and 1; 1 on the diagonal. O(N^2 D)."""
     unit = centred(features)
     alike = np.clip(unit @ unit.T, 0.0, 1.0)
     np.fill_diagonal(alike, 1.0)
@@ -98,7 +107,7 @@ def similarities(features: Floats) -> Floats:
 
 
 def block_sums(matrix: Floats) -> Floats:
-    """(N+1, N+1) sums of all entries above and left: the sum over a block takes four look-ups (`block`)."""
+    """Summed-area table of a matrix, (N+1, N+1): the sum over any block takes four look-ups (`block`)."""
     sums = np.zeros((matrix.shape[0] + 1, matrix.shape[1] + 1))
     np.cumsum(matrix, axis=0, out=sums[1:, 1:])
     np.cumsum(sums[1:, 1:], axis=1, out=sums[1:, 1:])
@@ -106,6 +115,6 @@ def block_sums(matrix: Floats) -> Floats:
 
 
 def block(sums: Floats, rows: tuple[Any, Any], columns: tuple[Any, Any]) -> Any:
-    """Sum over `matrix[rows[0]:rows[1], columns[0]:columns[1]]`; bounds may be arrays that broadcast."""
+    """Sum over `matrix[rows[0]:rows[1], columns[0]:columns[1]]` from `block_sums`; bounds may be arrays."""
     (a, b), (c, d) = rows, columns
     return sums[b, d] - sums[a, d] - sums[b, c] + sums[a, c]

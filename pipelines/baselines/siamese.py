@@ -1,4 +1,4 @@
-"""Siamese: a distance learnt from pairs of shots, a temporal term, spectral clustering (Baraldi et al. 2015)."""
+"""Siamese: learnt distance between shots, temporal term, spectral clustering (Baraldi et al. 2015)."""
 
 from __future__ import annotations
 
@@ -8,59 +8,68 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, checked, segmentation
+from pipelines.baselines.segmentation import (
+    Features,
+    Floats,
+    Segmentation,
+    Times,
+    checked,
+    segmentation,
+    squared_distances,
+    unit_rows,
+)
 from pipelines.baselines.spectral import leading_eigenvectors, normalised_affinity
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # start-up time: torch
     from pipelines.baselines.siamese_network import SiameseNetwork
 
 
 @dataclass(frozen=True)
 class SiameseSettings:
-    """Of `siamese`."""
+    """Settings of `siamese`."""
 
     network: SiameseNetwork | None = None
     """The learnt distance (`pipelines.baselines.siamese_network.train_siamese`). There is no default."""
     temporal: float = 3.0
     """alpha: weight of the squared distance in time, in minutes, beside the squared learnt distance."""
     scenes: int | None = None
-    """Number of clusters; None: from the eigenvalues."""
+    """Number of clusters; None: from the gaps between eigenvalues."""
 
     def __post_init__(self) -> None:
         if not self.temporal >= 0 or (self.scenes is not None and self.scenes < 1):
-            raise ValueError(f"the temporal weight must not be negative and scenes must be positive: {self}")
+            raise ValueError(f"temporal must be 0 or more and scenes positive: {self}")
 
 
 def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segmentation:
-    """Cluster shots by a distance that was learnt from labelled films, and end scenes where the cluster changes.
+    """Cluster shots by a distance learnt from labelled films, and end scenes where the cluster changes.
 
-    The affinity of two shots is exp(-(d^2 + alpha t^2) / (2 sigma^2)), d the distance of their points in the space of
-    the network and t that of their middles in time. The rows of the leading eigenvectors of D^-1/2 A D^-1/2, scaled to
+    The affinity of two shots is exp(-(d^2 + alpha t^2) / (2 sigma^2)), d the distance of their embeddings
+    and t the distance of their middles in time. The rows of the leading eigenvectors of D^-1/2 A D^-1/2, scaled to
     unit length, are clustered (Ng, Jordan and Weiss 2001).
 
-    Decided here: the paper trains AlexNet and adds words of the transcript; here the network has two layers over the
+    Choices made here: the paper trains AlexNet and adds words of the transcript; here the network has two layers on the
     given features. Time is in minutes, so that the weight of the temporal term does not depend on the film's length.
-    2 sigma^2 is the film's mean of d^2. The number of clusters is where the gap between eigenvalues is greatest,
-    looked for between half and twice the number that the scenes of the training films would let expect: over all
-    numbers the greatest gap is nearly always the first. Clusters are found by k-means, the best of five random starts;
-    the same film always gives the same.
+    2 sigma^2 is the film's mean of d^2. The number of clusters is at the greatest gap between eigenvalues, searched
+    between half and twice the number expected from the training films: over all numbers, the greatest gap is nearly
+    always the first. Clusters are found by k-means, the best of five starts with a fixed seed.
 
-    Score: the distance between the rows of the shot and of the next one in the space that is clustered.
+    Score: the distance between the clustered rows of the shot and of the next one.
 
     Args:
-        features: (N, D), of the width that the network learnt from.
+        features: (N, D), with D as in training.
         times: (N, 2) seconds.
         settings: with a network.
 
     Raises:
-        ValueError: what `checked` raises, no network, or one that learnt from features of another width.
+        ValueError: what `checked` raises, no network, or one trained on features of another width.
 
-    Complexity: O(N^2 D) for the distances, O(C N^2) for C eigenvectors,
-    O(C^2 N) for each step of k-means; O(N^2) memory.
+    Complexity: O(N^2 D) for the distances, O(C N^2) for C eigenvectors, O(C^2 N) for each step of k-means; O(N^2)
+    memory.
 
     Source: L. Baraldi, C. Grana, R. Cucchiara: A deep siamese network for scene detection in broadcast videos,
     ACM Multimedia 2015.
     """
+    # start-up time: scikit-learn; the command line reads the names of all systems
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
@@ -74,9 +83,8 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
         normalised_affinity(affinities(settings.network.embed(x), t, settings.temporal)), min(N, most + 1)
     )
     count = min(settings.scenes, N) if settings.scenes is not None else greatest_gap(values, round(expected / 2), most)
-    rows = vectors[:, :count]
-    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    with warnings.catch_warnings():  # fewer different rows than clusters, as in a film of equal shots, is no fault
+    rows = unit_rows(vectors[:, :count], 1e-12)
+    with warnings.catch_warnings():  # a film may have fewer distinct shots than clusters
         warnings.simplefilter("ignore", ConvergenceWarning)
         clusters = KMeans(count, n_init=5, random_state=0).fit_predict(rows)
     jumps = np.concatenate([np.linalg.norm(np.diff(rows, axis=0), axis=1), [-np.inf]])
@@ -84,16 +92,15 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
 
 
 def affinities(points: Floats, times: Floats, temporal: float) -> Floats:
-    """(N, N) affinities of shots, from 0 to 1."""
-    squared = (points**2).sum(axis=1)
-    apart = np.maximum(squared[:, None] + squared - 2 * points @ points.T, 0.0)
+    """Affinities of shots, (N, N), from 0 to 1."""
+    apart = squared_distances(points, points)
     minutes = times.mean(axis=1) / 60
     spread = float(apart.mean()) or 1.0
     return np.asarray(np.exp(-(apart + temporal * (minutes[:, None] - minutes) ** 2) / spread))
 
 
 def greatest_gap(values: Floats, least: int, most: int) -> int:
-    """How many of the falling values stand before the greatest gap, between `least` and `most`."""
+    """The number of values before the greatest gap of descending values, between `least` and `most`."""
     least = max(1, least)
     most = min(most, len(values) - 1)
     if most <= least:

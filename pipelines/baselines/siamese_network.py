@@ -1,4 +1,4 @@
-"""The learnt distance of the Siamese baseline."""
+"""The embedding network of the Siamese baseline, trained with a contrastive loss."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.baselines.segmentation import Features, Floats
+from pipelines.baselines.segmentation import Features, Floats, unit_rows
 from pipelines.models.threads import one_thread
 
 
 @dataclass(frozen=True)
 class SiameseTraining:
-    """How the distance is learnt."""
+    """Hyperparameters of the network and its training."""
 
     hidden: int = 256
-    """Width between the two layers."""
+    """Width of the hidden layer."""
     dimensions: int = 64
-    """Of the space in which distances are taken."""
+    """Width of the embedding."""
     reach: int = 30
-    """Pairs lie at most so many shots apart: beyond, all pairs are of different scenes, and easy."""
+    """Maximum distance of a pair in shots: farther pairs are all of different scenes, and easy."""
     epochs: int = 20
-    """In an epoch each shot meets one of its own scene, if there is one, and one of another."""
+    """Epochs; in each, a shot is paired with one of its own scene, if there is one, and one of another."""
     batch_size: int = 256
-    """Pairs in a step."""
+    """Pairs per step."""
     learning_rate: float = 1e-3
     """Of AdamW."""
     weight_decay: float = 1e-2
     """Of AdamW."""
     dropout: float = 0.2
-    """Of features and of the hidden layer."""
+    """Of the features and the hidden layer."""
 
 
 @dataclass(frozen=True)
 class LabelledShots:
-    """One film of N shots to learn from.
+    """A training film of N shots.
 
     Attributes:
         features: (N, D).
@@ -51,9 +51,9 @@ class LabelledShots:
 
 
 class SiameseNetwork(nn.Module):
-    """Maps features of shots to where shots of one scene lie near each other; its twin is itself.
+    """Maps features of shots to an embedding in which shots of the same scene are close.
 
-    `shots_per_scene` is the mean of the films that it learnt from, which tells how many scenes to expect.
+    `shots_per_scene` is the mean over the training films, used for the expected number of scenes.
     """
 
     def __init__(self, width: int, training: SiameseTraining, shots_per_scene: float) -> None:
@@ -68,19 +68,19 @@ class SiameseNetwork(nn.Module):
         )
 
     def forward(self, features: Tensor) -> Tensor:
-        """(B, D) features of unit length to (B, dimensions) points of unit length."""
+        """Features of unit length (B, D) to embeddings of unit length (B, dimensions)."""
         points: Tensor = F.normalize(self.layers(features), dim=1)
         return points
 
     @torch.inference_mode()
     def embed(self, features: Floats) -> Floats:
-        """Points of the shots of a film, (N, D) to (N, dimensions).
+        """Embeddings of the shots of a film, (N, D) to (N, dimensions).
 
         Raises:
-            ValueError: features of another width than those that it learnt from.
+            ValueError: features of another width than in training.
         """
         if features.shape[1] != self.width:
-            raise ValueError(f"the network learnt from features of width {self.width}, not {features.shape[1]}")
+            raise ValueError(f"the network was trained on features of width {self.width}, not {features.shape[1]}")
         self.eval()
         points: Floats = self(_unit(features)).double().numpy()
         return points
@@ -93,17 +93,17 @@ def train_siamese(
     scenes (Hadsell, Chopra and LeCun 2006).
 
     Args:
-        films: at least one, all features of one width.
-        training: see there.
+        films: at least one, with features of the same width.
+        training: hyperparameters.
         seed: the same seed gives the same network on the same machine. PyTorch's global generator is left as it was.
 
     Raises:
-        ValueError: no film, or no pair of shots of one scene, or none of two.
+        ValueError: no film, or no pair of shots of one scene, or none of different scenes.
     """
     training = training or SiameseTraining()
     pairs = [_Pairs(film.scene_end, training.reach) for film in films]
     if not films or not any(p.has_same for p in pairs) or not any(p.has_other for p in pairs):
-        raise ValueError("learning a distance needs films with pairs of shots of one scene and of different ones")
+        raise ValueError("training needs films with pairs of shots of the same scene and of different scenes")
     features = torch.cat([_unit(np.asarray(film.features, dtype=np.float64)) for film in films])
     starts = np.cumsum([0, *(len(film.features) for film in films)])
     scenes = sum(int(film.scene_end[:-1].sum()) + 1 for film in films)
@@ -130,7 +130,7 @@ def train_siamese(
 
 
 class _Pairs:
-    """Pairs of shots of one film: of one scene, and of different ones that are not far from each other."""
+    """Pairs of nearby shots of a film, of the same scene and of different scenes."""
 
     def __init__(self, scene_end: NDArray[np.integer], reach: int) -> None:
         N = len(scene_end)
@@ -142,7 +142,7 @@ class _Pairs:
         self.sizes = [int(self.same.any(axis=1).sum()), int(self.other.any(axis=1).sum())]
 
     def draw(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        """(P, 2) pairs, first `sizes[0]` of one scene, then `sizes[1]` of two."""
+        """(P, 2) pairs: `sizes[0]` of the same scene, then `sizes[1]` of different scenes."""
         pairs = []
         for allowed in (self.same, self.other):
             shots = np.flatnonzero(allowed.any(axis=1))
@@ -152,5 +152,4 @@ class _Pairs:
 
 
 def _unit(features: Floats) -> Tensor:
-    norm = np.linalg.norm(features, axis=1, keepdims=True)
-    return torch.from_numpy((features / np.maximum(norm, np.finfo(np.float64).tiny)).astype(np.float32))
+    return torch.from_numpy(unit_rows(features).astype(np.float32))

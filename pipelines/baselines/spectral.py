@@ -1,4 +1,4 @@
-"""The spectral step that clustering systems share."""
+"""Spectral embedding for clustering: normalised affinity and its leading eigenvectors."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pipelines.baselines.segmentation import Floats
 
 
 def normalised_affinity(affinity: Floats) -> Floats:
-    """D^-1/2 A D^-1/2 of non-negative, symmetric affinities A with degrees D, (N, N). Its eigenvalues are at most 1."""
+    """D^-1/2 A D^-1/2 of non-negative, symmetric affinities A with degrees D, (N, N); its eigenvalues are at most 1."""
     scale = 1 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(np.float64).tiny))
     return np.asarray(affinity * scale[:, None] * scale)
 
 
 def leading_eigenvectors(matrix: Floats, count: int) -> tuple[Floats, Floats]:
-    """The greatest eigenvalues of a symmetric matrix, falling, and their eigenvectors.
+    """The greatest eigenvalues of a symmetric matrix, in descending order, and their eigenvectors.
 
     Returns:
-        (count,) and (N, count). The sign of a vector is such that its greatest entry by size is positive.
+        (count,) and (N, count). Each vector's entry of greatest magnitude is positive.
     """
+    # start-up time: SciPy; the command line reads the names of all systems
     from scipy.linalg import eigh  # type: ignore[import-untyped]
 
     N = len(matrix)

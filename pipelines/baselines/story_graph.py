@@ -1,4 +1,4 @@
-"""Story Graph: dynamic programming over similarity and shot threads (Tapaswi, Bäuml and Stiefelhagen 2014)."""
+"""Story Graph: dynamic programming with shot similarity and shot threads (Tapaswi, Bäuml and Stiefelhagen 2014)."""
 
 from __future__ import annotations
 
@@ -16,58 +16,59 @@ from pipelines.baselines.segmentation import (
     centred,
     checked,
     similarities,
+    squared_distances,
 )
 
 
 @dataclass(frozen=True)
 class StoryGraphSettings:
-    """Of `story_graph`."""
+    """Settings of `story_graph`."""
 
     longest: int = 100
-    """N_l: the most shots in a scene, as in the authors' release."""
+    """N_l: maximum number of shots in a scene, as in the authors' release."""
     lookahead: int = 24
-    """How many of the following shots a shot is compared with to find threads, as in the authors' release."""
+    """Number of following shots that a shot is compared with to find threads, as in the authors' release."""
     thread: float = 0.9
-    """Least similarity of two shots of one thread, that is, of one camera in one place. The paper matches SIFT points
-    instead."""
+    """Minimum similarity of two shots of the same thread, that is, from the same camera position. The paper matches
+    SIFT points instead."""
     gain: float = 0.2
-    """Scenes are added while another one raises the total by at least so much. The release has 0.8, for similarities of
-    other units; on BBC and OVSD that gives too few scenes."""
+    """Scenes are added while each raises the total by at least this. The release has 0.8, for another measure of
+    similarity; on BBC and OVSD that gives too few scenes."""
     scenes: int | None = None
-    """Number of scenes instead."""
+    """Number of scenes; None: decided by `gain`."""
 
     def __post_init__(self) -> None:
         if self.longest < 1 or self.lookahead < 0 or (self.scenes is not None and self.scenes < 1):
-            raise ValueError(f"counts must be positive: {self}")
+            raise ValueError(f"longest and scenes must be positive, lookahead 0 or more: {self}")
 
 
 def story_graph(features: Features, times: Times, settings: StoryGraphSettings | None = None) -> Segmentation:
-    """Divide the film so that shots are like the scene they join, and scenes begin with shots that are not.
+    """Divide the film so that shots are similar to their scene and its first shot differs from the scene before.
 
-    A shot that is the n-th of its scene is worth alpha(n) * (C + T): C how like it is to the scene's shots before it,
-    T how many of these are of its own thread, and alpha(n) = 1 - (n / N_l)^2 / 2, which keeps scenes from growing
-    without end. A shot that begins a scene after one of n shots is worth alpha(N_l - n + 1) * max(0, 1 - C - T'), C and
-    T' (0 or 1: is any of its own thread) taken with respect to that scene; here alpha keeps scenes from being very
-    short. The first shot of the film is worth nothing. The sum is greatest over all divisions into K scenes; K grows
-    while that raises the sum by at least `gain`.
+    The value of the n-th shot of a scene is alpha(n) * (C + T): C is its similarity to the shots of the scene before
+    it, T the number of these in its thread, and alpha(n) = 1 - (n / N_l)^2 / 2 limits the length of scenes. The value
+    of the first shot of a scene that follows one of n shots is alpha(N_l - n + 1) * max(0, 1 - C - T'), with C and T'
+    (1 if any shot is in its thread, else 0) with respect to that scene; here alpha penalises very short scenes. The
+    first shot of the film has the value 0. The sum is maximal over all divisions into K scenes; K grows while the sum
+    grows by at least `gain`.
 
-    Decided here: C is a logistic function of the mean distance of the features, where the paper measures histograms of
-    colours; as in the authors' release its centre and slope are the mean and the standard deviation of the distances
-    of pairs at random, which here are all pairs of the film. Threads are what is connected by pairs that are alike
-    enough and near each other. K is at most a third of the number of shots (a fifth in the release, which is too few
-    for films with short scenes).
+    Choices made here: C is a logistic function of the mean distance of the features, where the paper uses colour
+    histograms; as in the authors' release its centre and slope are the mean and standard deviation of the distances of
+    random pairs, here of all pairs of the film. Threads are the connected components of pairs that are similar enough
+    and close in time. K is at most a third of the number of shots (a fifth in the release, too few for films with
+    short scenes).
 
-    Score: the sum of the best division into K scenes with an end at the shot, less that of the best without one.
+    Score: the value of the best division into K scenes with an end at the shot, minus that of the best without.
 
     Args:
         features: (N, D).
         times: (N, 2) seconds; the order of the shots is all that counts.
-        settings: see there; more scenes than shots, or too few to hold them, are taken for the nearest number that can.
+        settings: the number of scenes is clipped to the possible range.
 
     Raises:
         ValueError: what `checked` raises.
 
-    Complexity: O(N^2 D) for the similarities, O(N N_l) for the scenes' worth, O(K N N_l) for the division and the
+    Complexity: O(N^2 D) for the similarities, O(N N_l) for the values of scenes, O(K N N_l) for the division and the
     scores.
 
     Source: M. Tapaswi, M. Bäuml, R. Stiefelhagen: StoryGraphs: visualizing character interactions as a timeline,
@@ -88,10 +89,9 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings |
 
 
 def closeness(features: Floats) -> Floats:
-    """Distances between shots in units of their deviation over the film, from their mean on, (N, N); high is near."""
+    """Standardised negative distances between shots, (mean - distance) / deviation over the film, (N, N)."""
     unit = centred(features)
-    squared = (unit**2).sum(axis=1)
-    distances = np.sqrt(np.maximum(squared[:, None] + squared - 2 * unit @ unit.T, 0.0))
+    distances = np.sqrt(squared_distances(unit, unit))
     pairs = distances[np.triu_indices(len(distances), 1)]
     if not len(pairs) or pairs.std() < 1e-9:
         return np.zeros_like(distances)
@@ -99,7 +99,8 @@ def closeness(features: Floats) -> Floats:
 
 
 def threads(alike: Floats, lookahead: int, least: float) -> NDArray[np.int64]:
-    """The thread of each shot, (N,): its number, the same for all shots that are connected; a lone shot has its own."""
+    """The thread of each shot, (N,): the number of its connected component."""
+    # start-up time: SciPy; the command line reads the names of all systems
     from scipy.sparse import csr_array  # type: ignore[import-untyped]
     from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
 
@@ -108,10 +109,10 @@ def threads(alike: Floats, lookahead: int, least: float) -> NDArray[np.int64]:
 
 
 def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats:
-    """What each scene is worth, (L, N): `[m-1, j]` of m shots whose last is shot j, -infinity outside the film.
+    """The value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the film.
 
-    A scene's worth is that of its shots after the first, and that of the shot after it as the beginning of the next
-    scene, which depends on no more than the two.
+    It is the sum over its shots after the first, plus the value of the next shot as the first of the next scene, which
+    depends on these two scenes only.
 
     Args:
         near: (N, N), see `closeness`.
@@ -124,7 +125,7 @@ def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats
     same = thread[:, None] == thread
     worth = np.full((L, N), -np.inf)
     worth[0] = 0.0
-    beyond = np.zeros((L, N))  # of shot j+1 as the first of the next scene, after m shots up to j
+    beyond = np.zeros((L, N))  # value of shot j+1 as the first of the next scene, after m shots up to j
     total, mates = np.zeros(N), np.zeros(N)  # over the m shots before each shot
     for m in range(1, L + 1):
         shots = np.arange(m, N)  # those with m shots before them

@@ -1,4 +1,4 @@
-"""All systems that are not networks of ours, by name."""
+"""Registry of the baselines, by name."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from pipelines.baselines.siamese import SiameseSettings, siamese
 from pipelines.baselines.story_graph import StoryGraphSettings, story_graph
 
 Labelled = tuple[Sequence[Features], NDArray[np.integer[Any]]]
-"""A film to learn from: its feature sets, (N, D_m) each, and (N,) 1 at the last shot of a scene."""
+"""A training film: its feature sets, (N, D_m) each, and (N,) 1 at the last shot of a scene."""
 
 
 @dataclass(frozen=True)
-class System:
-    """One system.
+class Baseline:
+    """A baseline: its function, settings and training.
 
     Attributes:
-        segment: takes the features of a film (N, D), its times (N, 2) in seconds and settings.
-        settings: their class; all fields have defaults.
-        row: its row in Table 1 of the BaSSL paper (`pipelines.evaluation.paper_tables`); None where it has none.
-        learn: makes the network that the settings need, from labelled films and a seed; None where they need none.
-        several: whether `segment` takes several feature sets of the film, too.
-        candidates: values of settings that have another unit with other features, or no value in the system's paper:
-            what may be chosen on labelled films, never on those it is judged on.
+        segment: function of the features of a film (N, D), its times (N, 2) in seconds and settings.
+        settings: class of its settings; all fields have defaults.
+        row: its row in Table 1 of the BaSSL paper (`pipelines.evaluation.paper_tables`), if any.
+        learn: trains the network that the settings need, from labelled films and a seed; None if they need none.
+        several: whether `segment` also takes several feature sets of the film.
+        candidates: values of settings that depend on the features or are not given in the system's paper: to be chosen
+            on labelled films, never on the test films.
     """
 
     segment: Callable[..., Segmentation]
@@ -46,37 +46,39 @@ class System:
 
     @property
     def learns(self) -> bool:
-        """Whether the settings need a network that was trained on labelled films."""
+        """Whether the settings need a network trained on labelled films."""
         return self.learn is not None
 
 
 def _learn_siamese(films: Sequence[Labelled], seed: int) -> Any:
-    from pipelines.baselines.siamese_network import LabelledShots, train_siamese  # torch takes a second to import
+    from pipelines.baselines.siamese_network import LabelledShots, train_siamese  # start-up time: torch
 
     return train_siamese([LabelledShots(sets[0], ends) for sets, ends in films], seed=seed)
 
 
 def _learn_lgss(films: Sequence[Labelled], seed: int) -> Any:
-    from pipelines.baselines.lgss_network import LabelledModalities, train_lgss
+    from pipelines.baselines.lgss_network import LabelledModalities, train_lgss  # start-up time: torch
 
     return train_lgss([LabelledModalities(sets, ends) for sets, ends in films], seed=seed)
 
 
-SYSTEMS: dict[str, System] = {
-    "graph-cut": System(graph_cut, GraphCutSettings, "GraphCut", candidates={"threshold": (0.1, 0.15, 0.2, 0.25, 0.3)}),
-    "scsa": System(scsa, SCSASettings, "SCSA", candidates={"eigenvalue": (0.05, 0.1, 0.2), "window": (4, 6)}),
-    "dp": System(
+SYSTEMS: dict[str, Baseline] = {
+    "graph-cut": Baseline(
+        graph_cut, GraphCutSettings, "GraphCut", candidates={"threshold": (0.1, 0.15, 0.2, 0.25, 0.3)}
+    ),
+    "scsa": Baseline(scsa, SCSASettings, "SCSA", candidates={"eigenvalue": (0.05, 0.1, 0.2), "window": (4, 6)}),
+    "dp": Baseline(
         dynamic_programming, DPSettings, "DP", candidates={"fading": (0.8, 0.9), "reward": (0.4, 0.6, 0.8, 1.0)}
     ),
-    "story-graph": System(
+    "story-graph": Baseline(
         story_graph, StoryGraphSettings, "Story Graph", candidates={"thread": (0.7, 0.8, 0.9), "gain": (0.2, 0.4, 0.8)}
     ),
-    "grouping": System(
+    "grouping": Baseline(
         grouping, GroupingSettings, "Grouping", several=True, candidates={"cost": ("additive", "normalised")}
     ),
-    "siamese": System(
+    "siamese": Baseline(
         siamese, SiameseSettings, "Siamese", _learn_siamese, candidates={"temporal": (0.3, 1.0, 3.0, 10.0)}
     ),
-    "lgss": System(lgss, LGSSSettings, "LGSS", _learn_lgss, several=True, candidates={"supershots": (2.0, 3.0, 4.0)}),
-    "fixed-length": System(fixed_length, FixedLengthSettings, None),
+    "lgss": Baseline(lgss, LGSSSettings, "LGSS", _learn_lgss, several=True, candidates={"supershots": (2.0, 3.0, 4.0)}),
+    "fixed-length": Baseline(fixed_length, FixedLengthSettings, None),
 }

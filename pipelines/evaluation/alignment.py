@@ -1,9 +1,9 @@
-"""A predicted list of scenes and the truth, on the same shots.
+"""Alignment of a predicted and a true scene list onto common shots, so that they can be scored.
 
-Two lists that share their shots are compared as they are. Otherwise there are shots of the prediction, or of the truth
-where the prediction has none, or else the true scenes stand for shots; and scene ends that are not on these shots are
-put on them: each goes to the nearest end of a shot within the tolerance, one to one. An end that finds none cuts the
-shot that it lies in. So no end gets lost: a true one is a miss, a predicted one a false alarm.
+Lists with equal shots are compared directly. Otherwise the shots are those of the prediction, or of the truth if the
+prediction has none, or else the true scenes count as shots. Scene ends of the other list are assigned one to one to
+the nearest shot end within the tolerance; an unassigned end splits the shot that contains it. So no end is lost: an
+unmatched true end is a miss, an unmatched predicted end a false alarm.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ How = Literal["same shots", "shots of the prediction", "shots of the truth", "tr
 
 @dataclass(frozen=True)
 class Alignment:
-    """A film that can be scored, and how it came about.
+    """A film that can be scored, and how its shots were chosen.
 
     Attributes:
         film: labels, scores and decisions on one list of shots.
-        how: whose shots these are.
-        truth: how well the truth's scene ends fell on them, in seconds; None where they are its own.
-        prediction: the same of the predicted ones.
-        lengths: seconds that prediction and truth last; None for the same shots.
+        how: where the shots come from.
+        truth: how the true scene ends were matched to them, in seconds; None if the shots are the truth's own.
+        prediction: the same for the predicted scene ends.
+        lengths: length of prediction and truth in seconds; None for equal shots.
     """
 
     film: FilmScores
@@ -48,28 +48,28 @@ def align(
     frame_rate: float | None = None,
     doubtful: Literal["end", "ignore"] = "end",
 ) -> Alignment:
-    """Bring prediction and truth together.
+    """Align a prediction with the truth.
 
-    Times of a source that gives frames only are those of the other source, where that says both; else they follow from
-    the frame rate that the source, or else the other, or else the caller gives.
+    Frames of a source without times are converted to seconds by the other source if that has both; else by the frame
+    rate of the source, of the other source, or of the caller, in this order.
 
     Args:
-        prediction: shots with scene ends, and scores where it has them; or scenes on the time line.
+        prediction: shots with scene ends and optional scores; or scenes on the time line.
         truth: likewise.
         tolerance: in seconds.
-        threshold: a shot with at least this score is a predicted scene end; None: the scene ends that it lists.
-        frame_rate: of sources that give frames only and say nothing of it.
-        doubtful: whether a doubtful end of the truth counts, or is left out.
+        threshold: shots with at least this score are the predicted scene ends; None: those that the prediction lists.
+        frame_rate: for sources that give only frames and no frame rate.
+        doubtful: whether a doubtful end of the truth counts as an end or is ignored.
 
     Raises:
-        DatasetError: one line, where a source has no scenes, or its frames cannot be told in seconds, or a threshold is
+        DatasetError: one line: a source has no scenes, its frames cannot be converted to seconds, or a threshold is
             given and the prediction has no scores.
     """
     if truth.scene_end is None and truth.scenes_frames is None and truth.scenes_seconds is None:
         raise fault(truth.source, f"has no scenes of {truth.video_id} to compare with")
     if threshold is not None:
         if prediction.scores is None:
-            raise fault(prediction.source, "has no scores that a threshold could be laid on; leave out --threshold")
+            raise fault(prediction.source, "has no scores to apply a threshold to; leave out --threshold")
         above = (prediction.scores >= threshold).astype(np.int8)
         above[-1] = INSIDE
         prediction = replace(prediction, scene_end=above, scenes_frames=None, scenes_seconds=None)
@@ -109,7 +109,7 @@ def align(
         predicted_ends=spans[inner] if other is prediction else _ends_of(rows.seconds, rows.predicted),
         film=truth.video_id,
     )
-    if other is prediction:  # where it cut a shot of the truth, that is no true end
+    if other is prediction:  # where it split a shot of the truth, that is no true end
         film = replace(film, true_ends=_ends_of(seconds, own != INSIDE))
     lengths = (_length(prediction, truth, frame_rate), _length(truth, prediction, frame_rate))
     return Alignment(film, how, report if other is truth else None, report if other is prediction else None, lengths)
@@ -117,7 +117,7 @@ def align(
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Shots with what is known and said of each."""
+    """Shots with their labels, decisions and scores."""
 
     seconds: NDArray[np.float64]
     labels: NDArray[np.int8]
@@ -128,7 +128,7 @@ class _Rows:
 def _with_ends(
     rows: _Rows, spans: NDArray[np.float64], values: NDArray[np.int8], true: bool, tolerance: float
 ) -> tuple[_Rows, MatchReport]:
-    """The shots with true (else predicted) scene ends put on them, and how well they fell."""
+    """The shots with true (else predicted) scene ends assigned to them, and the report of the matching."""
     ends = rows.seconds[:-1, 1]
     assigned = assign_scene_ends(ends, spans, tolerance) if len(ends) else np.full(len(spans), -1)
     found = assigned >= 0
@@ -151,7 +151,7 @@ def _with_ends(
         marks[seconds[:, 1] == place] = value
     labels = np.where(new, 0, rows.labels[origin])
     predicted = np.where(new, False, rows.predicted[origin])
-    # Where the prediction has no shot that could end a scene, no score is lower.
+    # The prediction has no shot end here: the lowest score.
     scores = None if rows.scores is None else np.where(new, 0.0, rows.scores[origin])
     if true:
         return _Rows(seconds, marks.astype(np.int8), predicted, scores), report
@@ -159,7 +159,7 @@ def _with_ends(
 
 
 def _ends_of(seconds: NDArray[np.float64], marked: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """(M, 2) when the marked shots end; the last is the film's end."""
+    """(M, 2) end times of the marked shots, without the film's last shot."""
     ends = seconds[:-1, 1][marked[:-1]]
     return np.column_stack([ends, ends])
 
@@ -167,15 +167,15 @@ def _ends_of(seconds: NDArray[np.float64], marked: NDArray[np.bool_]) -> NDArray
 def cut_shots(
     seconds: NDArray[np.float64], places: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Cut shots so that one ends at each of some times.
+    """Split shots so that one ends at each of the given times.
 
     Args:
         seconds: (N, 2) the shots.
-        places: (U,) the times. One inside a shot cuts it in two, one between or after shots makes a shot of what is
-            before it; one at the end of a shot does nothing.
+        places: (U,) the times. A time inside a shot splits it; a time between or after shots adds a shot that fills the
+            gap before it; a time at the end of a shot changes nothing.
 
     Returns:
-        (N + cuts, 2) the shots, and for each which shot it ends, -1 for those that are new.
+        (N + cuts, 2) the shots, and the index of the shot that ends with each, -1 for new ones.
     """
     shots = [(float(start), float(end), i) for i, (start, end) in enumerate(seconds)]
     for place in np.unique(places).tolist():
@@ -192,10 +192,10 @@ def cut_shots(
 def _inner(
     spans: NDArray[np.float64], shots: NDArray[np.float64], length: float, tolerance: float
 ) -> NDArray[np.bool_]:
-    """Which scene ends (M, 2) are not the film's end, which is none to find.
+    """Which scene ends (M, 2) are not the end of the film, which is not a scene end to find.
 
-    That is one at the end of the shots (N, 2); or the last of a list of scenes of this length, as it ends where the
-    list ends, unless the film goes on and a shot ends there, too.
+    The end of the film is an end at the end of the shots (N, 2), or the last one of a list of scenes of this length,
+    unless the film continues and a shot ends there, too.
     """
     film_end = shots[-1, 1]
     starts, ends = spans[:, 0], spans[:, 1]
@@ -233,7 +233,7 @@ def _on_same_shots(
 
 
 def _clock(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> Clock:
-    """What the frames of a source are in seconds."""
+    """The conversion of a source's frames to seconds."""
     for source in (one, other):
         for frames, seconds in (
             (source.shots, source.shots_seconds),
@@ -245,7 +245,7 @@ def _clock(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | Non
 
     def clock(frames: NDArray[np.float64]) -> NDArray[np.float64]:
         if rate is None:
-            raise fault(one.source, "gives frames and no frame rate; name it with --frame-rate")
+            raise fault(one.source, "has frames but no frame rate; give it with --frame-rate")
         return frames / rate
 
     return clock
@@ -268,7 +268,7 @@ def _scene_seconds(one: VideoAnnotation, other: VideoAnnotation, frame_rate: flo
 
 
 def _length(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> float:
-    """When a source's last shot or scene ends."""
+    """End of a source's last shot or scene, in seconds."""
     if one.shots is not None:
         return float(_seconds(one, other, frame_rate)[-1, 1])
     return float(_scene_seconds(one, other, frame_rate)[-1, 1])

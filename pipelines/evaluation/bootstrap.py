@@ -1,9 +1,9 @@
-"""All metrics over a set of films, each with a confidence interval by bootstrap over films.
+"""All metrics over a set of films, with confidence intervals by bootstrap over films.
 
-Shots of a film are not independent of each other, films are: so whole films are drawn, with replacement, as many as
-there are, and each metric is computed on every draw. A draw is a row of weights, how often each film is in it; the row
-of ones is the set itself. Most metrics are functions of sums over films, so that all draws are one matrix product; AP
-and AUC-ROC are, too, once it is counted for each film how many of its shots score at least each true scene end.
+Films are independent, the shots of a film are not: whole films are resampled with replacement, and each metric is
+computed on every draw. A draw is a row of weights, how often each film is in it; the row of ones is the set itself.
+Most metrics are functions of sums over films, so that all draws are one matrix product; so are AP and AUC-ROC, from
+the number of shots of each film that score at least as high as each true scene end.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ METRICS = {
     "boundary_recall": "boundary recall",
     "boundary_f1": "boundary F1",
 }
-"""The metrics in the order of tables, and what they are called there."""
+"""The metrics in the order of tables, with their names there."""
 
 JSON_KEYS = {"auc": "auc_roc"}
 """The keys of metrics in the JSON of a score, where they differ from the names in `METRICS`."""
 
 CONFIDENCE = 0.95
-"""Of the intervals, which reach from the 2.5th to the 97.5th percentile of the draws."""
+"""Confidence level: intervals are from the 2.5th to the 97.5th percentile of the draws."""
 
-_CHUNK = 4_000_000  # numbers held at a time while AP is computed for many draws
+_CHUNK = 4_000_000  # most numbers in memory while AP is computed for many draws
 _Values = dict[str, NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One metric over a set of films; a value is None where it is not defined.
+    """One metric over a set of films; a value is None where it is undefined.
 
     Attributes:
-        pooled: over the shots, scenes or boundaries of all films together. mIoU has none: it is a mean over films.
+        pooled: over the shots, scenes or boundaries of all films together. None for mIoU, which is a mean over films.
         interval: its confidence interval; None for a single film.
-        films: mean of its value on each film, over the films where it is defined. Sum has none: it adds up values of
-            both kinds, as the paper does.
+        films: mean over the films for which it is defined. None for Sum, which adds values of both kinds, as in the
+            paper.
         films_interval: its confidence interval.
     """
 
@@ -64,28 +64,28 @@ class Measure:
 
     @property
     def value(self) -> float | None:
-        """The one that the paper reports: pooled, but for mIoU."""
+        """The value that the paper reports: pooled, except for mIoU."""
         return self.pooled if self.pooled is not None else self.films
 
 
 def measure(
     films: Sequence[FilmScores], threshold: float = 0.5, within: float = 3.0, resamples: int = 1000, seed: int = 0
 ) -> dict[str, Measure]:
-    """All of `METRICS`.
+    """Compute all `METRICS` with their confidence intervals.
 
     Args:
-        films: what is known and was said about each.
-        threshold: a shot with at least this score ends a scene, in films whose prediction is not given outright.
+        films: labels and predictions of each film.
+        threshold: a shot with at least this score ends a scene, in films without explicit decisions.
         within: tolerance of the boundary metrics, in seconds.
-        resamples: draws; 0 for no intervals.
-        seed: of the draws: one seed and one number of films give the same draws.
+        resamples: number of draws; 0 for no intervals.
+        seed: of the draws, which depend on it and on the number of films only.
 
     Returns:
-        By name, in the order of `METRICS`. AP and AUC-ROC are None where a film has no scores, Recall@3s and the
-        boundary metrics where no film has times (films without are left out of them).
+        By name, in the order of `METRICS`. AP and AUC-ROC are None if a film has no scores, Recall@3s and the boundary
+        metrics if no film has times (they leave out films without).
 
     Raises:
-        ValueError: no film, or a threshold, tolerance or number of draws that is none.
+        ValueError: no film, or an invalid threshold, tolerance or number of draws.
     """
     weights = _draws(len(films), resamples, seed)
     pooled, means = _statistics(films, threshold, within, weights)
@@ -101,13 +101,13 @@ def compare(
     seed: int = 0,
     second_threshold: float | None = None,
 ) -> dict[str, Measure]:
-    """The difference of two predictions for the same films, first less second, metric by metric.
+    """The difference of two predictions for the same films, first minus second, for each metric.
 
-    Both are measured on the same draws of films, so that what makes a film hard for both cancels out: the interval is
-    that of the difference, much narrower than the two intervals suggest.
+    Paired bootstrap: both are measured on the same draws, so that the difficulty of films cancels out and the interval
+    of the difference is narrower than the two intervals suggest.
 
     Raises:
-        ValueError: the films are not the same, by their order and names; and as `measure`.
+        ValueError: names or order of the films differ; and as `measure`.
     """
     if [film.film for film in first] != [film.film for film in second]:
         raise ValueError("two predictions can only be compared on the same films")
@@ -127,7 +127,7 @@ def _draws(films: int, resamples: int, seed: int) -> NDArray[np.float64]:
         raise ValueError("nothing to measure: no film")
     if resamples < 0:
         raise ValueError("resamples must be 0 or more")
-    if films == 1:  # of one film every draw is that film
+    if films == 1:  # with one film all draws are equal
         resamples = 0
     drawn = np.random.default_rng(seed).multinomial(films, np.full(films, 1 / films), resamples)
     return np.concatenate([np.ones((1, films)), drawn.astype(np.float64)])
@@ -149,7 +149,7 @@ def _summary(pooled: NDArray[np.float64] | None, means: NDArray[np.float64] | No
 def _statistics(
     films: Sequence[FilmScores], threshold: float, within: float, weights: NDArray[np.float64]
 ) -> tuple[_Values, _Values]:
-    """Pooled values and means over films of each metric for each draw; NaN where one is not defined."""
+    """Pooled values and means over films of each metric for each draw; NaN where undefined."""
     if not within >= 0 or np.isnan(threshold):
         raise ValueError("the threshold must be a number and the tolerance 0 or more")
     V = len(films)
@@ -218,21 +218,21 @@ def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.
 
 
 def _mean(weights: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weighted means of what is not NaN, (draws,)."""
+    """Weighted means of the values that are not NaN, (draws,)."""
     defined = ~np.isnan(values)
     return _ratio(weights @ np.where(defined, values, 0.0), weights @ defined.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
 class _Ranking:
-    """For G different scores of true scene ends, falling, and V films: how many shots of each film score at least (or
-    more than) each; all that AP and AUC-ROC of any draw of films need."""
+    """For G distinct scores of true scene ends, in descending order, and V films: how many shots of each film score at
+    least (or above) each. AP and AUC-ROC of any draw of films follow from it."""
 
-    ends: NDArray[np.float64]  # (G, V) scene ends that score exactly this
-    ends_from: NDArray[np.float64]  # (G, V) scene ends that score at least this
-    others_from: NDArray[np.float64]  # (G, V) other shots that score at least this
-    others_above: NDArray[np.float64]  # (G, V) other shots that score more
-    others: NDArray[np.float64]  # (V,) other shots in all
+    ends: NDArray[np.float64]  # (G, V) scene ends with exactly this score
+    ends_from: NDArray[np.float64]  # (G, V) scene ends with at least this score
+    others_from: NDArray[np.float64]  # (G, V) other shots with at least this score
+    others_above: NDArray[np.float64]  # (G, V) other shots with a higher score
+    others: NDArray[np.float64]  # (V,) all other shots
 
 
 def _rankings(films: Sequence[FilmScores]) -> _Ranking:
@@ -262,7 +262,7 @@ def _rankings(films: Sequence[FilmScores]) -> _Ranking:
 def _ranked(ranking: _Ranking, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """AP and AUC-ROC of each draw (weights (R, V)), (R,) each.
 
-    AP = sum over thresholds of (rise in recall) x precision; recall only rises at scores of scene ends. AUC-ROC = share
+    AP = sum over thresholds of (rise in recall) x precision; recall rises only at scores of scene ends. AUC-ROC = share
     of pairs of a scene end and another shot in which the scene end scores higher, ties counting half.
     """
     R, G = len(weights), len(ranking.ends)
@@ -274,7 +274,7 @@ def _ranked(ranking: _Ranking, weights: NDArray[np.float64]) -> tuple[NDArray[np
         rise, found = ranking.ends @ w, ranking.ends_from @ w  # (G, draws); counts are exact in float64
         from_here, above = ranking.others_from @ w, ranking.others_above @ w
         positives, negatives = rise.sum(axis=0), ranking.others @ w
-        # No shot of the draw may score as high as the first thresholds, but then nothing rises there.
+        # Where no shot of the draw reaches the first thresholds, recall does not rise either.
         precision = found / np.maximum(1, found + from_here)
         ap[some] = _ratio((rise * precision).sum(axis=0), positives)
         below = negatives - (from_here + above) / 2

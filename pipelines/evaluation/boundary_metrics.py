@@ -1,5 +1,5 @@
-"""How well scenes are found, by what the literature on BBC and OVSD reports: coverage and overflow, and boundaries
-within a tolerance. These look at scenes and at boundaries, where `pipelines.evaluation.metrics` looks mostly at shots.
+"""Metrics of scenes and boundaries: coverage and overflow, as reported on BBC and OVSD, and boundary precision, recall
+and F1 within a tolerance. The metrics of `pipelines.evaluation.metrics` are mostly over shots.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class CoverageOverflow:
 
     Attributes:
         coverage: C, 0 to 1, higher is better.
-        overflow: O, from 0, lower is better; above 1 where predicted scenes run over more than the true neighbours.
-        shots: how many shots it is the mean over.
+        overflow: O, from 0, lower is better; above 1 where predicted scenes extend beyond the neighbouring true scenes.
+        shots: number of shots.
     """
 
     coverage: float
@@ -36,14 +36,14 @@ class CoverageOverflow:
 def coverage_overflow(labels: ArrayLike, predicted: ArrayLike) -> CoverageOverflow:
     """Coverage and overflow of one film, counted in shots.
 
-    With true scenes t_1 ... t_n and predicted scenes s_1 ... s_m, all sets of shots, and #(x) the number of shots:
+    With true scenes t_1 ... t_n and predicted scenes s_1 ... s_m as sets of shots, and #(x) the number of shots:
 
         C(t_k) = max_i #(s_i & t_k) / #(t_k)
         O(t_k) = sum over the s_i that share a shot with t_k of #(s_i \\ t_k) / (#(t_{k-1}) + #(t_{k+1}))
 
     and C and O of the film are the means over its true scenes, weighted by #(t_k). A film's first and last scene have
-    one neighbour; a film of one scene has none, and no overflow. The film's end closes its last scene, whatever the
-    last label says, so that scenes cover the film.
+    one neighbour; a film of one scene has none, and no overflow. The last scene ends with the film, whatever the last
+    label is.
 
     Args:
         labels: (N,) of 0 and 1, 1 at the last shot of a true scene.
@@ -65,24 +65,24 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike) -> CoverageOverfl
     covered = shared.max(axis=1)  # C(t_k) #(t_k)
     outside = ((guess_size[None, :] - shared) * (shared > 0)).sum(axis=1)
     neighbours = np.append(size[1:], 0) + np.append(0, size[:-1])
-    overflow = outside / np.maximum(neighbours, 1)  # without neighbours nothing is outside either
+    overflow = outside / np.maximum(neighbours, 1)  # a scene without neighbours has no overflow
     return CoverageOverflow(
         float(covered.sum() / size.sum()), float((overflow * size).sum() / size.sum()), int(size.sum())
     )
 
 
 def f_of(coverage: float, overflow: float) -> float:
-    """2 C (1 - O) / (C + 1 - O), the F of coverage and overflow; 0 where O is 1 or more, or nothing is covered."""
+    """2 C (1 - O) / (C + 1 - O), the F score of coverage and overflow; 0 if O is 1 or more or C is 0."""
     rest = max(0.0, 1 - overflow)
     return 2 * coverage * rest / (coverage + rest) if coverage > 0 and rest > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class BoundaryMatch:
-    """How many boundaries of a film were found.
+    """Counts of matched boundaries of a film.
 
     Attributes:
-        matched: pairs of a true and a predicted boundary, each in one pair at most.
+        matched: one-to-one pairs of a true and a predicted boundary.
         true: true boundaries.
         predicted: predicted ones.
     """
@@ -93,37 +93,37 @@ class BoundaryMatch:
 
     @property
     def precision(self) -> float:
-        """Share of predicted boundaries that are in a pair; 0 without."""
+        """Share of predicted boundaries that are matched; 0 if there are none."""
         return self.matched / max(1, self.predicted)
 
     @property
     def recall(self) -> float:
-        """Share of true boundaries that are in a pair; 0 without."""
+        """Share of true boundaries that are matched; 0 if there are none."""
         return self.matched / max(1, self.true)
 
     @property
     def f1(self) -> float:
-        """2 pairs / (true + predicted); 0 where there is neither."""
+        """2 matched / (true + predicted); 0 if there are none."""
         return 2 * self.matched / max(1, self.true + self.predicted)
 
 
 def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> BoundaryMatch:
-    """Pair true and predicted boundaries that are at most `tolerance` apart, one to one, as many as can be.
+    """Match true and predicted boundaries that are at most `tolerance` apart: a maximum one-to-one matching.
 
-    The film's end is no boundary; leave it out. On a line the largest matching can always be had in order, which is
-    how it is found (`pipelines.datasets.matching.assign_scene_ends`, by dynamic programming).
+    The film's end is not a boundary; leave it out. On a line some maximum matching keeps the order, which dynamic
+    programming finds (`pipelines.datasets.matching.assign_scene_ends`).
 
     Args:
-        true: (M,) times in seconds, in order; or (M, 2), the earliest and latest time of each, for boundaries that lie
-            somewhere in a gap (a fade, say).
-        predicted: (L,) or (L, 2), likewise; of a range the middle is taken.
+        true: (M,) times in seconds, in order; or (M, 2), the earliest and latest time of each, for boundaries inside
+            a gap, such as a fade.
+        predicted: (L,) or (L, 2), likewise; the middle of a range is taken.
         tolerance: in seconds.
 
     Raises:
         ValueError: times are not in order or not numbers, or the tolerance is negative.
 
-    Source: boundary detection within a tolerance as in TRECVID's shot boundary task, with a matching that is optimal
-    where TRECVID's is greedy.
+    Source: boundary detection within a tolerance as in TRECVID's shot boundary task, with an optimal instead of a
+    greedy matching.
     """
     marks = np.asarray(predicted, np.float64)
     marks = np.unique(marks.mean(axis=1) if marks.ndim == 2 else marks)
@@ -133,10 +133,10 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> B
 
 
 def film_boundaries(film: FilmScores, threshold: float, tolerance: float) -> BoundaryMatch | None:
-    """`boundary_match` of a film; None where its times are not known.
+    """`boundary_match` of a film; None if its times are unknown.
 
-    Boundaries are the ends of scenes but for the end of the film, on the time lines of truth and prediction
-    themselves where these have shots of their own.
+    Boundaries are the ends of scenes except the end of the film, at the times of truth and prediction themselves where
+    these have shots of their own.
     """
     if film.seconds is None or not np.isfinite(film.seconds).all():
         return None
@@ -147,7 +147,7 @@ def film_boundaries(film: FilmScores, threshold: float, tolerance: float) -> Bou
 
 
 def _scene_numbers(ends: ArrayLike) -> NDArray[np.int64]:
-    """The number of the scene of each shot, (N,), from the marks of last shots."""
+    """Scene index of each shot, (N,), from labels of scene ends."""
     marks = np.asarray(ends)
     if marks.ndim != 1 or not len(marks) or not np.isin(marks, (0, 1)).all():
         raise ValueError("marks of scene ends must be (N,) of 0 and 1, N >= 1")

@@ -1,4 +1,4 @@
-"""How logits become scores: fitted on films that the model has not learned from."""
+"""Platt calibration of logits, fitted on films that the model was not trained on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pipelines.models.calibration import Calibration
 
 
 def fit_calibration(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> Calibration:
-    """Platt's slope, and a score of 0.5 where F1 is best, all shots pooled.
+    """Platt's slope, and an offset such that a score of 0.5 is the threshold of best F1 over the pooled shots.
 
     Args:
-        logits: (N,) of a model that has not seen the films.
+        logits: (N,) of a model that was not trained on the films.
         labels: (N,) of 0 and 1.
 
     Raises:
@@ -29,12 +29,12 @@ def platt_slope(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> float
         labels: (N,) of 0 and 1, both present.
 
     Raises:
-        ValueError: one class only, or logits that do not rise with the labels, so that no increasing score exists.
+        ValueError: only one class, or logits that do not increase with the labels.
     """
     positives = int(labels.sum())
     if positives in (0, len(labels)):
         raise ValueError("calibration needs both classes")
-    # Platt's targets keep the slope finite where the classes can be told apart without fault.
+    # Platt's targets keep the slope finite if the classes are separable.
     target = np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (len(labels) - positives + 2))
     center, spread = float(logits.mean()), max(float(logits.std()), 1e-12)
     design = np.stack([(logits - center) / spread, np.ones_like(logits)], axis=1)
@@ -48,12 +48,12 @@ def platt_slope(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> float
             break
     slope = float(weights[0]) / spread
     if not slope > 0:
-        raise ValueError("the logits do not rise with the labels")
+        raise ValueError("the logits do not increase with the labels")
     return slope
 
 
 def best_f1_threshold(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> float:
-    """The logit at which F1 over the pooled shots is best: halfway between the last taken and the first left out."""
+    """The threshold of best F1 over the pooled shots: midway between the logits just above and just below it."""
     order = np.argsort(-logits, kind="stable")
     ranked = logits[order]
     hits = np.cumsum(labels[order], dtype=np.int64)

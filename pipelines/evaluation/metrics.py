@@ -1,8 +1,7 @@
-"""How well scores of shots say where scenes end.
+"""Metrics of the BaSSL paper (section 4.1), computed as in its release: AP, AUC-ROC, F1, mIoU, Recall, Recall@3s.
 
-The metrics of the BaSSL paper (section 4.1), computed as its release computes them: AP, AUC-ROC and F1 over the shots
-of all films pooled; mIoU, Recall and Recall@3s film by film and then averaged. :mod:`.boundary_metrics` has those of
-other literature, :mod:`.bootstrap` all of them with intervals.
+AP, AUC-ROC and F1 are over the pooled shots of all films; mIoU, Recall and Recall@3s are means over films.
+:mod:`.boundary_metrics` has metrics of other papers, :mod:`.bootstrap` all of them with confidence intervals.
 """
 
 from collections.abc import Sequence
@@ -12,28 +11,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 RECALL_SECONDS = 3.0
-"""How near, in seconds, a predicted scene end must be for Recall@3s."""
+"""Recall@3s: maximum distance of a predicted scene end in seconds, exclusive."""
 RECALL_SHOTS = 5
-"""And how near in shots: the release looks no farther."""
+"""Recall@3s: maximum distance in shots, as in the release."""
 
 
 @dataclass(frozen=True, eq=False)
 class FilmScores:
-    """What is known and what was said about one film of N shots.
+    """Labels and predictions of one film of N shots.
 
     Attributes:
         labels: (N,) 0 or 1, 1 where a scene ends with the shot.
-        scores: (N,) how sure the model is of that; higher is surer. NaN throughout where nobody says, as in a list of
-            scenes; then `predicted` is given.
-        shots: (N, 2) half-open frame range of each shot; in seconds where frames are not known.
-        seconds: (N, 2) the same in seconds, where they are known.
-        known: (N,) False at shots without a label, which AP, AUC, F1, precision and recall leave out; None: all count.
-        predicted: (N,) whether the prediction ends a scene with the shot, where it is not simply what scores at least
-            the threshold.
-        true_ends: (M, 2) the earliest and latest time, in seconds, of each scene end of the truth, where the truth has
-            shots of its own; None: at the ends of the labelled shots.
-        predicted_ends: (L, 2) the same of the prediction.
-        film: its name.
+        scores: (N,) predicted scores of scene ends; all NaN for predictions without scores, such as a list of scenes,
+            which have `predicted` instead.
+        shots: (N, 2) half-open frame range of each shot; in seconds if frames are unknown.
+        seconds: (N, 2) the same in seconds, if known.
+        known: (N,) False at shots without a label, which AP, AUC, F1, precision and recall leave out; None: all have
+            one.
+        predicted: (N,) predicted scene ends, if they do not follow from scores and a threshold.
+        true_ends: (M, 2) earliest and latest time of each true scene end in seconds, if the truth has shots of its own;
+            None: at the ends of the labelled shots.
+        predicted_ends: (L, 2) the same for the prediction.
+        film: name of the film.
     """
 
     labels: NDArray[np.uint8]
@@ -61,11 +60,11 @@ class FilmScores:
             raise ValueError(f"{self.film or 'a film'} has scores that are NaN")
 
     def decided(self, threshold: float) -> NDArray[np.bool_]:
-        """(N,) whether a scene is predicted to end with the shot."""
+        """(N,) whether a scene end is predicted at the shot."""
         return self.scores >= threshold if self.predicted is None else self.predicted
 
     def counted(self) -> NDArray[np.bool_]:
-        """(N,) whether shot-wise metrics count the shot."""
+        """(N,) whether metrics over shots include the shot."""
         return np.ones(len(self.labels), np.bool_) if self.known is None else self.known
 
 
@@ -78,8 +77,8 @@ class Evaluation:
         auc: area under the ROC curve over the pooled shots.
         f1: F1 at the threshold over the pooled shots.
         miou: mean over films of `film_miou` at the threshold.
-        film_ap: mean over films of the average precision of each.
-        film_f1: mean over films of F1 at the threshold of each.
+        film_ap: mean over films of their average precision.
+        film_f1: mean over films of their F1 at the threshold.
         precision, recall: at the threshold, over the pooled shots.
         film_recall: mean over films of recall at the threshold, the Recall of the release.
     """
@@ -105,14 +104,14 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
     Args:
         labels: (N,) of 0 and 1.
-        scores: (N,); only their order counts.
+        scores: (N,); only their order matters.
 
     Raises:
         ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or no label is 1.
 
     Source: `sklearn.metrics.average_precision_score`, which the release calls.
     """
-    # scikit-learn takes a second to import; what is on the path of `bassl predict` must not wait for it.
+    # start-up time: scikit-learn; `FilmScores` is used where no metric is computed
     from sklearn.metrics import average_precision_score
 
     y, s = _checked(labels, scores)
@@ -126,14 +125,14 @@ def auc_roc(labels: ArrayLike, scores: ArrayLike) -> float:
 
     Args:
         labels: (N,) of 0 and 1.
-        scores: (N,); only their order counts.
+        scores: (N,); only their order matters.
 
     Raises:
         ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or only one class is present.
 
     Source: `sklearn.metrics.roc_auc_score`.
     """
-    from sklearn.metrics import roc_auc_score
+    from sklearn.metrics import roc_auc_score  # start-up time: scikit-learn
 
     y, s = _checked(labels, scores)
     if y.all() or not y.any():
@@ -142,7 +141,7 @@ def auc_roc(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def f1_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
-    """F1 of the positive class when a shot with `score >= threshold` is taken for a scene end.
+    """F1 of the positive class if shots with `score >= threshold` are predicted scene ends.
 
     Args:
         labels: (N,) of 0 and 1.
@@ -150,19 +149,18 @@ def f1_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float
         threshold: the operating point; 0.5 in the release.
 
     Returns:
-        2 TP / (2 TP + FP + FN); 0 where there is neither a true nor a predicted scene end.
+        2 TP / (2 TP + FP + FN); 0 if there is neither a true nor a predicted scene end.
 
     Raises:
         ValueError: shapes differ, a label is neither 0 nor 1, or a score is NaN.
     """
-    from sklearn.metrics import f1_score
-
     y, s = _checked(labels, scores)
-    return float(f1_score(y, s >= threshold, zero_division=0.0))
+    taken = s >= threshold
+    return float(2 * y[taken].sum() / max(1, y.sum() + taken.sum()))
 
 
 def precision_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
-    """TP / (TP + FP) when a shot with `score >= threshold` is taken for a scene end; 0 where none is.
+    """TP / (TP + FP) if shots with `score >= threshold` are predicted scene ends; 0 if there are none.
 
     Raises:
         ValueError: shapes differ, a label is neither 0 nor 1, or a score is NaN.
@@ -175,12 +173,12 @@ def precision_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -
 
 
 def recall_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
-    """TP / (TP + FN) when a shot with `score >= threshold` is taken for a scene end.
+    """TP / (TP + FN) if shots with `score >= threshold` are predicted scene ends.
 
     Raises:
         ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or no label is 1.
 
-    Source: `sklearn.metrics.recall_score`. The mean of it over films is the Recall of the release and of LGSS (Rao et
+    Source: `sklearn.metrics.recall_score`. Its mean over films is the Recall of the release and of LGSS (Rao et
     al. 2020).
     """
     y, s = _checked(labels, scores)
@@ -224,7 +222,7 @@ def recall_within_counts(
 
 
 def meta_sum(ap: float, miou: float, auc: float, f1: float) -> float:
-    """The paper's Sum: AP + mIoU + AUC-ROC + F1, here from 0 to 4 (the paper adds percentages: 241.73 is 2.4173).
+    """The paper's Sum: AP + mIoU + AUC-ROC + F1, from 0 to 4 (the paper adds percentages: 241.73 is 2.4173).
 
     Source: the BaSSL paper, section 4.1 ("Meta-Sum") and its table of pretext tasks.
     """
@@ -234,10 +232,10 @@ def meta_sum(ap: float, miou: float, auc: float, f1: float) -> float:
 def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] | NDArray[np.float64]) -> float:
     """Mean IoU between the true and the predicted scenes of one film.
 
-    A scene reaches from the first frame of its first shot to the last frame of its last shot. For each true scene the
-    best IoU with any predicted scene is taken and averaged, then the same the other way round; the result is the mean
-    of both. As in the release, shots after the last boundary are in no scene, and a film without a predicted boundary
-    (or without a true one) gets 0. (The release takes last frames for ends, so that its scenes are one frame shorter.)
+    A scene extends from the first frame of its first shot to the last frame of its last shot. The result is the mean of
+    two averages: over true scenes of the best IoU with a predicted scene, and vice versa. As in the release, shots
+    after the last boundary are in no scene, and a film without a predicted (or true) boundary gets 0. (The release uses
+    last frames as ends, so that its scenes are one frame shorter.)
 
     Args:
         labels: (N,) of 0 and 1, 1 at the last shot of a true scene.
@@ -264,7 +262,7 @@ def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] 
 
 
 def miou(films: Sequence[FilmScores], threshold: float = 0.5) -> float:
-    """Mean of `film_miou` over films, a scene ending where `score >= threshold`.
+    """Mean of `film_miou` over films, with scene ends where `score >= threshold`.
 
     Raises:
         ValueError: no film, or what `film_miou` raises.
@@ -277,7 +275,7 @@ def miou(films: Sequence[FilmScores], threshold: float = 0.5) -> float:
 def evaluate(films: Sequence[FilmScores], threshold: float = 0.5) -> Evaluation:
     """The paper's metrics over a set of films. Films without a scene end are left out of `film_ap` and `film_recall`.
 
-    mIoU reads the labels of all shots, the others those of the shots that are known.
+    mIoU uses the labels of all shots, the other metrics those of the known shots.
 
     Raises:
         ValueError: no film, or what the single metrics raise.
@@ -286,16 +284,16 @@ def evaluate(films: Sequence[FilmScores], threshold: float = 0.5) -> Evaluation:
         raise ValueError("nothing to evaluate: no film")
     known = [film.counted() for film in films]
     truth = [film.labels[counted] for film, counted in zip(films, known, strict=True)]
-    said = [film.scores[counted] for film, counted in zip(films, known, strict=True)]
+    predicted = [film.scores[counted] for film, counted in zip(films, known, strict=True)]
     decided = [film.decided(threshold)[counted].astype(float) for film, counted in zip(films, known, strict=True)]
-    labels, scores, decisions = np.concatenate(truth), np.concatenate(said), np.concatenate(decided)
+    labels, scores, decisions = np.concatenate(truth), np.concatenate(predicted), np.concatenate(decided)
     with_ends = [i for i, y in enumerate(truth) if y.any()]
     return Evaluation(
         ap=average_precision(labels, scores),
         auc=auc_roc(labels, scores),
         f1=f1_at(labels, decisions),
         miou=miou(films, threshold),
-        film_ap=float(np.mean([average_precision(truth[i], said[i]) for i in with_ends])),
+        film_ap=float(np.mean([average_precision(truth[i], predicted[i]) for i in with_ends])),
         film_f1=float(np.mean([f1_at(y, d) for y, d in zip(truth, decided, strict=True)])),
         precision=precision_at(labels, decisions),
         recall=recall_at(labels, decisions),
@@ -304,7 +302,7 @@ def evaluate(films: Sequence[FilmScores], threshold: float = 0.5) -> Evaluation:
 
 
 def _scenes(ends: NDArray[np.bool_], shots: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Half-open ranges of the scenes that end at the marked shots, (number of scenes, 2)."""
+    """Half-open ranges of the scenes that end at the marked shots, (scenes, 2)."""
     last = np.flatnonzero(ends)
     first = np.concatenate([np.zeros(1, dtype=np.int64), last[:-1] + 1])[: len(last)]
     return np.stack([shots[first, 0], shots[last, 1]], axis=1).astype(np.float64)

@@ -1,8 +1,8 @@
-"""Every table of the BaSSL paper, as data.
+"""The tables of the BaSSL paper, as data.
 
 J. Mun, M. Shin, G. Han, S. Lee, S. Ha, J. Lee, E.-S. Kim: Boundary-aware Self-supervised Learning for Video Scene
 Segmentation, arXiv 2201.05277. Numbers are in percent unless a column says otherwise; a deviation is over five
-fine-tuning runs with different seeds (section 4.1). Where the paper shows a dash or nothing, a row lacks the column.
+fine-tuning runs with different seeds (section 4.1). Cells that are empty or a dash in the paper are left out.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Number:
-    """A number as printed.
+    """A printed number.
 
     Attributes:
         mean: the number.
-        deviation: what stands after the plus-minus sign, if there is one.
+        deviation: the number after the plus-minus sign, if there is one.
     """
 
     mean: float
@@ -25,53 +25,53 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """One row of a table.
 
     Attributes:
         numbers: by column.
-        group: heading under which it stands.
-        source: whom the paper cites for the method or the data set.
-        copied_from: the paper from which the numbers were copied, as Table 1 marks with daggers.
-        more_than_pictures: whether the method also uses sound, place, cast or transcript (the star in Table 1).
-        features: what is ticked in the row, or other words in it.
+        group: heading of its group of rows.
+        source: citation of the method or the data set.
+        copied_from: the paper from which the numbers were copied, marked with daggers in Table 1.
+        multimodal: whether the method also uses sound, place, cast or transcript (the star in Table 1).
+        features: ticks and other text of the row.
     """
 
     numbers: Mapping[str, Number]
     group: str | None = None
     source: str | None = None
     copied_from: str | None = None
-    more_than_pictures: bool = False
+    multimodal: bool = False
     features: tuple[str, ...] = ()
 
     def __getitem__(self, column: str) -> Number | None:
-        """The number in a column; None where the paper has none."""
+        """The number in a column; None if the paper has none."""
         return self.numbers.get(column)
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """One table, or one of the three parts of Table 4.
 
     Attributes:
         title: what it compares.
-        columns: of numbers, in the paper's order.
+        columns: the columns of numbers, in the paper's order.
         rows: by label, in the paper's order.
-        data: what it was measured on.
+        data: the test data.
     """
 
     title: str
     columns: tuple[str, ...]
-    rows: Mapping[str, Row]
+    rows: Mapping[str, PaperRow]
     data: str = "MovieNet-SSeg, test split"
 
-    def __getitem__(self, label: str) -> Row:
+    def __getitem__(self, label: str) -> PaperRow:
         return self.rows[label]
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Turns printed cells into the numbers of a row: `56.26 ±0.04`, `56.26` or `-`."""
+    """Parses the printed cells of a row: `56.26 ±0.04`, `56.26` or `-`."""
 
     names: tuple[str, ...]
     group: str | None = None
@@ -81,12 +81,12 @@ class _Columns:
         cells: str,
         source: str | None = None,
         copied_from: str | None = None,
-        more_than_pictures: bool = False,
+        multimodal: bool = False,
         features: tuple[str, ...] = (),
-    ) -> Row:
+    ) -> PaperRow:
         printed = [cell.strip() for cell in cells.split("|")]
         numbers = {name: _number(cell) for name, cell in zip(self.names, printed, strict=True) if cell != "-"}
-        return Row(numbers, self.group, source, copied_from, more_than_pictures, features)
+        return PaperRow(numbers, self.group, source, copied_from, multimodal, features)
 
 
 def _number(cell: str) -> Number:
@@ -101,21 +101,19 @@ _SELF_SUPERVISED = _Columns(_METRICS, "Self-supervised Learning")
 _LGSS = "Rao et al. 2020"
 _MOVIENET = "Huang et al. 2020"
 
-TABLE_1 = Table(
+TABLE_1 = PaperTable(
     "Comparison with other algorithms",
     _METRICS,
     {
         "Siamese": _SUPERVISED.row("35.80 | 39.60 | - | -", source="Baraldi et al. 2015", copied_from=_MOVIENET),
-        "MS-LSTM": _SUPERVISED.row(
-            "46.50 | 46.20 | - | -", source=_MOVIENET, copied_from=_MOVIENET, more_than_pictures=True
-        ),
-        "LGSS": _SUPERVISED.row("47.10 | 48.80 | - | -", source=_LGSS, copied_from=_LGSS, more_than_pictures=True),
+        "MS-LSTM": _SUPERVISED.row("46.50 | 46.20 | - | -", source=_MOVIENET, copied_from=_MOVIENET, multimodal=True),
+        "LGSS": _SUPERVISED.row("47.10 | 48.80 | - | -", source=_LGSS, copied_from=_LGSS, multimodal=True),
         "GraphCut": _UNSUPERVISED.row("14.10 | 29.70 | - | -", source="Rasheed and Shah 2005", copied_from=_LGSS),
         "SCSA": _UNSUPERVISED.row("14.70 | 30.50 | - | -", source="Chasanis et al. 2009", copied_from=_LGSS),
         "DP": _UNSUPERVISED.row("15.50 | 32.00 | - | -", source="Han and Wu 2011", copied_from=_LGSS),
         "Story Graph": _UNSUPERVISED.row("25.10 | 35.70 | - | -", source="Tapaswi et al. 2014", copied_from=_LGSS),
         "Grouping": _UNSUPERVISED.row(
-            "33.60 | 37.20 | - | -", source="Rotman et al. 2017", copied_from=_MOVIENET, more_than_pictures=True
+            "33.60 | 37.20 | - | -", source="Rotman et al. 2017", copied_from=_MOVIENET, multimodal=True
         ),
         "BaSSL w/o fine-tuning (10 epochs)": _UNSUPERVISED.row("31.55 | 39.36 | 71.67 | 32.55"),
         "ShotCoL": _SELF_SUPERVISED.row("53.40 | - | - | -", source="Chen et al. 2021"),
@@ -131,7 +129,7 @@ _BOUNDARIES = _Columns(_CRNS, "Boundary-aware pre-training")
 _ENCODER = ("pre-trained encoder", "transferred encoder")
 _BOTH = ("pre-trained encoder", "pre-trained CRN", "transferred encoder", "transferred CRN")
 
-TABLE_2 = Table(
+TABLE_2 = PaperTable(
     "AP by pre-training and by architecture of the CRN during fine-tuning",
     _CRNS,
     {
@@ -148,7 +146,7 @@ TABLE_2 = Table(
 
 _SUMMED = _Columns((*_METRICS, "Sum"))
 
-TABLE_3 = Table(
+TABLE_3 = PaperTable(
     "Combinations of pretext tasks",
     _SUMMED.names,
     {
@@ -175,7 +173,7 @@ TABLE_3 = Table(
 
 _AP = _Columns(("AP",))
 
-TABLE_4A = Table(
+TABLE_4A = PaperTable(
     "Pseudo-boundary discovery",
     _AP.names,
     {
@@ -186,7 +184,7 @@ TABLE_4A = Table(
     },
 )
 
-TABLE_4B = Table(
+TABLE_4B = PaperTable(
     "Number of neighbour shots K",
     _AP.names,
     {
@@ -197,7 +195,7 @@ TABLE_4B = Table(
     },
 )
 
-TABLE_4C = Table(
+TABLE_4C = PaperTable(
     "Number of pre-training epochs",
     _AP.names,
     {
@@ -210,22 +208,22 @@ TABLE_4C = Table(
 )
 
 
-TABLE_5 = Table(
+TABLE_5 = PaperTable(
     "Shot-level and boundary-aware pre-training, in words: the one, then the other",
     (),
     {
-        "Network architecture": Row({}, features=("f_ENC", "f_ENC + f_CRN")),
-        "Training input": Row({}, features=("a pair of shots (#shots: 2)", "a sequence of shots (#shots: 2K+1)")),
-        "Weights transferable for f_ENC?": Row({}, features=("yes", "yes")),
-        "Weights transferable for f_CRN?": Row({}, features=("no", "yes")),
-        "Positive pair in contrastive learning": Row({}, features=("shot-shot", "shot-scene")),
+        "Network architecture": PaperRow({}, features=("f_ENC", "f_ENC + f_CRN")),
+        "Training input": PaperRow({}, features=("a pair of shots (#shots: 2)", "a sequence of shots (#shots: 2K+1)")),
+        "Weights transferable for f_ENC?": PaperRow({}, features=("yes", "yes")),
+        "Weights transferable for f_CRN?": PaperRow({}, features=("no", "yes")),
+        "Positive pair in contrastive learning": PaperRow({}, features=("shot-shot", "shot-scene")),
     },
     data="",
 )
 
 _COUNTS = _Columns(("videos", "scenes", "shots", "hours"))
 
-TABLE_6 = Table(
+TABLE_6 = PaperTable(
     "Data sets for video scene segmentation: counts, K being thousands (BBC has 4.9K shots)",
     _COUNTS.names,
     {
@@ -239,19 +237,19 @@ TABLE_6 = Table(
 
 _PRE_TRAINED = _Columns(("SimCLR (instance)", "SimCLR (temporal)", "SimCLR (NN)", "BaSSL"))
 
-TABLE_7 = Table(
+TABLE_7 = PaperTable(
     "AP on other data sets, trained on MovieNet-SSeg and not fine-tuned on them",
     _PRE_TRAINED.names,
     {
         "BBC": _PRE_TRAINED.row("32.34 | 34.18 | 32.92 | 39.98", source="Baraldi et al. 2015"),
         "OVSD": _PRE_TRAINED.row("25.45 | 24.92 | 25.02 | 28.68", source="Rotman et al. 2016"),
     },
-    data="BBC; OVSD without the 2 of 21 videos that could not be had",
+    data="BBC; OVSD without 2 of 21 videos that were not available",
 )
 
 _NMI = _Columns(("Short (8)", "Medium (16)", "Long (32)", "short to long"))
 
-TABLE_8 = Table(
+TABLE_8 = PaperTable(
     "Quality of scene clusters (NMI) by scene length in shots; the last column is the relative change",
     _NMI.names,
     {
@@ -265,7 +263,7 @@ TABLE_8 = Table(
 
 _GAIN = _Columns(("NMI", "gain"))
 
-TABLE_9 = Table(
+TABLE_9 = PaperTable(
     "NMI by pretext tasks; the gain is relative to the row above",
     _GAIN.names,
     {
@@ -277,7 +275,7 @@ TABLE_9 = Table(
     data="MovieNet-SSeg, 100 scenes of the test split, five trials",
 )
 
-TABLES: dict[str, Table] = {
+TABLES: dict[str, PaperTable] = {
     "table1": TABLE_1,
     "table2": TABLE_2,
     "table3": TABLE_3,
@@ -290,4 +288,4 @@ TABLES: dict[str, Table] = {
     "table8": TABLE_8,
     "table9": TABLE_9,
 }
-"""By number, in the order in which they stand in the paper; the parts of Table 4 are three."""
+"""By number, in the paper's order; Table 4 has three parts."""

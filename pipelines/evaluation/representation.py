@@ -1,8 +1,8 @@
-"""How well encodings of shots group by scene, without any training on labels.
+"""Quality of shot encodings without labels in training: kNN precision and NMI of clusters with scenes.
 
-The two measures that the BaSSL paper watches pre-training with: kNN precision, by which its release validates, and the
+The two measures of the BaSSL paper for pre-training: kNN precision, used for validation by its release, and the
 normalised mutual information of clusters and scenes (appendix, "Measuring Representation Quality at Pre-training
-Stage"). Both want the encodings e of the shot encoder, a row a shot, in film order.
+Stage"). Both take the encodings e of the shot encoder, one row per shot, in film order.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ NEIGHBOURS = (1, 5, 10, 15, 20)
 """The k of the release's validation."""
 SCENE_LENGTHS = (8, 16, 32)
 """The N_c of the appendix."""
-_QUERIES = 1024  # shots whose neighbours are sought at a time: what bounds memory is this times the shots of a film
+_QUERIES = 1024  # shots whose neighbours are searched at a time: memory is bounded by this times the shots of a film
 
 
 @dataclass(frozen=True)
 class KnnPrecision:
-    """Precision at each k, between 0 and 1; NaN where no shot counts.
+    """Precision at each k, between 0 and 1; NaN if no shot is counted.
 
     Attributes:
-        pooled: mean over all shots that count, as in the release.
-        by_video: mean over the videos of the mean over their shots, so that a long film weighs no more than a short.
-        shots: how many shots counted.
+        pooled: mean over all counted shots, as in the release.
+        by_video: mean over videos of the mean over their shots, so that all films have equal weight.
+        shots: number of counted shots.
     """
 
     pooled: Mapping[int, float]
@@ -38,14 +38,14 @@ class KnnPrecision:
 
 @dataclass(frozen=True)
 class SceneClustering:
-    """NMI of clusters and scenes.
+    """NMI of clusters with scenes.
 
     Attributes:
-        length: N_c, shots taken of each scene.
-        scenes: how many scenes were sampled, and clusters sought, in each trial: fewer than asked for where there are
-            fewer of that length.
-        trials: NMI of each trial, between 0 and 1; empty where there are fewer than two scenes.
-        nmi: their mean, NaN where there is none.
+        length: N_c, shots taken from each scene.
+        scenes: number of sampled scenes and of clusters in each trial; fewer than requested if there are not enough of
+            that length.
+        trials: NMI of each trial, between 0 and 1; empty if there are fewer than two scenes.
+        nmi: their mean, NaN if there is none.
     """
 
     length: int
@@ -55,18 +55,18 @@ class SceneClustering:
 
 
 def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
-    """Number the scenes of all videos.
+    """Assign an id to each scene of all videos.
 
     Args:
-        ends: (T,) 0 or 1, 1 where a scene ends with the shot (``Index.targets``). The last shot of a video needs no
-            label, for its scene ends there anyway.
-        videos: (T,) what video each shot is of; the shots of a video stand together, in order.
+        ends: (T,) 0 or 1, 1 where a scene ends with the shot (``Index.targets``). The last shot of a video always ends
+            its scene, whatever its label.
+        videos: (T,) the video of each shot; the shots of a video are contiguous and in order.
 
     Returns:
-        (T,) from 0, rising; no two videos share one.
+        (T,) ids from 0, ascending, unique across videos.
 
     Raises:
-        ValueError: shapes differ, a label is neither 0 nor 1, or the shots of a video do not stand together.
+        ValueError: shapes differ, a label is neither 0 nor 1, or the shots of a video are not contiguous.
     """
     marks, of = np.asarray(ends), np.asarray(videos)
     if marks.ndim != 1 or marks.shape != of.shape:
@@ -75,7 +75,7 @@ def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
         raise ValueError("ends must be 0 or 1")
     new_video = of[1:] != of[:-1]
     if len(of) and int(new_video.sum()) + 1 != len(np.unique(of)):
-        raise ValueError("the shots of a video must stand together")
+        raise ValueError("the shots of a video must be contiguous")
     starts = (marks[:-1] == 1) | new_video
     return np.concatenate([np.zeros(min(len(of), 1), np.int64), np.cumsum(starts, dtype=np.int64)])
 
@@ -83,26 +83,25 @@ def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
 def knn_precision(
     features: ArrayLike, scenes: ArrayLike, videos: ArrayLike, neighbours: Sequence[int] = NEIGHBOURS
 ) -> KnnPrecision:
-    """Of the k shots of a film that look most like a shot, the share that is of its scene.
+    """kNN precision: of the k most similar shots of the same film, the share that is in the same scene.
 
-    For each shot all others of its video are ranked by cosine similarity; other videos are not looked at. Its precision
-    at k is the share of the first k that belong to its scene. As in the release, a shot counts at k only where its
-    scene has k shots or more, itself included: a shot of a scene of three could not do better than 2 in 20. (The best
-    that can be had is still less than 1: a scene of exactly k shots holds k - 1 others. Compare models on the same
-    films, not numbers across k or data sets.) Where the release would stop, or take a shot for its own neighbour, at a
-    video with fewer than k other shots, the video does not count at that k.
+    For each shot, the others of its video are ranked by cosine similarity. Its precision at k is the share of the first
+    k that belong to its scene. As in the release, a shot counts at k only if its scene has at least k shots, itself
+    included. (The maximum is still below 1, as a scene of exactly k shots has k - 1 others: compare models on the same
+    films, not values across k or data sets.) A video with fewer than k other shots does not count at that k; the
+    release would fail there, or take a shot as its own neighbour.
 
-    The release averages over the shots of all videos; ``by_video`` first within videos. Which of several equally
-    similar shots is taken is not specified, and the same from run to run.
+    The release averages over the shots of all videos; ``by_video`` averages within videos first. The choice among
+    equally similar shots is unspecified but deterministic.
 
     Args:
-        features: (T, D), of any length but not NaN; a row of zeros is similar to nothing.
-        scenes: (T,) number of the scene of each shot.
-        videos: (T,) what video each shot is of.
-        neighbours: the k.
+        features: (T, D), finite, of any length; the similarity of a zero row is 0.
+        scenes: (T,) scene id of each shot.
+        videos: (T,) the video of each shot.
+        neighbours: the values of k.
 
     Raises:
-        ValueError: for shapes that do not fit, features that are not finite, or a k below 1.
+        ValueError: shapes do not fit, features are not finite, or a k is below 1.
 
     Source: validation of the BaSSL release.
     """
@@ -136,31 +135,31 @@ def scene_nmi(
     restarts: int = 10,
     seed: int = 0,
 ) -> SceneClustering:
-    """Whether K-Means finds scenes again: NMI of clusters of shots with the scenes they were taken from.
+    """NMI of k-means clusters of shots with the scenes that they were sampled from.
 
-    In each trial ``sampled`` scenes are drawn, from all videos and without replacement, and their shots put into as
-    many clusters. The appendix speaks of scenes of N_c shots; as few scenes have exactly 32, N_c neighbouring shots
-    are taken, at a random place, of scenes that have at least as many. The features are clustered as they are, as
-    nothing else is said; normalise them before for cosine distances.
+    In each trial, ``sampled`` scenes are drawn from all videos without replacement, and their shots are grouped into as
+    many clusters. The appendix has scenes of N_c shots; as few scenes have exactly 32, N_c consecutive shots are taken,
+    at a random position, from scenes with at least N_c. Features are not normalised, as the paper does not mention it;
+    normalise them before for cosine distances.
 
     Args:
         features: (T, D), in film order.
-        scenes: (T,) number of the scene of each shot, not shared by videos and each in one piece (:func:`scene_ids`).
-        videos: (T,) what video each shot is of.
+        scenes: (T,) scene id of each shot, contiguous and unique across videos (:func:`scene_ids`).
+        videos: (T,) the video of each shot.
         length: N_c.
-        sampled: scenes and clusters, 100 in the appendix. Where fewer scenes are long enough, all of them are taken and
-            as many clusters sought; the result says how many. The NMI of fewer is not comparable with that of 100.
-        trials: each with other scenes and other K-Means seeds; five in the appendix.
-        restarts: of K-Means, the best of which is kept; the appendix does not say, 10 was scikit-learn's default then.
-        seed: of the sampling and of K-Means.
+        sampled: number of scenes and clusters, 100 in the appendix. If fewer scenes are long enough, all are taken; the
+            result has the number. NMI values with different numbers are not comparable.
+        trials: with different scenes and k-means seeds; five in the appendix.
+        restarts: of k-means, of which the best is kept; 10 was scikit-learn's default, the appendix does not say.
+        seed: of the sampling and of k-means.
 
     Raises:
-        ValueError: for shapes that do not fit, features that are not finite, a scene in pieces or in two videos, or
-            numbers below 1.
+        ValueError: shapes do not fit, features are not finite, a scene is not contiguous or in two videos, or a number
+            is below 1.
 
     Source: BaSSL, appendix; `sklearn.cluster.KMeans`, `sklearn.metrics.normalized_mutual_info_score`.
     """
-    # scikit-learn takes a second to import; who only measures precision need not wait for it.
+    # start-up time: scikit-learn; precision does not need it
     from sklearn.cluster import KMeans
     from sklearn.metrics import normalized_mutual_info_score
 
@@ -170,7 +169,7 @@ def scene_nmi(
     first = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(np.diff(scene)) + 1])
     size = np.diff(first, append=len(scene))
     if len(np.unique(scene)) != len(first) or (np.diff(video)[np.diff(scene) == 0] != 0).any():
-        raise ValueError("the shots of a scene must stand together, in one video")
+        raise ValueError("the shots of a scene must be contiguous, in one video")
     usable = np.flatnonzero(size >= length)
     count = min(sampled, len(usable))
     if count < 2:
@@ -189,8 +188,8 @@ def scene_nmi(
 def _neighbour_hits(
     features: NDArray[np.float32], scene: NDArray[np.int64], depth: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Of one video of N shots: whether the nearest, second nearest ... other shot is of the shot's scene, and how large
-    that scene is; (N, min(depth, N - 1)) and (N,)."""
+    """For one video of N shots: whether the nearest, second nearest ... other shot is in the same scene,
+    (N, min(depth, N - 1)), and the size of that scene (N,)."""
     N = len(features)
     depth = min(depth, N - 1)
     _, which, sizes = np.unique(scene, return_inverse=True, return_counts=True)
@@ -210,7 +209,7 @@ def _neighbour_hits(
 def _checked(
     features: ArrayLike, scenes: ArrayLike, videos: ArrayLike
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    """The three as arrays that fit together, videos and scenes numbered."""
+    """Check the three arrays; scenes and videos are renumbered from 0."""
     x, scene, video = np.asarray(features, np.float32), np.asarray(scenes), np.asarray(videos)
     if x.ndim != 2 or not len(x) or scene.shape != (len(x),) or video.shape != (len(x),):
         raise ValueError(

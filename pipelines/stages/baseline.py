@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the real imports stand where they are used: `bassl --help` 
     from numpy.typing import NDArray
 
     from pipelines.baselines.segmentation import Segmentation
-    from pipelines.baselines.systems import System
+    from pipelines.baselines.systems import Baseline
     from pipelines.evaluation.metrics import FilmScores
     from pipelines.stages.score import ScoreResult
     from pipelines.stores.index import Index
@@ -145,7 +145,7 @@ def baseline(settings: BaselineSettings = BaselineSettings(), progress: Progress
 
 
 def choose(
-    system: System, films: Sequence[Film], progress: Callable[[int, int], None] = lambda done, total: None
+    system: Baseline, films: Sequence[Film], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Any:
     """Those settings of a system that do best on labelled films; defaults where it has no candidates.
 
@@ -168,18 +168,18 @@ def choose(
     return tried[max(range(len(tried)), key=lambda i: sums[i])]
 
 
-def segmented(system: System, film: Film, settings: Any) -> Segmentation:
+def segmented(system: Baseline, film: Film, settings: Any) -> Segmentation:
     """The scenes that a system finds in a film; of several feature sets all, where it takes several, else the first."""
     features = film.features if system.several and len(film.features) > 1 else film.features[0]
     return system.segment(features, film.times, settings)
 
 
-def _candidates(system: System) -> Iterator[Any]:
+def _candidates(system: Baseline) -> Iterator[Any]:
     for values in product(*system.candidates.values()):
         yield system.settings(**dict(zip(system.candidates, values, strict=True)))
 
 
-def _learnt(system: System, films: Sequence[Film], seed: int) -> Any:
+def _learnt(system: Baseline, films: Sequence[Film], seed: int) -> Any:
     if system.learn is None:
         return None
     try:

@@ -84,5 +84,5 @@ def test_no_scene_is_longer_than_the_longest() -> None:
 
 @pytest.mark.parametrize("wrong", [{"fading": 1.0}, {"fading": -0.1}, {"longest": 0}, {"memory": -1.0}])
 def test_settings_without_a_meaning_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="criterion"):
+    with pytest.raises(ValueError, match="out of range"):
         DPSettings(**wrong)  # type: ignore[arg-type]

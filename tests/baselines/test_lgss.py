@@ -128,7 +128,7 @@ def test_what_cannot_be_used_is_refused() -> None:
         lgss(features, times, LGSSSettings())
     with pytest.raises(ValueError, match="feature set"):
         lgss([], times, LGSSSettings(LGSSNetwork([6], SMALL, 5.0)))
-    with pytest.raises(ValueError, match="super shot"):
+    with pytest.raises(ValueError, match="supershots"):
         LGSSSettings(supershots=0.5)
     with pytest.raises(ValueError, match="scene ends"):
         train_lgss([LabelledModalities([features], np.zeros(6, np.uint8))])

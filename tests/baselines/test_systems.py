@@ -117,7 +117,7 @@ def test_scenes_of_one_length_end_when_it_has_passed() -> None:
     times = times_of(np.array([4.0, 5.0, 3.0, 20.0, 2.0, 6.0])) + 100
     found = fixed_length(np.ones((6, 1)), times, FixedLengthSettings(10.0))
     assert found.ends.tolist() == [2, 3]  # at 12 s, and at 32 s; 40 s is the end of the film
-    with pytest.raises(ValueError, match="length"):
+    with pytest.raises(ValueError, match="positive"):
         FixedLengthSettings(0.0)
 
 

@@ -150,4 +150,4 @@ def test_gains_are_relative_to_the_row_above() -> None:
 def test_who_copied_whom_is_said_of_all_but_the_papers_own() -> None:
     for label, row in TABLE_1.rows.items():
         assert (row.copied_from is None) == (label == "ShotCoL" or "BaSSL" in label)
-    assert [label for label, row in TABLE_1.rows.items() if row.more_than_pictures] == ["MS-LSTM", "LGSS", "Grouping"]
+    assert [label for label, row in TABLE_1.rows.items() if row.multimodal] == ["MS-LSTM", "LGSS", "Grouping"]

@@ -213,7 +213,7 @@ def test_what_does_not_fit_is_refused() -> None:
         knn_precision(np.full((2, 2), np.nan), [0, 0], [0, 0])
     with pytest.raises(ValueError, match="neighbours"):
         knn_precision(x, [0, 0, 1, 1], [0] * 4, (0,))
-    with pytest.raises(ValueError, match="stand together"):
+    with pytest.raises(ValueError, match="contiguous"):
         scene_nmi(x, [0, 1, 0, 1], [0] * 4, length=1)
     with pytest.raises(ValueError, match="one video"):
         scene_nmi(x, [0, 0, 0, 1], [0, 0, 1, 1], length=1)
@@ -223,5 +223,5 @@ def test_what_does_not_fit_is_refused() -> None:
         scene_ids([0, 2], [0, 0])
     with pytest.raises(ValueError, match="same length"):
         scene_ids([0, 1], [0])
-    with pytest.raises(ValueError, match="stand together"):
+    with pytest.raises(ValueError, match="contiguous"):
         scene_ids([0, 1, 0], [0, 1, 0])

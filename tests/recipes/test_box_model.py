@@ -219,7 +219,7 @@ def test_the_slope_of_labels_drawn_from_a_logistic_is_found() -> None:
 def test_the_slope_stays_finite_where_classes_are_apart_and_is_refused_where_they_are_upside_down() -> None:
     logits, labels = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([0, 0, 1, 1], dtype=np.uint8)
     assert 0 < platt_slope(logits, labels) < 10
-    with pytest.raises(ValueError, match="do not rise"):
+    with pytest.raises(ValueError, match="do not increase"):
         platt_slope(-logits, labels)
     with pytest.raises(ValueError, match="both classes"):
         platt_slope(logits, np.ones(4, np.uint8))

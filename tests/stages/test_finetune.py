@@ -765,7 +765,7 @@ def test_end_to_end_the_encoder_learns_too(pictures: FinetuneSettings, tmp_path:
 
 
 def test_a_metric_that_a_seed_does_not_have_is_in_no_mean() -> None:
-    """A network that learnt nothing has logits that do not rise with the labels, and no calibration."""
+    """A network that learnt nothing has logits that do not increase with the labels, and no calibration."""
     split = Split(train=[0], val=[1], test=[], selected_on="val")
     records = [{"validation": {"ap": 0.2, "f1_calibrated": 0.3}}, {"validation": {"ap": 0.4}}]
     mean, std, which = summary_of(records, split)
