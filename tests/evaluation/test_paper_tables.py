@@ -16,14 +16,14 @@ from pipelines.evaluation.paper_tables import (
     TABLE_9,
     TABLES,
     Number,
-    Row,
-    Table,
+    PaperRow,
+    PaperTable,
 )
 
 METRICS = ("AP", "mIoU", "AUC-ROC", "F1")
 
 
-def number(row: Row, column: str) -> float:
+def number(row: PaperRow, column: str) -> float:
     found = row[column]
     assert found is not None
     return found.mean
@@ -121,7 +121,7 @@ def test_what_the_text_says_of_the_numbers_holds() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_printed_in_bold_is_the_best(table: Table, column: str, best: str) -> None:
+def test_what_is_printed_in_bold_is_the_best(table: PaperTable, column: str, best: str) -> None:
     numbers = {label: value.mean for label, row in table.rows.items() if (value := row[column]) is not None}
     assert numbers[best] == max(numbers.values())
 
