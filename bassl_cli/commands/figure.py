@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bassl_cli import console
+from pipelines.errors import BasslError
 from pipelines.stages.figure import (
     METHODS,
     BoundarySettings,
@@ -72,7 +75,8 @@ def similarity(
 
     Example: bassl figure similarity data/features/a.h5 runs/pretrain --video tt0120338 --first 40
     """
-    settings = SimilaritySettings(index, video, first, shots, features, tuple(labels or ()), own_scale)
+    with _refusals():
+        settings = SimilaritySettings(index, video, first, shots, features, tuple(labels or ()), own_scale)
     _tell(draw_similarity(models, output, settings), quiet)
 
 
@@ -106,14 +110,15 @@ def pseudo_boundaries(
 
     Example: bassl figure pseudo-boundaries tt0120338:40 tt0120338:95 --features data/features/a.h5
     """
-    settings = PseudoBoundarySettings(
-        index=index,
-        features=features,
-        windows=number,
-        seed=seed,
-        neighbours=neighbours,
-        method=method,  # type: ignore[arg-type]  # it is refused where it is none
-    )
+    with _refusals():
+        settings = PseudoBoundarySettings(
+            index=index,
+            features=features,
+            windows=number,
+            seed=seed,
+            neighbours=neighbours,
+            method=method,  # type: ignore[arg-type]  # it is refused where it is none
+        )
     _tell(draw_pseudo_boundaries(windows or [], output, settings), quiet)
 
 
@@ -142,7 +147,8 @@ def boundaries(
 
     Example: bassl figure boundaries a.json b.json --truth truth.csv -o boundaries.svg
     """
-    settings = BoundarySettings(truth, within, frame_rate, annotator, tuple(labels or ()))
+    with _refusals():
+        settings = BoundarySettings(truth, within, frame_rate, annotator, tuple(labels or ()))
     _tell(draw_boundaries(files, output, settings), quiet)
 
 
@@ -161,6 +167,14 @@ def curves(
     Example: bassl figure curves runs/a runs/b --label "K = 8" --label "K = 12"
     """
     _tell(draw_curves(runs, output, CurveSettings(tuple(labels or ()))), quiet)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise BasslError(str(error)) from error
 
 
 def _tell(result: FigureResult, quiet: bool) -> None:

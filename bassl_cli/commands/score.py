@@ -152,7 +152,7 @@ def score(
 
         save_table(table, result)
     if plot is not None:
-        from pipelines.outputs.score_plots import save_curves
+        from pipelines.outputs.figures.precision_recall import save_curves
 
         films = {one.name: one.films for one in scored}
         for warning in save_curves(plot, films, 0.5 if threshold is None else threshold):

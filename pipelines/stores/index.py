@@ -45,7 +45,7 @@ VERSION = 1
 NO_LABEL = -128
 MAX_FRAME = 2**31 - 1
 _REMEDY = "run `bassl build-index --overwrite`"
-_MISSING = "run `bassl build-index`"
+_MISSING = "run `bassl build-index`, or name one with --index"
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from PIL import Image
 from pipelines.errors import BasslError
 from pipelines.models.bassl import load_bassl_model
 from pipelines.outputs import plots
-from pipelines.outputs.figures import similarity_figure
+from pipelines.outputs.figures.similarity import similarity_figure
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.figure import (
     BoundarySettings,
@@ -332,6 +332,20 @@ def test_the_same_numbers_are_the_same_file_whatever_matplotlibrc_says(
         assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
 
 
+def test_wrong_settings_are_refused_when_they_are_made() -> None:
+    refusal(lambda: SimilaritySettings(shots=1), "at least 2 shots", error=ValueError)
+    refusal(lambda: PseudoBoundarySettings(windows=0), "at least 1 window", error=ValueError)
+    refusal(lambda: PseudoBoundarySettings(seed=-1), "a seed is 0 or more", error=ValueError)
+    refusal(lambda: PseudoBoundarySettings(neighbours=0), "at least 1 neighbour", error=ValueError)
+    refusal(
+        lambda: PseudoBoundarySettings(method="random"),  # type: ignore[arg-type]
+        "dtw, mean, dtw-tslearn",
+        "'random'",
+        error=ValueError,
+    )
+    refusal(lambda: BoundarySettings(within=-1.0), "tolerance", error=ValueError)
+
+
 def test_what_cannot_be_drawn_is_one_line_and_no_file(indexed: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     out = folder / "f.png"
@@ -358,7 +372,6 @@ def test_what_cannot_be_drawn_is_one_line_and_no_file(indexed: Path, tmp_path: P
         (similar(store, video=None), ("5 videos", "--video")),
         (similar(store, first=20), ("30 shots, 0 to 29", "20 to 35")),
         (similar(store, first=-1), ("-1 to 14",)),
-        (similar(store, shots=1), ("at least 2 shots",)),
         (similar(store, index=tmp_path / "no.h5"), ("no.h5", "build-index")),
         (similar(other), ("other.h5", "has no features of npz/00")),
         (similar(tmp_path / "none"), ("none", "no such feature store, run or model")),
@@ -371,10 +384,7 @@ def test_what_cannot_be_drawn_is_one_line_and_no_file(indexed: Path, tmp_path: P
         (divided("7:1"), ("no video '7'",)),
         (divided("npz/00:3", neighbours=15), ("30 shots", "window of 31", "--neighbours")),
         (divided(neighbours=15), ("no window of 31 shots",)),
-        (divided(windows=0), ("at least 1 window",)),
-        (divided(seed=-1), ("a seed is 0 or more",)),
         (lambda: plots.save_plot(out, Figure(figsize=(4, 500))), ("too much to draw",)),
-        (divided("npz/00:3", method="random"), ("dtw, mean, dtw-tslearn", "'random'")),
         (divided("npz/00:3", features=other), ("other.h5", "has no features of npz/00")),
         (lambda: draw_boundaries([tmp_path / "no.json"], out), ("no.json",)),
         (lambda: draw_boundaries([scenes], out, BoundarySettings(truth=tmp_path / "t.csv")), ("t.csv", "no such")),

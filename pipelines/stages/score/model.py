@@ -33,8 +33,6 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     path = Path(subject)
     if path.suffix.lower() in (".json", ".csv"):
         raise BasslError(f"{path}: is a list of scenes; name the truth behind it")
-    if not settings.index.exists():
-        raise BasslError(f"{settings.index}: no such index; run `bassl build-index`, or name one with --index")
     index = read_index(settings.index)
     videos, notes = _labelled_videos(index, settings.split)
     if path.suffix.lower() == ".h5":

@@ -7,7 +7,7 @@ from PIL import Image
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import FilmScores
-from pipelines.outputs.score_plots import save_curves
+from pipelines.outputs.figures.precision_recall import save_curves
 from tests.evaluation.test_bootstrap import films, one_film
 from tests.small_stores import refusal
 

@@ -1,4 +1,4 @@
-"""Precision-recall plot and reliability diagram of a score, side by side in one picture."""
+"""Precision-recall curve and reliability diagram of scores, side by side."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import measure
@@ -13,15 +14,15 @@ from pipelines.evaluation.curves import pooled_shots, precision_recall, reliabil
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.outputs.plots import check_plot, plot_style, save_plot, shown
 
-_COLOURS = ("#1f5fa8", "#d1622b")  # told apart by the colour-blind, and in grey
+_COLOURS = ("#1f5fa8", "#d1622b")  # that people with colour-blindness can tell apart, and differ in grey
 _LEVELS = (0.2, 0.4, 0.6, 0.8)  # lines of equal F1
 
 
 def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshold: float) -> tuple[str, ...]:
     """Draw one or two predictions for some films.
 
-    Left: precision over recall, with the operating point, lines of equal F1 and what chance would reach. Right: how
-    often a scene did end with a shot, by its score, and below it how many shots score so.
+    Left: precision over recall, with the operating point, lines of equal F1 and the chance level. Right: the share of
+    scene ends among shots by their score (reliability diagram), and below it the number of these shots.
 
     Args:
         path: .png, .svg or .pdf; appears whole or not at all.
@@ -41,9 +42,7 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
             lacking = "scores" if np.isnan(scores).any() else "scene ends"
             raise BasslError(f"{name}: has no curves to plot, for want of {lacking}")
         if (scores < 0).any() or (scores > 1).any():
-            raise BasslError(f"{name}: has scores that are not between 0 and 1, so how true they come cannot be drawn")
-
-    from matplotlib.figure import Figure
+            raise BasslError(f"{name}: has scores that are not between 0 and 1, so no reliability diagram can be drawn")
 
     with plot_style():
         figure = Figure(figsize=(10, 4.6), layout="constrained")

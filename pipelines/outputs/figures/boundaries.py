@@ -1,0 +1,139 @@
+"""Predicted scene boundaries of one film, one lane a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from pipelines.outputs.figures.shared import BLUE, SKY, VERMILLION, WIDTH
+from pipelines.outputs.plots import plot_style, shown
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedLane:
+    """What one model says of a film of N shots of its own.
+
+    Attributes:
+        name: of the model.
+        edges: (N + 1,) seconds: where the shots begin, and where the last one ends.
+        scores: (N,) how likely a scene ends with each.
+        ends: (L,) seconds, where its scenes end, but for the end of the film.
+        threshold: a score that ends a scene; None where another rule decided.
+        hits: (L,) whether a true scene end is near; None where nobody knows.
+        note: a line on how well it does.
+    """
+
+    name: str
+    edges: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    ends: NDArray[np.float64]
+    threshold: float | None = None
+    hits: NDArray[np.bool_] | None = None
+    note: str = ""
+
+
+def boundary_figure(
+    lanes: Sequence[PredictedLane], truth: NDArray[np.float64] | None = None, title: str = ""
+) -> Figure:
+    """Scores and scene ends of several models over one film (appendix, "Predicted scene boundaries").
+
+    Each score stands over the whole of its shot, at whose end it would end a scene. True scene ends are lines through
+    all lanes.
+
+    Args:
+        lanes: at least one.
+        truth: (M,) seconds, where true scenes end, but for the end of the film; None: nobody knows.
+        title: above it all.
+    """
+    length = max(float(lane.edges[-1]) for lane in lanes)
+    heights = ([0.22] if truth is not None else []) + [1.0] * len(lanes)
+    with plot_style():
+        figure = Figure(figsize=(WIDTH, sum(heights) + 0.28 * len(lanes) + 0.9), layout="constrained")
+        panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0].tolist()
+        if title:
+            figure.suptitle(shown(title, 100), fontsize=10)
+        if truth is not None:
+            _draw_true_scenes(panels[0], truth, length)
+        for panel, lane in zip(panels[-len(lanes) :], lanes, strict=True):
+            for time in () if truth is None else truth.tolist():
+                panel.axvline(time, color="0.35", linestyle=(0, (4, 2)), linewidth=1, zorder=1)
+            panel.stairs(lane.scores, lane.edges, fill=True, color=SKY, alpha=0.6, zorder=0)
+            panel.stairs(lane.scores, lane.edges, color=BLUE, linewidth=0.7, zorder=2)
+            if lane.threshold is not None:
+                panel.axhline(lane.threshold, color=BLUE, linestyle=":", linewidth=1)
+            panel.vlines(lane.ends, 0, 1, color=VERMILLION, linewidth=1.4, zorder=3)
+            hits = np.ones(len(lane.ends), np.bool_) if lane.hits is None else lane.hits
+            for some, filled in ((hits, True), (~hits, False)):
+                if some.any():  # a line without points would take room in the layout
+                    panel.plot(lane.ends[some], np.full(int(some.sum()), 1.07), **_end_marker(filled))
+            panel.set_ylim(0, 1)
+            panel.set_yticks([0, 0.5, 1])
+            panel.set_ylabel("score", fontsize=8)
+            panel.set_title(shown(lane.name), loc="left", fontsize=9, pad=13)
+            panel.set_title(lane.note, loc="right", fontsize=8, pad=13)
+        panels[-1].set_xlim(0, length)
+        _set_time_axis(panels[-1], length)
+
+        handles: list[Any] = [
+            Patch(facecolor=SKY, alpha=0.6, edgecolor=BLUE, label="score of the shot"),
+            Line2D([], [], color=BLUE, linestyle=":", linewidth=1, label="threshold"),
+        ]
+        if truth is None:
+            handles.append(Line2D([], [], label="predicted scene end", **_end_marker(True)))
+        else:
+            handles += [
+                Line2D([], [], label="predicted, near a true one", **_end_marker(True)),
+                Line2D([], [], label="predicted, near none", **_end_marker(False)),
+                Line2D([], [], color="0.35", linestyle=(0, (4, 2)), linewidth=1, label="true scene end"),
+            ]
+        if all(lane.threshold is None for lane in lanes):
+            del handles[1]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)
+    return figure
+
+
+def _end_marker(filled: bool) -> dict[str, Any]:
+    return {
+        "marker": "v",
+        "markersize": 6,
+        "color": VERMILLION,
+        "markerfacecolor": VERMILLION if filled else "white",
+        "linestyle": "",
+        "clip_on": False,
+    }
+
+
+def _draw_true_scenes(panel: Axes, truth: NDArray[np.float64], length: float) -> None:
+    edges = [0.0, *(time for time in truth.tolist() if 0 < time < length), length]
+    spans = [(start, end - start) for start, end in pairwise(edges)]
+    for side, colour in enumerate(("0.45", "0.8")):
+        panel.broken_barh(spans[side::2], (0, 1), facecolors=colour)
+    panel.set_ylim(0, 1)
+    panel.set_yticks([])
+    panel.set_ylabel("true\nscenes", rotation=0, ha="right", va="center", fontsize=8)
+    panel.tick_params(bottom=False)
+    panel.spines[:].set_visible(False)
+
+
+def _set_time_axis(panel: Axes, length: float) -> None:
+    """Ticks at round times, as m:ss or h:mm:ss."""
+    steps = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000)
+    step = next((step for step in steps if length / step <= 12), steps[-1])
+
+    def label(seconds: float, place: float | None = None) -> str:
+        minutes, rest = divmod(round(seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours}:{minutes:02}:{rest:02}" if length >= 3600 else f"{minutes}:{rest:02}"
+
+    panel.set_xticks(np.arange(0, length + 1e-9, step))
+    panel.xaxis.set_major_formatter(label)
+    panel.set_xlabel("time", fontsize=8)

@@ -1,0 +1,76 @@
+"""Training curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from pipelines.outputs.figures.shared import BLACK, BLUE, COLUMNS, GREEN, ORANGE, PURPLE, SKY, VERMILLION
+from pipelines.outputs.plots import plot_style, shown
+
+_LINES = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)
+_DASHES = ("-", "--", "-.", ":")
+_FEW = 20
+"""Points of a curve up to which they are marked, because a single one has no line."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One quantity of one run.
+
+    Attributes:
+        steps: (N,) of training, rising.
+        values: (N,); of several seeds their mean.
+        low, high: (N,) the least and the greatest of the seeds.
+    """
+
+    steps: NDArray[np.float64]
+    values: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def curve_figure(panels: Mapping[str, Mapping[str, Curve]], runs: Sequence[str]) -> Figure:
+    """Training curves, a panel a quantity and a line a run; of several seeds, a band from the least to the greatest.
+
+    Args:
+        panels: of each quantity, at least one, its curves by the name of the run.
+        runs: the names, in the order of the key to the lines.
+    """
+    columns = min(len(panels), COLUMNS)
+    rows = -(-len(panels) // columns)
+    longest = max(float(curve.steps[-1]) for curves in panels.values() for curve in curves.values())
+    looks: dict[str, dict[str, Any]] = {
+        run: {"color": _LINES[i % len(_LINES)], "linestyle": _DASHES[i % len(_DASHES)], "linewidth": 1.4}
+        for i, run in enumerate(runs)
+    }
+    with plot_style():
+        figure = Figure(figsize=(max(2.5 * columns, 4.5), 1.9 * rows + 0.5), layout="constrained")
+        for place, (quantity, curves) in enumerate(panels.items()):
+            panel = figure.add_subplot(rows, columns, place + 1)
+            few = max(len(curve.steps) for curve in curves.values()) <= _FEW
+            for run, curve in curves.items():
+                panel.plot(curve.steps, curve.values, marker="o" if few else "", markersize=3, **looks[run])
+                if (curve.low < curve.high).any():
+                    panel.fill_between(
+                        curve.steps, curve.low, curve.high, color=looks[run]["color"], alpha=0.18, linewidth=0
+                    )
+            panel.set_title(shown(quantity.replace("_", " ")), fontsize=9)
+            panel.set_xlim(0, longest * 1.02)
+            panel.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            panel.xaxis.set_major_formatter("{x:,.0f}")
+            panel.tick_params(labelsize=8)
+            if place >= len(panels) - columns:
+                panel.set_xlabel("step", fontsize=8)
+        handles = [Line2D([], [], **look) for look in looks.values()]
+        figure.legend(
+            handles, [shown(run) for run in runs], loc="outside upper center", ncols=min(len(runs), 3), handlelength=3
+        )
+    return figure

@@ -1,0 +1,103 @@
+"""Similarity matrices of consecutive shots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from pipelines.outputs.figures.shared import BLACK, COLUMNS, WIDTH, aspect, draw_images, scene_ranges
+from pipelines.outputs.plots import plot_style, shown
+
+
+def similarity_figure(
+    matrices: Mapping[str, NDArray[np.floating]],
+    first: int,
+    ends: Sequence[int] | None,
+    pictures: Sequence[NDArray[np.uint8]] = (),
+    title: str = "",
+    own_scale: bool = False,
+) -> Figure:
+    """Cosine similarity of M consecutive shots under several models, side by side (appendix, "Visualization of
+    similarities between consecutive shots"), below the shots' pictures.
+
+    Args:
+        matrices: (M, M) by the name of the model, at least one.
+        first: number of the first shot in its film.
+        ends: which of the M shots, counted from 0, end a scene: scenes are outlined; None: nobody knows.
+        pictures: (H, W, 3) RGB, one a shot; none: matrices alone.
+        title: above it all.
+        own_scale: each matrix has a scale of colours of its own; else all share one, and colours can be compared.
+    """
+    M = len(next(iter(matrices.values())))
+    columns = min(len(matrices), COLUMNS)
+    rows = -(-len(matrices) // columns)
+    side = min(4.5, (WIDTH - 0.9) / columns - 0.4)  # inches, of a matrix
+    under = 1.25 if own_scale else 0.75  # and of what stands above and below it
+    # Higher than it need be, so that its width is what fits it to the matrices below.
+    strip = 1.2 * columns * (side + 0.4) / M * aspect(pictures) if pictures else 0.0
+    with plot_style():
+        size = (columns * (side + 0.4) + 0.9, rows * (side + under) + strip + 0.3)
+        figure = Figure(figsize=size, layout="compressed")
+        heights = [strip, *[side + under] * rows] if pictures else [1] * rows
+        grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
+        if title:
+            figure.suptitle(shown(title, 100), fontsize=10)
+        panels: list[Axes] = []
+        if pictures:
+            panels.append(figure.add_subplot(grid[0, :]))
+            _draw_strip(panels[0], pictures, ends)
+        lowest = min(float(matrix.min()) for matrix in matrices.values())
+        edges = (first - 0.5, first + M - 0.5)
+        image: Any = None
+        for place, (name, matrix) in enumerate(matrices.items()):
+            row, column = divmod(place, columns)
+            panel = figure.add_subplot(grid[row + bool(pictures), column])
+            bottom = float(matrix.min()) if own_scale else lowest
+            image = panel.imshow(
+                matrix,
+                cmap="viridis",
+                vmin=min(bottom, 1 - 1e-6),
+                vmax=1,
+                extent=(*edges, *edges[::-1]),
+                interpolation="nearest",
+            )
+            for start, end in scene_ranges(M, ends):
+                for colour, line in ((BLACK, 2.6), ("white", 1.2)):  # seen on dark and on light
+                    panel.add_patch(_box(first + start - 0.5, first + start - 0.5, end - start, colour, line))
+            panel.set_title(shown(name), fontsize=9)
+            panel.spines[:].set_visible(False)
+            for axis in (panel.xaxis, panel.yaxis):
+                axis.set_major_locator(MaxNLocator(5, integer=True))
+            if column == 0:
+                panel.set_ylabel("shot")
+            panel.set_xlabel("shot")
+            if own_scale:
+                figure.colorbar(image, ax=panel, location="bottom", fraction=0.05, label="cosine similarity")
+            panels.append(panel)
+        if not own_scale:
+            figure.colorbar(image, ax=panels, label="cosine similarity", fraction=0.03, pad=0.02, panchor=False)
+    return figure
+
+
+def _box(x: float, y: float, side: float, colour: str, line: float) -> Any:
+
+    return Rectangle((x, y), side, side, fill=False, edgecolor=colour, linewidth=line)
+
+
+def _draw_strip(panel: Axes, pictures: Sequence[NDArray[np.uint8]], ends: Sequence[int] | None) -> None:
+    """Pictures in a row, with a line between two scenes."""
+    draw_images(panel, pictures)
+    for end in ends or ():
+        if end < len(pictures) - 1:
+            panel.plot([end + 1, end + 1], [-0.04, 1.04], transform=panel.get_xaxis_transform(), **_true_line())
+
+
+def _true_line() -> dict[str, Any]:
+    return {"color": BLACK, "linewidth": 1.8, "clip_on": False}

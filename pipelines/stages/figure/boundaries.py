@@ -1,0 +1,72 @@
+"""Scene boundaries that several models predict for one film."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.datasets.matching import assign_scene_ends
+from pipelines.datasets.scene_list import read_scene_list
+from pipelines.errors import BasslError
+from pipelines.evaluation.boundary_metrics import boundary_match
+from pipelines.outputs.figures.boundaries import PredictedLane, boundary_figure
+from pipelines.scenes import SceneList
+from pipelines.stages.figure.files import check_output, model_names, saved
+from pipelines.stages.figure.result import FigureResult
+from pipelines.stages.figure.settings import BoundarySettings
+from pipelines.stages.score import ScoreSettings, score
+
+
+def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) -> FigureResult:
+    """Draw them, see :func:`pipelines.stages.figure.draw_boundaries`."""
+    check_output(output)
+    if not files:
+        raise BasslError("nothing to draw: name a scenes.json")
+    names = model_names(files, settings.labels)
+    listed = [read_scene_list(file) for file in files]
+    truth = None if settings.truth is None else _true_ends(files[0], settings.truth, settings)
+    lanes = [_lane(name, one, truth, settings.within) for name, one in zip(names, listed, strict=True)]
+    middles = None if truth is None else truth.mean(axis=1)
+    title = Path(listed[0].video.path).name
+    result = saved(output, boundary_figure(lanes, middles, title))
+    lengths = [one.shots[-1].end for one in listed]
+    strange = tuple(
+        f"{file} lasts {length:.1f} s and {files[0]} {lengths[0]:.1f} s; are they of the same film?"
+        for file, length in zip(files[1:], lengths[1:], strict=True)
+        if abs(length - lengths[0]) > max(5.0, 0.02 * lengths[0])
+    )
+    return replace(result, warnings=(*result.warnings, *strange))
+
+
+def _true_ends(file: Path, truth: Path, settings: BoundarySettings) -> NDArray[np.float64]:
+    """(M, 2) the earliest and latest second of each true scene end, as `bassl score` reads them."""
+    how = ScoreSettings(
+        within=settings.within, frame_rate=settings.frame_rate, annotator=settings.annotator, resamples=0
+    )
+    (film,) = score(file, truth, how).films
+    if film.true_ends is not None:
+        return film.true_ends
+    assert film.seconds is not None  # a scenes.json has them
+    ends = film.seconds[:-1, 1][film.labels[:-1] == 1]
+    return np.column_stack([ends, ends])
+
+
+def _lane(name: str, listed: SceneList, truth: NDArray[np.float64] | None, within: float) -> PredictedLane:
+    ends = np.array([scene.end for scene in listed.scenes[:-1]])
+    threshold = listed.settings.get("threshold")
+    # With --scenes N the N best are taken, whatever the threshold.
+    if not isinstance(threshold, int | float) or listed.settings.get("scenes") is not None:
+        threshold = None
+    hits, note = None, f"{len(listed.scenes)} scenes"
+    if truth is not None:
+        hits = np.zeros(len(ends), np.bool_)
+        if len(ends) and len(truth):
+            taken = assign_scene_ends(ends, truth, within)
+            hits[taken[taken >= 0]] = True
+        note += f", boundary F1 within {within:g} s: {100 * boundary_match(truth, ends, within).f1:.1f}"
+    edges = np.array([*(shot.start for shot in listed.shots), listed.shots[-1].end])
+    return PredictedLane(name, edges, np.array([shot.score for shot in listed.shots]), ends, threshold, hits, note)

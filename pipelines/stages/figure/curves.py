@@ -1,0 +1,86 @@
+"""Training curves of runs, from their logs."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.errors import BasslError, DatasetError
+from pipelines.outputs.figures.curves import Curve, curve_figure
+from pipelines.stages.figure.files import check_output, model_names, saved
+from pipelines.stages.figure.result import FigureResult
+from pipelines.stages.figure.settings import CurveSettings
+
+LOG, VALIDATION = "log.csv", "validation.csv"
+_POSITIONS = ("step", "epoch", "seed")
+_SPEEDS = ("windows_per_second", "shots_per_second", "waiting")
+
+
+def curves(runs: Sequence[Path], output: Path, settings: CurveSettings) -> FigureResult:
+    """Draw them, see :func:`pipelines.stages.figure.draw_curves`."""
+    check_output(output)
+    if not runs:
+        raise BasslError("nothing to draw: name the folder of a run")
+    names = model_names(runs, settings.labels)
+    panels: dict[str, dict[str, Curve]] = {}
+    for name, run in zip(names, runs, strict=True):
+        for quantity, curve in _curves(run).items():
+            panels.setdefault(quantity, {})[name] = curve
+    return saved(output, curve_figure(panels, names))
+
+
+def _curves(run: Path) -> dict[str, Curve]:
+    """The curves of a run by quantity: those of the log, then those of validation."""
+    if not run.is_dir():
+        raise BasslError(f"{run}: no such folder of a run")
+    logs = {name: read_log(run / name) for name in (LOG, VALIDATION) if (run / name).exists()}
+    if LOG not in logs:
+        raise BasslError(f"{run}: holds no {LOG}; name the folder of a run of pretrain or finetune")
+    if not logs[LOG]:
+        raise BasslError(f"{run / LOG}: has no rows yet")
+    # Steps count on from seed to seed; here each seed begins at 0.
+    last: dict[float, float] = {}
+    for row in logs[LOG]:
+        last[row.get("seed", 0.0)] = row["step"]
+    begun = dict(zip(last, [0.0, *list(last.values())[:-1]], strict=True))
+    curves: dict[str, Curve] = {}
+    for rows in logs.values():
+        for quantity in rows[0] if rows else ():
+            if quantity not in (*_POSITIONS, *_SPEEDS):
+                curves[quantity] = _curve(rows, quantity, begun)
+    return curves
+
+
+def _curve(rows: Sequence[Mapping[str, float]], quantity: str, begun: Mapping[float, float]) -> Curve:
+    values: dict[float, list[float]] = {}
+    for row in rows:
+        values.setdefault(row["step"] - begun.get(row.get("seed", 0.0), 0.0), []).append(row[quantity])
+    steps = sorted(values)
+    mean, low, high = (np.array([how(values[step]) for step in steps]) for how in (np.mean, np.min, np.max))
+    return Curve(np.array(steps), mean, low, high)
+
+
+def read_log(path: Path) -> list[dict[str, float]]:
+    """The rows of a log, without a last one that is being written or was cut short."""
+    try:
+        with path.open(newline="") as file:
+            header, *rows = list(csv.reader(file)) or [[]]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DatasetError(f"{path}: cannot be read ({error})") from error
+    if rows and len(rows[-1]) < len(header):
+        del rows[-1]
+    if rows and ("step" not in header or len(set(header)) < len(header)):
+        raise DatasetError(f"{path}: is not the log of a run: its columns are {', '.join(header)}")
+    found = []
+    for line, row in enumerate(rows, start=2):
+        try:
+            found.append({name: float(cell) for name, cell in zip(header, row, strict=True)})
+            if not math.isfinite(found[-1]["step"]):
+                raise ValueError("a step that is no number")
+        except ValueError as error:
+            raise DatasetError(f"{path}, line {line}: is not a row of {len(header)} numbers") from error
+    return found

@@ -1,0 +1,126 @@
+"""Shots, scene ends, features and images of the films of an index, for figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.errors import BasslError, StoreError
+from pipelines.stores.features import read_shot_checksums
+from pipelines.stores.index import Index, read_index
+from pipelines.stores.lookup import JOINED, find_features
+
+_IMAGE_WIDTH = 200
+"""Pixels; more than a print shows of one shot of sixteen."""
+
+
+def chosen_video(path: Path, name: str | None) -> Index:
+    """One video of an index by its id; without an id the only one.
+
+    Raises:
+        BasslError: one line, if there is no such video, or several and no id.
+    """
+    index = read_index(path)
+    if name is None and len(index.video_ids) > 1:
+        some = ", ".join(index.video_ids[:5]) + (", ..." if len(index.video_ids) > 5 else "")
+        raise BasslError(f"{path}: has {len(index.video_ids)} videos ({some}); name one with --video")
+    return only(index, 0 if name is None else named_video(index, name))
+
+
+def named_video(index: Index, name: str) -> int:
+    """The number of a video in an index.
+
+    Raises:
+        BasslError: one line, if it is not in the index.
+    """
+    if name not in index.video_ids:
+        near = get_close_matches(name, index.video_ids, 3)
+        advice = f"did you mean {' or '.join(near)}?" if near else f"its first is {index.video_ids[0]}"
+        raise BasslError(f"{index.path}: has no video {name!r}; {advice}")
+    return index.video_ids.index(name)
+
+
+def only(index: Index, video: int) -> Index:
+    """A part of an index with one of its videos, so that rows are the shots of that video."""
+    one, rows = slice(video, video + 1), index.span(video)
+    return replace(
+        index,
+        video_ids=index.video_ids[one],
+        splits=index.splits[one],
+        sources=index.sources[one],
+        pictures=index.pictures[one],
+        first_row=np.array([0, rows.stop - rows.start]),
+        frame_rates=index.frame_rates[one],
+        frames=index.frames[rows],
+        seconds=index.seconds[rows],
+        label=index.label[rows],
+        jpeg=index.jpeg[rows],
+        jpeg_crc32=index.jpeg_crc32[rows],
+    )
+
+
+def scene_ends(index: Index, rows: NDArray[np.int64]) -> list[int] | None:
+    """Positions in ``rows`` of the shots that end a scene; None if none of the shots has a label."""
+    known = np.isin(rows, index.rows_of(labelled=True))
+    if not known.any():
+        return None
+    ends: list[int] = np.flatnonzero(known & (index.targets(rows) == 1)).tolist()
+    return ends
+
+
+def store_of(index: Index, features: Path, encoder: str | None = None) -> Path:
+    """The store with the features of the only video of an index.
+
+    Args:
+        index: of one video.
+        features: the store, or the folder in which it is looked for after those that the index names.
+        encoder: id of the encoder; None: any.
+
+    Raises:
+        BasslError: one line, if there is none or more than one.
+    """
+    if features.suffix.lower() == ".h5":
+        return features
+    (name,) = index.video_ids
+
+    def stores() -> Iterator[Path]:
+        if encoder is not None:
+            # A model that was trained on features of several stores names all of them.
+            for one in encoder.split(JOINED):
+                yield from find_features(index, one, features)
+        elif index.features:
+            yield from (path for path in index.features.values() if path.exists())
+        else:
+            yield from sorted(features.glob("*.h5"))
+
+    having = [path for path in stores() if name in read_shot_checksums(path)]
+    wanted = "features" if encoder is None else f"features of {encoder}"
+    if not having:
+        raise StoreError(f"{index.path}: has no {wanted} of {name}, nor has {features}; name a store with --features")
+    if len(having) > 1:
+        raise StoreError(
+            f"{index.path}: has {wanted} of {name} in {', '.join(map(str, having))}; name one with --features"
+        )
+    return having[0]
+
+
+def images_of(index: Index, rows: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
+    """The middle keyframe of shots of the only video of an index, small; [] if it has none."""
+    if index.pictures[0] is None or not index.keyframes:
+        return []
+    reader = KeyframeReader(index)
+    images = []
+    middle = np.full((len(rows), 1), index.keyframes // 2)
+    for row, (jpeg,) in zip(rows.tolist(), reader.read(rows, middle), strict=True):
+        image = reader.decoded(row, jpeg)
+        height = max(1, round(image.shape[0] * _IMAGE_WIDTH / image.shape[1]))
+        small = cv2.resize(image, (_IMAGE_WIDTH, min(height, 2 * _IMAGE_WIDTH)), interpolation=cv2.INTER_AREA)
+        images.append(np.asarray(small, np.uint8))
+    return images

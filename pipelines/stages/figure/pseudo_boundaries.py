@@ -1,0 +1,83 @@
+"""Pseudo-boundaries of windows against true scene ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pipelines.errors import BasslError
+from pipelines.outputs.figures.pseudo_boundaries import DividedWindow, pseudo_boundary_figure
+from pipelines.pretext.pseudo_boundary import discover, end_similarity
+from pipelines.stages.figure.files import check_output, saved
+from pipelines.stages.figure.films import images_of, named_video, only, scene_ends, store_of
+from pipelines.stages.figure.result import FigureResult
+from pipelines.stages.figure.settings import PseudoBoundarySettings
+from pipelines.stores.features import features_of
+from pipelines.stores.index import Index, read_index, window_rows
+
+
+def pseudo_boundaries(windows: Sequence[str], output: Path, settings: PseudoBoundarySettings) -> FigureResult:
+    """Draw them, see :func:`pipelines.stages.figure.draw_pseudo_boundaries`."""
+    check_output(output)
+    index = read_index(settings.index)
+    centres = [_centre(index, window) for window in windows] or _sampled(index, settings)
+    return saved(output, pseudo_boundary_figure([_divided(index, *one, settings) for one in centres]))
+
+
+def _centre(index: Index, text: str) -> tuple[int, int]:
+    """The video and the shot that ``VIDEO:SHOT`` names."""
+    name, _, number = text.rpartition(":")
+    if not name or not (number.isascii() and number.isdigit()) or len(number) > 9:
+        raise BasslError(f"{text!r} names no window; it is VIDEO:SHOT, such as {index.video_ids[0]}:8")
+    video = named_video(index, name)
+    shots = len(index.rows([video]))
+    if int(number) >= shots:
+        raise BasslError(f"{index.path}: {name} has {shots} shots, 0 to {shots - 1}, and no shot {int(number)}")
+    return video, int(number)
+
+
+def _sampled(index: Index, settings: PseudoBoundarySettings) -> list[tuple[int, int]]:
+    """Centres of different windows with a true scene end before their last shot, in order."""
+    lengths = np.diff(index.first_row)
+    rows = index.rows_of()
+    rows = rows[lengths[index.video_of(rows)] > 2 * settings.neighbours]
+    is_end = np.zeros(len(index.label), np.bool_)
+    labelled = index.rows_of(labelled=True)
+    is_end[labelled] = index.targets(labelled) == 1
+    members = window_rows(index.first_row, rows, settings.neighbours, "shift")
+    # Windows at a film's edge are moved inside and are then the same.
+    members, firsts = np.unique(members, axis=0, return_index=True)
+    centres = rows[firsts][is_end[members[:, :-1]].any(axis=1)]
+    if not len(centres):
+        raise BasslError(
+            f"{index.path}: has no window of {2 * settings.neighbours + 1} shots with a labelled scene end; name "
+            "windows as VIDEO:SHOT"
+        )
+    sampled = np.random.default_rng(settings.seed).choice(centres, min(settings.windows, len(centres)), replace=False)
+    chosen = np.sort(sampled)
+    videos = index.video_of(chosen)
+    return list(zip(videos.tolist(), (chosen - index.first_row[videos]).tolist(), strict=True))
+
+
+def _divided(index: Index, video: int, shot: int, settings: PseudoBoundarySettings) -> DividedWindow:
+    index = only(index, video)
+    (name,) = index.video_ids
+    S, N = 2 * settings.neighbours + 1, len(index.label)
+    if N < S:
+        raise BasslError(f"{index.path}: {name} has {N} shots, fewer than a window of {S}; lower --neighbours")
+    (rows,) = window_rows(index.first_row, np.array([shot]), settings.neighbours, "shift")
+    store = store_of(index, settings.features)
+    dense = torch.from_numpy(features_of(index, [store])[1][rows])[None]
+    slow = dense[:, [0, -1]]
+    found = int(discover(settings.method, slow, dense)[0])
+    ends = scene_ends(index, rows)
+    title = f"{name}, shots {rows[0]} to {rows[-1]}: pseudo-boundary after shot {rows[found]}"
+    inner = [end for end in ends or () if end < S - 1]
+    if ends is not None:
+        title += (
+            f", scene ends after {', '.join(str(rows[end]) for end in inner)}" if inner else ", no scene end inside"
+        )
+    return DividedWindow(title, found, ends, end_similarity(slow, dense)[0].numpy(), images_of(index, rows))

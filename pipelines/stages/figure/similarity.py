@@ -1,0 +1,86 @@
+"""Similarity of consecutive shots under several models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipelines.errors import BasslError
+from pipelines.models.opening import open_model
+from pipelines.outputs.figures.similarity import similarity_figure
+from pipelines.stages.figure.files import check_output, model_names, saved
+from pipelines.stages.figure.films import chosen_video, images_of, scene_ends, store_of
+from pipelines.stages.figure.result import FigureResult
+from pipelines.stages.figure.settings import SimilaritySettings
+from pipelines.stores.features import features_of
+from pipelines.stores.index import Index, window_rows
+
+_MOST_IMAGES = 48
+"""Above a matrix; more could not be recognised."""
+_WINDOWS_AT_A_TIME = 256
+
+
+def similarity(models: Sequence[Path], output: Path, settings: SimilaritySettings) -> FigureResult:
+    """Draw it, see :func:`pipelines.stages.figure.draw_similarity`."""
+    check_output(output)
+    if not models:
+        raise BasslError("nothing to draw: name a feature store or a run")
+    names = model_names(models, settings.labels)
+    index = chosen_video(settings.index, settings.video)
+    (name,) = index.video_ids
+    rows = _rows(index, settings.first, settings.shots)
+    matrices = {
+        label: _cosines(_representation(index, model, settings.features)[rows])
+        for label, model in zip(names, models, strict=True)
+    }
+    ends = scene_ends(index, rows)
+    title = f"{name}, shots {rows[0]} to {rows[-1]}" + (", without labels" if ends is None else "")
+    images = images_of(index, rows) if len(rows) <= _MOST_IMAGES else []
+    return saved(output, similarity_figure(matrices, int(rows[0]), ends, images, title, settings.own_scale))
+
+
+def _representation(index: Index, model: Path, features: Path) -> NDArray[np.floating]:
+    """The shots of a film (N, D) as a model sees them."""
+    if model.suffix.lower() == ".h5":
+        return features_of(index, [model])[1]
+    if not model.exists():
+        raise BasslError(f"{model}: no such feature store, run or model")
+    crn, encoder = open_model(model).context()
+    store = store_of(index, features, encoder)
+    encodings = features_of(index, [store])[1]
+    shape = crn.settings
+    if encodings.shape[1] != shape.input_width:
+        raise BasslError(
+            f"{store}: its features are {encodings.shape[1]} wide, and {model} reads {shape.input_width}; name the "
+            "store of its encoder with --features"
+        )
+    film = torch.from_numpy(encodings)
+    windows = window_rows(index.first_row, np.arange(len(film)), shape.neighbors, "clip")
+    with torch.inference_mode():
+        parts = [
+            crn(film[part])[0][:, shape.center] for part in torch.split(torch.from_numpy(windows), _WINDOWS_AT_A_TIME)
+        ]
+        context: NDArray[np.floating] = torch.cat(parts).numpy()
+    return context
+
+
+def _cosines(features: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Cosine similarity (M, M) of all pairs; 0 for features of length 0."""
+    values = features.astype(np.float64)
+    units = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
+    similarity: NDArray[np.float64] = units @ units.T
+    return similarity
+
+
+def _rows(index: Index, first: int, shots: int) -> NDArray[np.int64]:
+    N = len(index.label)
+    if first < 0 or first + shots > N:
+        raise BasslError(
+            f"{index.path}: {index.video_ids[0]} has {N} shots, 0 to {N - 1}; shots {first} to {first + shots - 1} "
+            "are not all among them"
+        )
+    return np.arange(first, first + shots)
