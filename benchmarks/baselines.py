@@ -32,7 +32,7 @@ from pipelines.baselines.systems import SYSTEMS, Labelled
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision, f1_at, film_miou
 from pipelines.evaluation.paper_tables import TABLE_1
-from pipelines.stages.baseline import Film, choose
+from pipelines.stages.baseline.running import BaselineFilm, choose
 
 FRAME_RATE = 25.0
 NAMES = [name for name, system in SYSTEMS.items() if system.candidates]
@@ -62,7 +62,9 @@ def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
     """The candidate that does best on some videos, with a network that learnt from them where the system has one."""
     system = SYSTEMS[name]
     films = [
-        Film(v.video_id, (v.features,), v.shots, v.shots / FRAME_RATE, v.scene_end, np.ones(len(v.shots), np.bool_))
+        BaselineFilm(
+            v.video_id, (v.features,), v.shots, v.shots / FRAME_RATE, v.scene_end, np.ones(len(v.shots), np.bool_)
+        )
         for v in videos
     ]
     settings = choose(system, films)

@@ -1,0 +1,40 @@
+"""Settings of the systems that the paper compares with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.stages.score.settings import check_frame_rate
+
+
+@dataclass(frozen=True)
+class BaselineSettings:
+    """Which system, on which films."""
+
+    system: str = "graph-cut"
+    """graph-cut, scsa, dp, story-graph, grouping, siamese, lgss or fixed-length."""
+    index: Path = Path("data/index.h5")
+    """Index of the films, with labels."""
+    features: tuple[Path, ...] = ()
+    """Feature store, or several of one encoder, with all videos of the index. Unless given, the index's own."""
+    extra: tuple[Path, ...] = ()
+    """Stores of further feature sets (sound, place, cast), for the systems that take several: grouping and lgss."""
+    train_splits: tuple[str, ...] = ("train", "val")
+    """Splits whose labels settings are chosen by, and networks learn from."""
+    split: str = "test"
+    """Split to score."""
+    frame_rate: float | None = None
+    """Frames a second of films whose index has no times."""
+    seeds: int = 5
+    """Networks to train, from another seed each, for siamese and lgss."""
+    resamples: int = 0
+    """Draws of films for confidence intervals; 0 for none."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", Path(self.index))
+        for name in ("features", "extra"):
+            object.__setattr__(self, name, tuple(map(Path, getattr(self, name))))
+        if self.seeds < 1 or self.resamples < 0:
+            raise ValueError(f"seeds must be at least 1 and resamples not negative: {self.seeds}, {self.resamples}")
+        check_frame_rate(self.frame_rate)
