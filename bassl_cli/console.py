@@ -46,8 +46,13 @@ def complain(message: str) -> None:
 
 
 def warn(message: str) -> None:
-    """One line about what the user should know of the result."""
+    """One line about what may be wrong with the result."""
     err.print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)
+
+
+def note(message: str) -> None:
+    """One line about a fact of the result that is no fault."""
+    say(f"note: {message}")
 
 
 def count(number: int, thing: str) -> str:

@@ -11,7 +11,7 @@ from pipelines.datasets.annotations import VideoAnnotation, fault, listed_names
 from pipelines.datasets.bbc import is_bbc, is_bbc_file, read_bbc, read_bbc_file
 from pipelines.datasets.movienet import is_movienet, read_movienet
 from pipelines.datasets.ovsd import is_ovsd, is_ovsd_file, read_ovsd, read_ovsd_file
-from pipelines.datasets.scene_files import is_scene_files, read_scenes_csv, read_scenes_json
+from pipelines.datasets.scene_files import is_scene_files, read_scene_files, read_scenes_csv, read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import DatasetError
 
@@ -95,6 +95,26 @@ def read_scenes_of_folder(
         if first is not record and (path.suffix.lower() != ".csv" or first.source.suffix.lower() == ".csv"):
             problems.append(f"{path}: is about the video {record.video_id}, and so is {first.source}; remove one")
     return _sorted(records.values()), problems
+
+
+def read_annotations(source: Path, annotator: int = 0) -> list[VideoAnnotation]:
+    """Read label files of any known format: MovieNet, BBC, OVSD, or scene lists.
+
+    Raises:
+        DatasetError: one line, when it is none of them or damaged.
+    """
+
+    if not source.exists():
+        raise DatasetError(f"{source}: no such file or folder")
+    if is_movienet(source):
+        return read_movienet(source)
+    if is_bbc(source):
+        return read_bbc(source, annotator)
+    if is_ovsd(source):
+        return read_ovsd(source)
+    if is_scene_files(source):
+        return read_scene_files(source)
+    raise DatasetError(f"{source}: holds no key-frame stores, features or label files of a kind that is known")
 
 
 def _sorted(records: Iterable[VideoAnnotation]) -> dict[str, VideoAnnotation]:

@@ -143,7 +143,7 @@ def test_how_labels_matched_is_reported(run: Run, tmp_path: Path) -> None:
     assert table(done)[1][:5] == ["none", "1", "1", "2", "5"]
     assert done.stderr.splitlines() == [
         "warning: film: 1 of 2 scene ends found no shot end within the tolerance (at 6.9 s)",
-        "note: 1 labelled video(s) are not among the sources: nobody",
+        "note: 1 labelled video is not among the sources: nobody",
         "note: 1 of 1 videos have no split: film",
         "labels: 1 of 2 scene ends matched, 0.20 s away on average",
         "wrote data/index.h5",
@@ -157,7 +157,7 @@ def test_how_labels_matched_is_reported(run: Run, tmp_path: Path) -> None:
     ]
     assert result["matches"]["film"]["matched"] == 1
     assert result["matches"]["film"]["unmatched"] == [6.9]
-    assert result["notes"][0] == "1 labelled video(s) are not among the sources: nobody"
+    assert result["notes"][0] == "1 labelled video is not among the sources: nobody"
     done = run(*arguments, "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     shown = json.loads(run("--show", "--json").stdout)

@@ -14,7 +14,8 @@ import pytest
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, DatasetError
-from pipelines.stages.build_index import IndexSettings, SplitStatistics, build_index, missing, statistics
+from pipelines.stages.build_index import IndexSettings, SplitStatistics, build_index
+from pipelines.stages.build_index.statistics import missing, statistics
 from pipelines.stores.features import read_features
 from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_index
 from pipelines.stores.keyframes import read_keyframes
@@ -289,7 +290,7 @@ def test_a_csv_is_matched_to_our_shots(tmp_path: Path, settings: Settings) -> No
     match = report.matches["film"]
     assert (match.scene_ends, match.matched, match.at_film_end, match.unmatched) == (3, 1, 1, (6.9, 8.6))
     assert match.mean_distance == pytest.approx(0.2)
-    assert "1 labelled video(s) are not among the sources: nobody" in report.notes
+    assert "1 labelled video is not among the sources: nobody" in report.notes
     assert "1 of 2 videos have no labels: other" in report.notes
     more = build_index([tmp_path / "stores"], settings(labels=(tmp_path / "labels",), tolerance=1.0, overwrite=True))
     assert more.matches["film"].matched == 3
@@ -376,7 +377,7 @@ def test_a_draw_replaces_the_splits_of_the_source(tmp_path: Path, settings: Sett
     "split", [(), (1.0,), (0.5, 0.6), (0.5, 0.4), (1.5, -0.5), (0.25,) * 4, (float("nan"), 1.0), (float("inf"), 0.0)]
 )
 def test_shares_that_are_none(tmp_path: Path, settings: Settings, split: tuple[float, ...]) -> None:
-    refusal(lambda: build_index([tmp_path], settings(split=split)), "0.6,0.2,0.2", error=BasslError)
+    refusal(lambda: build_index([tmp_path], settings(split=split)), "0.6,0.2,0.2", error=ValueError)
 
 
 def test_a_file_names_the_videos_of_each_split(tmp_path: Path, settings: Settings) -> None:
@@ -487,12 +488,25 @@ def test_stores_of_different_numbers_of_keyframes(tmp_path: Path, settings: Sett
         ({"tolerance": -1.0}, "tolerance"),
         ({"tolerance": float("nan")}, "tolerance"),
         ({"doubtful": "maybe"}, "'maybe'"),
-        ({"labels": (Path("nowhere.csv"),)}, "nowhere.csv: no such file or folder"),
+        ({"split": "a,b"}, "'a,b'"),
     ],
 )
-def test_settings_that_cannot_be(tmp_path: Path, settings: Settings, changes: dict[str, Any], words: str) -> None:
+def test_settings_that_cannot_be(settings: Settings, changes: dict[str, Any], words: str) -> None:
+    refusal(lambda: settings(**changes), words, error=ValueError)
+
+
+def test_a_split_may_be_given_as_text(settings: Settings) -> None:
+    assert settings(split="0.6,0.2,0.2").split == (0.6, 0.2, 0.2)
+    assert settings(split="splits.json").split == Path("splits.json")
+
+
+def test_label_files_that_are_not_there(tmp_path: Path, settings: Settings) -> None:
     store = put_store(tmp_path / "a.h5")
-    refusal(lambda: build_index([store], settings(**changes)), words, error=BasslError)
+    refusal(
+        lambda: build_index([store], settings(labels=(Path("nowhere.csv"),))),
+        "nowhere.csv: no such file or folder",
+        error=BasslError,
+    )
 
 
 def test_sources_that_are_none(tmp_path: Path, settings: Settings) -> None:

@@ -30,7 +30,7 @@ from tests import films
 from tests.small_stores import read_jpegs
 from tests.test_processes import alive, soon
 
-stage = import_module("pipelines.stages.extract_keyframes")  # the package has the function under the module's name
+stage = import_module("pipelines.stages.extract_keyframes.running")
 HOME = Path(__file__).parents[2]
 NAMES = ("a", "b", "c", "d")
 
@@ -304,7 +304,7 @@ def test_a_disk_that_is_full_is_one_line_a_film(library: Path, tmp_path: Path) -
     )
     done = subprocess.run(
         [sys.executable, "-c", program.replace("from pipelines.stages import extract_keyframes as stage",
-         "import importlib; stage = importlib.import_module('pipelines.stages.extract_keyframes')")],
+         "import importlib; stage = importlib.import_module('pipelines.stages.extract_keyframes.running')")],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(HOME)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stderr == ""
@@ -316,16 +316,16 @@ def test_a_disk_that_is_full_is_one_line_a_film(library: Path, tmp_path: Path) -
     ("change", "message"),
     [
         ({"detector": "none"}, "no shot detector is called 'none'; there are adaptive"),
-        ({"keyframes": 0}, "a shot can have 1 to 100 key-frames, not 0"),
-        ({"lines": 2}, "a key-frame can have 16 to 4320 lines, not 2"),
+        ({"keyframes": 0}, "a shot can have 1 to 100 keyframes, not 0"),
+        ({"lines": 2}, "a keyframe can have 16 to 4320 lines, not 2"),
         ({"quality": 101}, "JPEG quality goes from 1 to 100, not 101"),
         ({"workers": 0}, "there must be at least one worker, not 0"),
     ],
 )
 def test_settings_that_cannot_be(library: Path, tmp_path: Path, change: dict[str, object], message: str) -> None:
-    with pytest.raises(BasslError) as caught:
+    with pytest.raises(ValueError, match=message) as caught:
         extract(library, output=tmp_path / "out", **change)
-    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -514,6 +514,6 @@ def test_a_cluster_that_is_not_there_is_one_line(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(stage, "_DASK_SECONDS", 1)
+    monkeypatch.setattr(import_module("pipelines.stages.extract_keyframes.cluster"), "TIMEOUT", 1)
     with pytest.raises(BasslError, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:9$"):
         extract(library, output=tmp_path, dask="tcp://127.0.0.1:9")

@@ -130,7 +130,7 @@ def test_what_cannot_be_heard_costs_one_line(film: Path, tmp_path: Path) -> None
     settings = SoundSettings(index_of(tmp_path / "index.h5", "other"), tmp_path / "sound.h5")
     (result,) = extract_sound([film], settings)
     assert result.status == "failed"
-    assert "has no film called film" in result.error
+    assert "has no film with the id film" in result.error
     assert not settings.output.exists()
     refusal(lambda: sound.shot_sounds(tmp_path / "none.mp4", np.zeros((1, 2))), "no such file", error=VideoError)
 

@@ -1,0 +1,41 @@
+"""Building the index of all shots of all videos: the sources of shots, keyframes and labels in, one file out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.stages.build_index.result import IndexReport, SplitStatistics
+from pipelines.stages.build_index.settings import IndexSettings
+
+__all__ = ["IndexReport", "IndexSettings", "SplitStatistics", "build_index", "describe_index"]
+
+
+def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSettings()) -> IndexReport:
+    """Build the index of all shots of all videos.
+
+    A source is a folder of key-frame stores or one store, MovieNet's folder, BBC's, OVSD's, a folder of ``.npz`` with
+    features, shots and labels, or ``scenes.json`` files. Which it is, is seen from its files.
+
+    Args:
+        sources: where shots (and key-frames, features, labels) are.
+        settings: the rest.
+
+    Raises:
+        BasslError: one line, for a source that is none, files that are damaged or contradict each other, or an index
+            that is there already.
+    """
+    from pipelines.stages.build_index import building  # start-up time: numpy and h5py
+
+    return building.build(sources, settings)
+
+
+def describe_index(path: Path | str) -> IndexReport:
+    """The statistics of an index, and what it lacks.
+
+    Raises:
+        StoreError: one line, for a file that is no index, or damaged.
+    """
+    from pipelines.stages.build_index import building  # start-up time: numpy and h5py
+
+    return building.describe(Path(path))

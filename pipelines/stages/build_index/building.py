@@ -1,0 +1,122 @@
+"""Building an index: reading its sources, putting labels on shots, drawing splits, writing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.datasets.annotations import VideoAnnotation, read_json
+from pipelines.datasets.matching import MatchReport, match_annotation
+from pipelines.datasets.sources import read_annotations
+from pipelines.errors import BasslError, DatasetError
+from pipelines.files import check_writable
+from pipelines.stages.build_index.result import IndexReport
+from pipelines.stages.build_index.settings import IndexSettings
+from pipelines.stages.build_index.sources import read_source
+from pipelines.stages.build_index.statistics import missing, statistics
+from pipelines.stores.features import write_features
+from pipelines.stores.index import IndexedVideo, read_index, write_index
+
+
+def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport:
+    """See :func:`pipelines.stages.build_index.build_index`."""
+    check_writable(settings.output)
+    if settings.output.exists() and not settings.overwrite:
+        raise BasslError(f"{settings.output}: is there already; --overwrite makes it again")
+    videos: list[IndexedVideo] = []
+    features: dict[str, dict[str, NDArray[np.float32]]] = {}
+    for source in map(Path, sources):
+        found, encodings = read_source(source, settings)
+        videos += found
+        if encodings:
+            name = f"{source.resolve().name}-{next(iter(encodings.values())).shape[1]}d"
+            features.setdefault(name, {}).update(encodings)
+    if not videos:
+        raise BasslError("nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
+    videos, matches, notes = _label(videos, settings)
+    if isinstance(settings.split, Path):
+        videos = _listed_splits(videos, settings.split)
+    elif isinstance(settings.split, tuple):
+        videos = _drawn_splits(videos, settings.split, settings.seed)
+    recorded = {
+        "split": str(settings.split) if isinstance(settings.split, Path) else settings.split,
+        "seed": settings.seed,
+        "tolerance": settings.tolerance,
+        "annotator": settings.annotator,
+    }
+    stores = {name: settings.features / f"{name}.h5" for name in features}
+    for name, encodings in features.items():
+        write_features(stores[name], name, encodings)
+    write_index(settings.output, videos, recorded, settings.doubtful, stores)
+    return describe(settings.output, matches, notes)
+
+
+def describe(path: Path, matches: Mapping[str, MatchReport] = {}, notes: Sequence[str] = ()) -> IndexReport:
+    """The report on an index, with what is known of how it was built."""
+    index = read_index(path)
+    return IndexReport(index, tuple(statistics(index)), matches, (*notes, *missing(index)))
+
+
+def _label(
+    videos: list[IndexedVideo], settings: IndexSettings
+) -> tuple[list[IndexedVideo], dict[str, MatchReport], list[str]]:
+    """The videos with the labels of the label files, how these were matched to shots, and notes."""
+
+    records: dict[str, VideoAnnotation] = {}
+    for path in settings.labels:
+        for record in read_annotations(path, settings.annotator):
+            if record.video_id in records:
+                first = records[record.video_id].source
+                raise DatasetError(f"{record.source}: labels {record.video_id}, which {first} labels too")
+            records[record.video_id] = record
+    matches, labelled = {}, []
+    for video in videos:
+        if video.video_id not in records:
+            labelled.append(video)
+            continue
+        record = records.pop(video.video_id)
+        if not np.isfinite(video.seconds).all():
+            raise DatasetError(f"{video.source}: has no times in seconds, so {record.source} cannot be matched to it")
+        label, matches[video.video_id] = match_annotation(record, video.frames, video.seconds, settings.tolerance)
+        labelled.append(replace(video, label=label, split=record.split or video.split))
+    notes = []
+    if records:
+        names = ", ".join(sorted(records)[:3]) + (", ..." if len(records) > 3 else "")
+        are = "labelled video is" if len(records) == 1 else "labelled videos are"
+        notes.append(f"{len(records)} {are} not among the sources: {names}")
+    return labelled, matches, notes
+
+
+def _listed_splits(videos: list[IndexedVideo], path: Path) -> list[IndexedVideo]:
+    """The videos with the splits that a JSON file lists them in; videos that it does not list have none."""
+
+    content = read_json(path)
+    if not isinstance(content, dict) or not all(
+        isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
+    ):
+        raise DatasetError(f'{path}: is no list of video ids for each split, such as {{"train": [...], "val": [...]}}')
+    split_of: dict[str, str] = {}
+    for split, names in content.items():
+        for name in names:
+            if split_of.setdefault(name, split) != split:
+                raise DatasetError(f"{path}: {name} is in two splits, {split_of[name]} and {split}")
+    missing = sorted(split_of.keys() - {video.video_id for video in videos})
+    if missing:
+        raise DatasetError(f"{path}: names {missing[0]}, which is not among the videos")
+    return [replace(video, split=split_of.get(video.video_id, "")) for video in videos]
+
+
+def _drawn_splits(videos: list[IndexedVideo], shares: tuple[float, ...], seed: int) -> list[IndexedVideo]:
+    """The videos with splits drawn by video, so that the shots of one video are never in two splits."""
+
+    names = ("train", "val", "test") if len(shares) == 3 else ("train", "test")
+    videos = sorted(videos, key=lambda video: video.video_id)
+    order = np.random.default_rng(seed).permutation(len(videos))
+    bounds = np.round(np.cumsum(shares) * len(videos)).astype(int)
+    part = np.searchsorted(bounds, np.arange(len(videos)), side="right")
+    drawn = dict(zip(order.tolist(), part.tolist(), strict=True))
+    return [replace(video, split=names[min(drawn[i], len(names) - 1)]) for i, video in enumerate(videos)]

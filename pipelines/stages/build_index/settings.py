@@ -1,0 +1,64 @@
+"""Settings of building an index. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pipelines.options import accept_text
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """What goes into an index and how.
+
+    Raises:
+        ValueError: one line, for a value that no field allows.
+    """
+
+    output: Path = Path("data/index.h5")
+    """The index."""
+    labels: tuple[Path, ...] = ()
+    """Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json or CSV."""
+    split: str | tuple[float, ...] | Path | None = None
+    """Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the video ids of
+    each split. Unless given: the splits of the sources."""
+    seed: int = 0
+    """Seed of the draw of splits."""
+    doubtful: Literal["end", "ignore"] = "end"
+    """MovieNet's label -1: 'end' counts as a scene end, as in the paper's release; 'ignore' leaves it out of training
+    and scoring."""
+    tolerance: float = 1.0
+    """Greatest distance, in seconds, of a labelled scene end from the end of its shot."""
+    annotator: int = 0
+    """Number of the BBC annotator whose labels are read."""
+    features: Path = Path("data/features")
+    """Folder of the feature stores that are made of features in the sources."""
+    pack: Path | None = None
+    """Folder of keyframe stores to pack folders of JPEG files into. Unless given: they are read in place."""
+    overwrite: bool = False
+    """Replace an existing index."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        object.__setattr__(self, "split", _split(self.split))
+        if not self.tolerance >= 0:
+            raise ValueError(f"the tolerance must be 0 seconds or more, not {self.tolerance:g}")
+        if self.doubtful not in ("end", "ignore"):
+            raise ValueError(f"doubtful labels can be read as 'end' or 'ignore', not {self.doubtful!r}")
+
+
+def _split(split: str | tuple[float, ...] | Path | None) -> tuple[float, ...] | Path | None:
+    if isinstance(split, str):
+        if split.lower().endswith(".json"):
+            return Path(split)
+        try:
+            split = tuple(float(share) for share in split.split(","))
+        except ValueError as error:
+            raise ValueError(f"a split is shares such as 0.6,0.2,0.2 or a .json file, not {split!r}") from error
+    if isinstance(split, tuple) and (
+        not 2 <= len(split) <= 3 or any(not 0 <= share <= 1 for share in split) or abs(sum(split) - 1) > 1e-6
+    ):
+        raise ValueError("a split is two or three shares of 0 to 1 that add up to 1, such as 0.6,0.2,0.2")
+    return split

@@ -1,0 +1,151 @@
+"""Reading a source of an index: keyframe stores, MovieNet, BBC, OVSD, features with labels, or scene lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets.movienet import KeyframeFolder, is_movienet, read_jpeg
+from pipelines.datasets.shot_features import read_shot_feature_folder
+from pipelines.datasets.sources import read_annotations
+from pipelines.errors import DatasetError
+from pipelines.scenes import VideoFacts
+from pipelines.stages.build_index.settings import IndexSettings
+from pipelines.stores.index import NO_LABEL, IndexedVideo
+from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
+
+
+def read_source(source: Path, settings: IndexSettings) -> tuple[list[IndexedVideo], dict[str, NDArray[np.float32]]]:
+    """The videos of a source, and the features by video id where the source has features.
+
+    Raises:
+        DatasetError: one line, for a source of no known kind, or damaged.
+    """
+
+    if not source.exists():
+        raise DatasetError(f"{source}: no such file or folder")
+    stores = [source] if source.suffix == ".h5" else sorted(source.glob("[!.]*.h5")) if source.is_dir() else []
+    if stores:
+        return [_from_store(path) for path in stores], {}
+    # MovieNet first: a search for files in it would visit five million.
+    if source.is_dir() and not is_movienet(source) and next(source.rglob("*.npz"), None) is not None:
+        return _from_features(source)
+    return [_from_annotation(record, settings) for record in read_annotations(source, settings.annotator)], {}
+
+
+def _from_store(path: Path) -> IndexedVideo:
+
+    store = read_keyframes(path)
+    shots, images = store.keyframes.shape
+    # (N, N_k + 1): where the shot's JPEGs begin, and where the last one ends.
+    places = np.arange(shots)[:, None] * images + np.arange(images + 1)
+    return IndexedVideo(
+        video_id=store.video_id,
+        source=str(path),
+        frames=store.frames,
+        seconds=store.seconds,
+        label=np.full(shots, NO_LABEL, np.int8),
+        frame_rate=store.video.frame_rate,
+        pictures=path,
+        keyframes=images,
+        jpeg=store.jpeg_offsets[places],
+        jpeg_crc32=store.jpeg_crc32.reshape(shots, images),
+    )
+
+
+def _from_features(source: Path) -> tuple[list[IndexedVideo], dict[str, NDArray[np.float32]]]:
+
+    records = read_shot_feature_folder(source)
+    videos = [
+        IndexedVideo(
+            video_id=record.video_id,
+            source=str(source),
+            frames=record.shots,
+            seconds=np.full(record.shots.shape, np.nan),
+            # The film's end is no scene end that is to be found.
+            label=np.append(record.scene_end[:-1], 0).astype(np.int8),
+        )
+        for record in records
+    ]
+    return videos, {record.video_id: record.features for record in records}
+
+
+def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> IndexedVideo:
+
+    shots = record.number_of_shots
+    if shots is None:
+        raise DatasetError(
+            f"{record.source}: labels times of {record.video_id}, not its shots; extract its keyframes and "
+            f"give this file with --labels"
+        )
+    pictures = record.keyframe_files
+    if pictures is not None and not isinstance(pictures, KeyframeFolder):
+        raise DatasetError(f"{record.source}: its key-frames do not lie in one folder a film")
+    # MovieNet's films without a shot list have key-frames only: each shot then counts as one frame.
+    frames = record.shots if record.shots is not None else np.arange(shots)[:, None] + np.arange(2)
+    if record.shots_seconds is not None:
+        seconds = record.shots_seconds
+    elif record.shots is not None and record.frame_rate is not None:
+        seconds = record.shots / record.frame_rate
+    else:
+        seconds = np.full((shots, 2), np.nan)
+    video = IndexedVideo(
+        video_id=record.video_id,
+        source=str(record.source),
+        frames=frames,
+        seconds=seconds,
+        label=np.full(shots, NO_LABEL, np.int8) if record.scene_end is None else record.scene_end,
+        split=record.split or "",
+        frame_rate=record.frame_rate or float("nan"),
+        pictures=None if pictures is None else pictures.folder,
+        keyframes=0 if pictures is None else pictures.images,
+    )
+    return video if settings.pack is None or pictures is None else _packed(video, pictures, settings)
+
+
+def _packed(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings: IndexSettings) -> IndexedVideo:
+    """The video with its JPEG files copied into a key-frame store, as they are."""
+
+    assert settings.pack is not None
+    path = settings.pack / f"{video.video_id}.h5"
+    if settings.overwrite or not path.exists():
+        # A packed film's key-frames are those of MovieNet, at 1/4, 1/2 and 3/4; a store needs times, too.
+        seconds = video.seconds if np.isfinite(video.seconds).all() else video.frames.astype(np.float64)
+        shots = (
+            StoredShot(
+                (int(start), int(end)),
+                (float(begin), float(finish)),
+                tuple(int(start + (end - start) * k // (len(files) + 1)) for k in range(1, len(files) + 1)),
+                tuple(read_jpeg(file) for file in files),
+            )
+            for (start, end), (begin, finish), files in zip(video.frames, seconds, pictures, strict=True)
+        )
+        width, height = _picture_size(pictures[0][0])
+        facts = VideoFacts(
+            video.video_id, width, height, float(seconds[-1, 1]), int(video.frames[-1, 1]), video.frame_rate
+        )
+        write_keyframes(
+            path,
+            shots,
+            lambda: (facts, {"name": video.video_id, "bytes": 0, "sha256": ""}),
+            {"packed": True, "keyframes": video.keyframes},
+        )
+    packed = _from_store(path)
+    if packed.keyframes != video.keyframes or not np.array_equal(packed.frames, video.frames):
+        raise DatasetError(f"{path}: has other shots or key-frames than {video.source}; --overwrite makes it again")
+    return replace(video, pictures=path, jpeg=packed.jpeg, jpeg_crc32=packed.jpeg_crc32)
+
+
+def _picture_size(file: Path) -> tuple[int, int]:
+
+    try:
+        with Image.open(file) as image:
+            return image.size
+    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+        raise DatasetError(f"{file}: is not a JPEG that can be read") from error

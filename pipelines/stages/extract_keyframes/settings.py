@@ -1,0 +1,48 @@
+"""Settings of extracting keyframes. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.options import accept_text
+from pipelines.video.shots import DETECTOR_NAMES
+
+
+@dataclass(frozen=True)
+class ExtractSettings:
+    """How films are cut into shots and what is kept of each shot.
+
+    Raises:
+        ValueError: one line, for a value that no field allows.
+    """
+
+    output: Path = Path("data/keyframes")
+    """Folder of the keyframe stores, one for each film."""
+    detector: str = "adaptive"
+    """Shot detector: adaptive, content, histogram, hash, threshold or transnetv2."""
+    keyframes: int = 3
+    """Keyframes for each shot, N_k (appendix A)."""
+    lines: int = 240
+    """Height of a keyframe in pixels (MovieNet's 240P); smaller films are not enlarged."""
+    quality: int = 90
+    """JPEG quality of the keyframes, 1 to 100."""
+    workers: int | None = None
+    """Films at a time. Unless given: one for each core."""
+    overwrite: bool = False
+    """Replace existing stores."""
+    dask: str | None = None
+    """Address of a Dask scheduler whose workers process the films; they must see the same files."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        if self.detector not in DETECTOR_NAMES:
+            raise ValueError(f"no shot detector is called {self.detector!r}; there are {', '.join(DETECTOR_NAMES)}")
+        if not 1 <= self.keyframes <= 100:
+            raise ValueError(f"a shot can have 1 to 100 keyframes, not {self.keyframes}")
+        if not 16 <= self.lines <= 4320:
+            raise ValueError(f"a keyframe can have 16 to 4320 lines, not {self.lines}")
+        if not 1 <= self.quality <= 100:
+            raise ValueError(f"JPEG quality goes from 1 to 100, not {self.quality}")
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"there must be at least one worker, not {self.workers}")
