@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bassl_cli import console
-from pipelines.errors import BasslError
-from pipelines.files import check_writable
+from pipelines.stages.import_checkpoint import export_checkpoint, model_path
+from pipelines.stages.import_checkpoint import import_checkpoint as convert
 
 if TYPE_CHECKING:
     from pipelines.models.bassl import BasslWeights
@@ -45,22 +45,8 @@ def import_checkpoint(
     Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
     """
     if output is None:
-        output = file.with_suffix(".ckpt") if export else Path("runs") / file.stem / "model.safetensors"
-    if output.exists() and (not overwrite or output.resolve() == file.resolve()):
-        raise BasslError(f"{output}: is there already; name another file" + (" or give --overwrite" * (not overwrite)))
-    check_writable(output)
-
-    # Here, because `bassl --help` must not wait for torch.
-    from pipelines.models.bassl import load_bassl_model, save_bassl_model
-    from pipelines.models.released import read_released, write_released
-    from pipelines.models.torchvision_resnet import read_torchvision_resnet
-
-    if export:
-        weights = load_bassl_model(file)
-        write_released(output, weights)
-    else:
-        weights = read_torchvision_resnet(file) or read_released(file)
-        save_bassl_model(output, weights)
+        output = file.with_suffix(".ckpt") if export else model_path(file)
+    weights = (export_checkpoint if export else convert)(file, output, overwrite=overwrite)
     if as_json:
         typer.echo(json.dumps(_summary(weights), indent=1))
     elif not quiet:

@@ -11,11 +11,9 @@ import typer
 from bassl_cli import console
 from pipelines.errors import BasslError
 from pipelines.files import check_writable
-from pipelines.outputs.exports import check_ending, save
-from pipelines.outputs.film_pictures import PicturedScenes
+from pipelines.outputs.exports import check_ending
 from pipelines.scenes import SceneList
-from pipelines.stages.predict import FilmScenes, PredictSettings, predict_films
-from pipelines.stages.predict import predict as find_scenes
+from pipelines.stages.predict import FilmScenes, PredictSettings, predict_file, predict_films
 
 _defaults = PredictSettings()
 _FILE = Path("scenes.json")
@@ -67,7 +65,7 @@ def predict(
     model: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN", help="A fine-tuned run or model file instead of the model in the box.", show_default=False
+            metavar="RUN", help="A fine-tuned run or model file instead of the built-in model.", show_default=False
         ),
     ] = _defaults.model,
     device: Annotated[str, typer.Option(help="Where the encoder runs: auto, cpu, cuda, ...")] = _defaults.device,
@@ -96,7 +94,10 @@ def predict(
 
     Examples: bassl predict movie.mp4 --report, bassl predict films/ -o out/
     """
-    settings = PredictSettings(detector, shots, encoder, model, threshold, min_scene, scenes, device)
+    try:
+        settings = PredictSettings(detector, shots, encoder, model, threshold, min_scene, scenes, device)
+    except ValueError as error:
+        raise BasslError(str(error)) from error
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
         _one(videos[0], output, settings, storyboard, report, as_json, quiet)
     else:
@@ -122,14 +123,10 @@ def _one(
             check_writable(path)
     if output is not None:
         check_ending(output)
-    pictured = PicturedScenes(storyboard, page)
     with console.film_progress(video.name, quiet) as progress:
-        result = find_scenes(video, settings, progress, pictured.add)
+        result = predict_file(video, output, settings, storyboard=storyboard, page=page, progress=progress)
     for warning in result.warnings:
         console.warn(warning)
-    if output is not None:
-        save(result, output)
-    pictured.save(result, video, output or _FILE)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
     elif not quiet:
@@ -154,7 +151,16 @@ def _several(
         if path is not None and path.suffix.lower() in (".json", ".png"):
             raise BasslError(f"{path}: is the name of a file; for several videos name a folder, such as {path.stem}/")
     with console.films_progress(quiet) as (start, progress):
-        results = predict_films(videos, output, settings, overwrite, storyboard, report, progress, start)
+        results = predict_films(
+            videos,
+            output,
+            settings,
+            overwrite=overwrite,
+            storyboards=storyboard,
+            pages=report,
+            progress=progress,
+            on_start=start,
+        )
     for result in results:
         for warning in result.warnings:
             console.warn(warning)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -97,13 +95,3 @@ def _best_ends_of_number(
 def _logit(probability: NDArray[np.float64]) -> NDArray[np.float64]:
     clipped = np.clip(probability, 1e-9, 1 - 1e-9)
     return np.asarray(np.log(clipped) - np.log1p(-clipped))
-
-
-def check_choice(threshold: float, min_scene: float, scenes: int | None) -> None:
-    """Raise :class:`BasslError` for settings of :func:`choose_scene_ends` that no film can satisfy."""
-    if not 0.0 < threshold < 1.0:
-        raise BasslError(f"the threshold must lie between 0 and 1, not {threshold:g}")
-    if not (math.isfinite(min_scene) and min_scene >= 0.0):
-        raise BasslError(f"the least length of a scene must be 0 seconds or more, not {min_scene:g}")
-    if scenes is not None and scenes < 1:
-        raise BasslError(f"the number of scenes must be 1 or more, not {scenes}")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models.scene_ends import check_choice, choose_scene_ends
+from pipelines.models.scene_ends import choose_scene_ends
 
 Numbers = NDArray[np.float64]
 
@@ -114,28 +114,3 @@ def test_three_hours_of_shots_are_grouped() -> None:
     chosen = choose_scene_ends(scores, ends, min_scene=30.0, scenes=150)
     assert len(chosen) == 150
     assert lengths(ends, chosen).min() >= 30
-
-
-@pytest.mark.parametrize(
-    ("threshold", "min_scene", "scenes", "word"),
-    [
-        (0.0, 0.0, None, "threshold"),
-        (1.0, 0.0, None, "threshold"),
-        (-3.0, 0.0, None, "threshold"),
-        (float("nan"), 0.0, None, "threshold"),
-        (0.5, -1.0, None, "length"),
-        (0.5, float("inf"), None, "length"),
-        (0.5, float("nan"), None, "length"),
-        (0.5, 0.0, 0, "number"),
-    ],
-)
-def test_settings_that_no_film_can_satisfy_are_refused(
-    threshold: float, min_scene: float, scenes: int | None, word: str
-) -> None:
-    with pytest.raises(BasslError, match=word):
-        check_choice(threshold, min_scene, scenes)
-
-
-def test_settings_that_some_film_can_satisfy_pass() -> None:
-    check_choice(0.5, 0.0, None)
-    check_choice(0.001, 3600.0, 1)

@@ -23,6 +23,7 @@ from sklearn.metrics import average_precision_score, f1_score
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, calibrated
+from pipelines.models.networks import NETWORKS
 from pipelines.models.opening import open_model
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.threads import one_thread
@@ -242,7 +243,7 @@ def test_sequences_hold_every_shot_once_and_begin_elsewhere_each_epoch(data: Pat
     shape = MSLSTMSettings(2, WIDTH, 8, sequence=7)
     begins = set()
     for number in range(6):
-        epoch = EPOCHS["ms-lstm"](films, [0, 2], shape, torch.float32, 0, number)
+        epoch = EPOCHS["sequences"](films, [0, 2], shape, torch.float32, 0, number)
         # Film a has 60 shots: 10 sequences of 7 whatever the offset.
         assert epoch.targets.shape == epoch.usable.shape == (20, 7)
         assert epoch.usable.sum() == 2 * 59
@@ -267,7 +268,7 @@ def test_sequences_hold_every_shot_once_and_begin_elsewhere_each_epoch(data: Pat
 def test_processes_share_an_epoch_in_which_everything_comes_once(data: Path, crn: str) -> None:
     films = films_of(data / "index.h5")
     shape = MSLSTMSettings(2, WIDTH, 8)
-    epoch = EPOCHS[crn](films, [0, 1, 2], shape, torch.float64, 3, 1)
+    epoch = EPOCHS[NETWORKS[crn].reads](films, [0, 1, 2], shape, torch.float64, 3, 1)
     M = len(epoch.targets)
     whole = list(batches(epoch, 50, (3, 1), 0, "balanced", HERE))
     assert sum(len(batch.targets) for batch in whole) == M

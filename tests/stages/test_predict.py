@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import pipelines
-from pipelines import BasslError, PredictSettings, Scene, SceneList, Shot, predict
+from bassl import BasslError, PredictSettings, Scene, SceneList, Shot, load_model, predict
 from pipelines.datasets.synthetic import SyntheticFilm
 from pipelines.errors import DatasetError, StoreError, VideoError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
@@ -26,7 +26,7 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.encoders import load_encoder
 from pipelines.models.image_networks import trainable_encoder
 from pipelines.models.networks import Shape
-from pipelines.models.opening import BUILT_IN, open_model
+from pipelines.models.opening import BUILT_IN, OpenedModel, open_model
 from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
 from pipelines.models.torch_encoders import rebuild_encoder
 from pipelines.models.torch_networks import build_network
@@ -34,7 +34,7 @@ from pipelines.progress import FilmProgress
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.stages.predict import FilmScenes, predict_films
+from pipelines.stages.predict import FilmScenes, predict_films, scoring
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import keyframe_facts
@@ -130,7 +130,7 @@ def test_nothing_is_printed(film: Path, model: Path, capfd: pytest.CaptureFixtur
 def test_the_caller_is_told_of_progress_and_given_each_shot(film: Path, model: Path) -> None:
     told: list[tuple[str, float, float | None]] = []
     shots: list[FilmedShot] = []
-    predict(film, PredictSettings(model=model), lambda *state: told.append(state), shots.append)
+    predict(film, PredictSettings(model=model), progress=lambda *state: told.append(state), on_shot=shots.append)
     assert [stage for stage, *_ in told][-1] == "scoring"
     assert ("reading", pytest.approx(5.0), pytest.approx(5.0)) in told
     assert [shot.start_frame for shot in shots] == [0, *CUTS]
@@ -155,7 +155,6 @@ def test_what_cannot_be_used_is_an_error_of_its_kind(film: Path, model: Path, tm
         (film, PredictSettings(model=model, encoder="vgg"), BasslError),
         (film, PredictSettings(model=model, detector="sharp"), BasslError),
         (film, PredictSettings(model=model, device="quantum"), BasslError),
-        (film, PredictSettings(model=model, threshold=1.5), BasslError),
         (film, PredictSettings(model=model, scenes=5), BasslError),
         (film, PredictSettings(model=model, scenes=4, min_scene=2.0), BasslError),
     ):
@@ -182,6 +181,68 @@ def test_a_film_of_a_frame_or_two_is_one_certain_scene(tmp_path: Path, frames: i
     result = predict(films.write_film(tmp_path / "short.mp4", films.pictures(frames)))
     (scene,) = result.scenes
     assert (scene.start_frame, scene.end_frame, scene.confidence) == (0, frames, 1.0)
+
+
+# --- settings and the handle ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("threshold", "min_scene", "scenes", "word"),
+    [
+        (0.0, 0.0, None, "threshold"),
+        (1.0, 0.0, None, "threshold"),
+        (-3.0, 0.0, None, "threshold"),
+        (float("nan"), 0.0, None, "threshold"),
+        (0.5, -1.0, None, "length"),
+        (0.5, float("inf"), None, "length"),
+        (0.5, float("nan"), None, "length"),
+        (0.5, 0.0, 0, "number"),
+    ],
+)
+def test_settings_that_no_film_can_satisfy_are_refused(
+    threshold: float, min_scene: float, scenes: int | None, word: str
+) -> None:
+    with pytest.raises(ValueError, match=word) as caught:
+        PredictSettings(threshold=threshold, min_scene=min_scene, scenes=scenes)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_that_some_film_can_satisfy_pass() -> None:
+    PredictSettings(threshold=0.001, min_scene=3600.0, scenes=1)
+
+
+def test_settings_are_taken_as_keyword_arguments_and_strings_as_paths(film: Path, model: Path) -> None:
+    low = predict(film, model=str(model), device="cpu", threshold=0.01, min_scene=2)
+    assert (
+        low.to_dict()
+        == predict(film, PredictSettings(model=model, device="cpu", threshold=0.01, min_scene=2)).to_dict()
+    )
+    assert predict(film, PredictSettings(model=model, scenes=3), scenes=2).settings["scenes"] == 2
+    with pytest.raises(TypeError):
+        predict(film, model=model, treshold=0.5)  # type: ignore[call-arg]
+
+
+def test_a_loaded_model_predicts_many_films_and_loads_nothing_again(
+    film: Path, model: Path, result: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load_model(model, device="cpu")
+    other = films.write_film(tmp_path / "other.mp4", films.pictures(60, (30,)))
+    expected = predict(other, model=model, device="cpu", scenes=2)
+
+    def fail(*arguments: object) -> None:
+        raise AssertionError("loaded again")
+
+    monkeypatch.setattr(scoring, "load_encoder", fail)
+    monkeypatch.setattr(OpenedModel, "boundary_model", fail)
+    assert loaded.predict(film) == result
+    assert loaded.predict(str(other), scenes=2) == expected
+    assert loaded.predict(film) == result
+
+
+def test_a_model_that_is_not_there_is_told_when_it_is_loaded(tmp_path: Path) -> None:
+    for attempt in (lambda: load_model(tmp_path / "none"), lambda: load_model(encoder="vgg")):
+        with pytest.raises(BasslError, match=r"none: no such run or model|no encoder is called 'vgg'"):
+            attempt()
 
 
 # --- fine-tuned models ------------------------------------------------------------------------------------------------
@@ -427,7 +488,6 @@ def test_what_no_film_can_be_done_with_is_raised(library: Path, model: Path, tmp
     attempts: list[tuple[Callable[[], object], str]] = [
         (lambda: predict_films([tmp_path / "empty"], tmp_path, settings), "holds no films"),
         (lambda: predict_films([library], tmp_path / "file", settings), "folder cannot be made"),
-        (lambda: predict_films([library], tmp_path, replace(settings, threshold=2)), "threshold must lie"),
         (
             lambda: predict_films([library], tmp_path, replace(settings, shots=Path("s"))),
             "s: is a list of shots of one",
@@ -440,7 +500,8 @@ def test_what_no_film_can_be_done_with_is_raised(library: Path, model: Path, tmp
 
 
 def test_importing_the_library_loads_nothing_heavy() -> None:
-    code = "import sys, pipelines; print({'torch', 'av', 'cv2', 'scenedetect'} & sys.modules.keys())"
+    heavy = "{'torch', 'av', 'cv2', 'numpy', 'scenedetect'}"
+    code = f"import sys, bassl; bassl.predict, bassl.PredictSettings; print({heavy} & sys.modules.keys())"
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True
     )

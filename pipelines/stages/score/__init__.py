@@ -44,7 +44,7 @@ def score(
 
     Example::
 
-        from pipelines import ScoreSettings, score
+        from bassl import ScoreSettings, score
 
         result = score("scenes.json", "truth.csv")
         print(result.measures["boundary_f1"].pooled)

@@ -1,0 +1,76 @@
+"""Checkpoints of the paper's release into model files, and model files into the layout of the release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.errors import BasslError
+from pipelines.files import check_writable
+
+if TYPE_CHECKING:  # optional dependency: torch
+    from pipelines.models.bassl import BasslWeights
+
+
+def import_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
+    """Write the model file of a checkpoint of the paper's authors, or of a ResNet-50 such as that of Places365.
+
+    Nothing in the checkpoint is run; one that holds more than weights is refused.
+
+    Args:
+        file: pre-trained or fine-tuned.
+        output: None is ``runs/NAME/model.safetensors``, see `model_path`.
+        overwrite: write over a file that is there.
+
+    Returns:
+        the weights.
+
+    Raises:
+        BasslError: one line, for a file that is no such checkpoint, or an output that is there or cannot be written.
+    """
+    file = Path(file)
+    output = model_path(file) if output is None else Path(output)
+    _check_output(file, output, overwrite)
+    from pipelines.models.bassl import save_bassl_model  # optional dependency: torch
+    from pipelines.models.released import read_released  # optional dependency: torch
+    from pipelines.models.torchvision_resnet import read_torchvision_resnet  # optional dependency: torch
+
+    weights = read_torchvision_resnet(file) or read_released(file)
+    save_bassl_model(output, weights)
+    return weights
+
+
+def export_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
+    """Write a model file in the layout of the paper's release.
+
+    Args:
+        file: the model.
+        output: None is the same name with the ending ``.ckpt``.
+        overwrite: write over a file that is there.
+
+    Returns:
+        the weights.
+
+    Raises:
+        BasslError: one line, for a model that the layout cannot hold, or an output that is there or cannot be written.
+    """
+    file = Path(file)
+    output = file.with_suffix(".ckpt") if output is None else Path(output)
+    _check_output(file, output, overwrite)
+    from pipelines.models.bassl import load_bassl_model  # optional dependency: torch
+    from pipelines.models.released import write_released  # optional dependency: torch
+
+    weights = load_bassl_model(file)
+    write_released(output, weights)
+    return weights
+
+
+def model_path(checkpoint: Path) -> Path:
+    """Where the model of a checkpoint goes where nothing else is said."""
+    return Path("runs") / checkpoint.stem / "model.safetensors"
+
+
+def _check_output(file: Path, output: Path, overwrite: bool) -> None:
+    if output.exists() and (not overwrite or output.resolve() == file.resolve()):
+        raise BasslError(f"{output}: is there already; name another file" + (" or give --overwrite" * (not overwrite)))
+    check_writable(output)

@@ -1,0 +1,180 @@
+"""A video in, its scenes out: shots, key-frames, encodings, scores and scenes in one pass, in memory.
+
+A model that was fine-tuned here says how its key-frames were made and which encoder read them, and a film is then read
+just so: the scores are those that the stages one by one would give (key-frame store, feature store, model).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from pipelines.progress import FilmProgress
+from pipelines.scenes import SceneList
+from pipelines.stages.predict.result import FilmScenes
+from pipelines.stages.predict.settings import PredictOptions, PredictSettings
+from pipelines.video.shots import FilmedShot
+
+if TYPE_CHECKING:  # start-up time: NumPy, safetensors
+    from pipelines.stages.predict.model import Progress, SceneModel
+
+__all__ = ["FilmScenes", "PredictOptions", "PredictSettings", "load_model", "predict", "predict_file", "predict_films"]
+
+
+def load_model(
+    model: Path | str | None = None, *, encoder: str | Path | None = None, device: str = "auto"
+) -> SceneModel:
+    """A model that predicts many films without loading anything again.
+
+    Args:
+        model: a run folder, a model file or a checkpoint of the paper's release; None is the built-in model.
+        encoder: shot encoder, for a model that reads any; None is the model's own.
+        device: where the encoder runs: auto, cpu, cuda, ...
+
+    Raises:
+        BasslError: one line, for a model or encoder that cannot be used.
+
+    Example::
+
+        model = bassl.load_model()
+        for film in films:
+            model.predict(film, min_scene=10).save(film.with_suffix(".scenes.json"))
+    """
+    from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
+
+    return SceneModel(_settings(None, {"model": model, "encoder": encoder, "device": device})).load()
+
+
+def predict(
+    video: Path | str,
+    settings: PredictSettings | None = None,
+    *,
+    progress: Progress | None = None,
+    on_shot: Callable[[FilmedShot], None] | None = None,
+    **options: Unpack[PredictOptions],
+) -> SceneList:
+    """Find the scenes of a video.
+
+    Args:
+        video: any file that FFmpeg's libraries read.
+        settings: how; the defaults need neither network nor GPU.
+        progress: called with how far the film has been read, in seconds.
+        on_shot: called with each shot and its key-frames as it is found, for a storyboard.
+        options: settings by name, before those in ``settings``.
+
+    Returns:
+        shots with scores, and the scenes that they make.
+
+    Raises:
+        BasslError: one line, for a video, model, shot list or setting that cannot be used.
+        ValueError: one line, for a setting that no film can satisfy.
+
+    Example::
+
+        import bassl
+
+        result = bassl.predict("movie.mp4", min_scene=10)
+        for scene in result.scenes:
+            print(scene.start_timecode, scene.end_timecode, scene.confidence)
+        result.save("scenes.json")
+    """
+    from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
+
+    return SceneModel(_settings(settings, options)).predict(video, progress=progress, on_shot=on_shot)
+
+
+def predict_file(
+    video: Path | str,
+    output: Path | str | None,
+    settings: PredictSettings | None = None,
+    *,
+    storyboard: Path | str | None = None,
+    page: Path | str | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[PredictOptions],
+) -> SceneList:
+    """Find the scenes of a video and write them.
+
+    Args:
+        video: any file that FFmpeg's libraries read.
+        output: file to write, its format by its ending: ``scenes.json`` for ``.json``, else an export; None for none.
+        settings: how.
+        storyboard: PNG to draw of the scenes with their key-frames.
+        page: HTML to write, to look at the scenes and to correct them.
+        progress: as for :func:`predict`.
+        options: settings by name, before those in ``settings``.
+
+    Returns:
+        shots with scores, and the scenes that they make.
+
+    Raises:
+        BasslError: one line, for a video, model, shot list or setting that cannot be used, or a file that cannot be
+            written.
+        ValueError: one line, for a setting that no film can satisfy.
+    """
+    from pipelines.stages.predict.films import predict_to_files  # start-up time: OpenCV, PyAV
+    from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
+
+    return predict_to_files(
+        SceneModel(_settings(settings, options)),
+        Path(video),
+        None if output is None else Path(output),
+        storyboard=None if storyboard is None else Path(storyboard),
+        page=None if page is None else Path(page),
+        progress=progress,
+    )
+
+
+def predict_films(
+    inputs: Sequence[Path | str],
+    output: Path | str,
+    settings: PredictSettings | None = None,
+    *,
+    overwrite: bool = False,
+    storyboards: Path | str | None = None,
+    pages: bool = False,
+    progress: Callable[[FilmProgress[FilmScenes]], None] | None = None,
+    on_start: Callable[[int], None] | None = None,
+    **options: Unpack[PredictOptions],
+) -> list[FilmScenes]:
+    """Find the scenes of films, each into a file of its own.
+
+    A film whose file is there already, made with the same settings and model, is not done again.
+
+    Args:
+        inputs: files, folders and glob patterns.
+        output: folder of the files, ``<video id>.json``, with ids as `bassl extract-keyframes` gives them.
+        settings: how.
+        overwrite: do again what is done.
+        storyboards: folder of PNG files, ``<video id>.png``.
+        pages: also write ``<video id>.html`` there, a page to look at the scenes and to correct them.
+        progress: called with the state of each film.
+        on_start: called with the number of films.
+        options: settings by name, before those in ``settings``.
+
+    Returns:
+        one result a film, in the order of the films' names.
+
+    Raises:
+        BasslError: for inputs, a model or settings that cannot be used at all. Faults of single films are in their
+            results.
+        ValueError: one line, for a setting that no film can satisfy.
+    """
+    from pipelines.stages.predict.films import predict_all  # start-up time: PyAV
+
+    return predict_all(
+        inputs,
+        Path(output),
+        _settings(settings, options),
+        overwrite=overwrite,
+        storyboards=None if storyboards is None else Path(storyboards),
+        pages=pages,
+        progress=progress or (lambda state: None),
+        on_start=on_start or (lambda films: None),
+    )
+
+
+def _settings(settings: PredictSettings | None, options: PredictOptions) -> PredictSettings:
+    return replace(settings or PredictSettings(), **options)  # type: ignore[arg-type]  # settings take str for Path

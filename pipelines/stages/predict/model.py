@@ -1,0 +1,134 @@
+"""A model that predicts the scenes of films: loaded once, used for any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from pipelines import __version__
+from pipelines.errors import StoreError
+from pipelines.models.opening import OpenedModel, open_model
+from pipelines.scenes import SceneList, Shot, group_shots
+from pipelines.stages.predict.settings import FilmOptions, PredictSettings
+from pipelines.video.film_process import FilmProcess
+from pipelines.video.shots import FilmedShot, ReaderSettings
+
+if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
+    from pipelines.stages.predict.scoring import LoadedModel
+
+Progress = Callable[[str, float, float | None], None]
+"""Called with what is being done, how much of it is done, and how much there is in all (None: not known)."""
+
+DEFAULT_DETECTOR = "adaptive"
+
+
+class SceneModel:
+    """A model with the encoder that it reads, for any number of films; use one from one thread at a time.
+
+    Weights are loaded when the first film is read already, or before with `load`, and then kept.
+
+    Args:
+        settings: which model, and how films are divided unless a call says otherwise.
+
+    Raises:
+        StoreError: one line, for a model that is not there or damaged.
+    """
+
+    def __init__(self, settings: PredictSettings = PredictSettings()) -> None:
+        self.settings = settings
+        self._opened = open_model(settings.model)
+
+    def load(self) -> SceneModel:
+        """Load the weights now.
+
+        Raises:
+            BasslError: one line, for a model or encoder that cannot be used.
+        """
+        _ = self._loaded
+        return self
+
+    def predict(
+        self,
+        video: Path | str,
+        *,
+        progress: Progress | None = None,
+        on_shot: Callable[[FilmedShot], None] | None = None,
+        **options: Unpack[FilmOptions],
+    ) -> SceneList:
+        """Find the scenes of a video.
+
+        Args:
+            video: any file that FFmpeg's libraries read.
+            progress: called with how far the film has been read, in seconds.
+            on_shot: called with each shot and its key-frames as it is found, for a storyboard.
+            options: settings for this film that differ from those of the model.
+
+        Returns:
+            shots with scores, and the scenes that they make.
+
+        Raises:
+            BasslError: one line, for a video, model or shot list that cannot be used.
+            ValueError: one line, for an option that no film can satisfy.
+        """
+        settings = replace(self.settings, **options)  # type: ignore[arg-type]  # settings take str for Path
+        report = progress or (lambda stage, done, total: None)
+        how = _reading(self._opened, settings)
+        # The film is read in a process of its own, from now on, while this one imports and loads what it needs.
+        reading = FilmProcess(Path(video), how, lambda done, total: report("reading", done, total))
+        with reading:
+            from pipelines.stages.predict.scoring import choose_scene_ends, encode_film  # start-up time: OpenCV
+
+            ranges, features = encode_film(self._loaded, reading, on_shot)
+        report("scoring", 0.0, None)
+        scores, chosen = choose_scene_ends(self._loaded, ranges, features, settings)
+        shots = tuple(Shot(i, *r, score=p) for i, (r, p) in enumerate(zip(ranges, scores, strict=True)))
+        return SceneList(
+            video=reading.facts,
+            settings=self.record(settings),
+            shots=shots,
+            scenes=group_shots(shots, chosen),
+            warnings=tuple(reading.warnings),
+        )
+
+    def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
+        """Everything that makes a result with some settings, else those of the model, as plain JSON values."""
+        settings = settings or self.settings
+        encoder = self._loaded.encoder
+        named = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(settings).items()}
+        return {
+            "bassl": __version__,
+            **named,
+            "detector": None if settings.shots is not None else _reading(self._opened, settings).detector,
+            "encoder": encoder.name,
+            "encoder_id": encoder.id,
+            "model_id": self._opened.digest,
+            "device": encoder.device,
+            "precision": encoder.precision,
+        }
+
+    @cached_property
+    def _loaded(self) -> LoadedModel:
+        from pipelines.stages.predict.scoring import load  # start-up time: OpenCV, and torch for most models
+
+        return load(self._opened, self.settings)
+
+
+def _reading(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
+    """How films are read: as the key-frames were made that the model learned from, unless the settings say otherwise.
+
+    Raises:
+        StoreError: one line, for a header that does not say it.
+    """
+    made, keyframes = opened.header.get("pictures", {}), opened.header.get("keyframes")
+    lines = made.get("lines") if isinstance(made, dict) else made
+    detector = made.get("detector") if isinstance(made, dict) else made
+    if not (isinstance(lines, int | None) and isinstance(detector, str | None) and isinstance(keyframes, int | None)):
+        raise StoreError(
+            f"{opened.file}: does not say how its key-frames were made: {made}; get or make the model again"
+        )
+    how = ReaderSettings(settings.detector or detector or DEFAULT_DETECTOR, settings.shots)
+    given = {name: value for name, value in (("lines", lines), ("keyframes", keyframes)) if value is not None}
+    return replace(how, **given)  # type: ignore[arg-type]

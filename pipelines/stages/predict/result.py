@@ -1,0 +1,26 @@
+"""What became of one film of several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class FilmScenes:
+    """What became of one film of several.
+
+    ``status`` is ``done``, ``kept`` (its result was there) or ``failed`` with one line in ``error``. The duration is in
+    seconds.
+    """
+
+    video_id: str
+    film: Path
+    output: Path
+    status: Literal["done", "kept", "failed"]
+    scenes: int = 0
+    shots: int = 0
+    duration: float = 0.0
+    warnings: tuple[str, ...] = ()
+    error: str = ""

@@ -1,0 +1,150 @@
+"""A film's shots to scores and scene ends, with a loaded model and its encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import BasslError, StoreError
+from pipelines.models import scene_ends
+from pipelines.models.boundary import BoundaryModel
+from pipelines.models.encoders import (
+    DEFAULT_ENCODER,
+    INPUT_SIZE,
+    KEYFRAMES,
+    ShotEncoder,
+    encode_groups,
+    encoder_of_id,
+    load_encoder,
+    named_encoder,
+)
+from pipelines.models.opening import OpenedModel
+from pipelines.processes import cores
+from pipelines.stages.predict.settings import PredictSettings
+from pipelines.stores.jpeg import from_jpeg, to_jpeg
+from pipelines.video.shots import FilmedShot
+
+Item = TypeVar("Item")
+Range = tuple[int, int, float, float]
+"""First frame and the one after the last of a shot, and the same in seconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A model with the encoder that it reads, and the JPEG quality of the key-frames that it learned from."""
+
+    model: BoundaryModel
+    encoder: ShotEncoder
+    quality: int | None
+
+
+def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
+    """Load a model, and the encoder that it was trained with or that the settings name.
+
+    Raises:
+        BasslError: one line, where that cannot be done with a film, or is not what was asked for.
+    """
+    model, file = opened.boundary_model(), opened.file
+    quality = model.pictures.get("quality")
+    if not isinstance(quality, int | None):
+        raise StoreError(
+            f"{file}: does not say how its key-frames were made: {model.pictures}; get or make the model again"
+        )
+    encoder = _encoder(model, file, settings.encoder, settings.device)
+    if model.width not in (None, encoder.width):
+        raise BasslError(
+            f"{file}: reads features of width {model.width}, and those of {encoder.id} have {encoder.width}"
+        )
+    return LoadedModel(model, encoder, quality)
+
+
+def encode_film(
+    loaded: LoadedModel, shots: Iterable[FilmedShot], on_shot: Callable[[FilmedShot], None] | None = None
+) -> tuple[list[Range], NDArray[np.float32]]:
+    """The ranges of a film's N shots and their features (N, D_e), shots encoded in threads as they come."""
+    encoder = loaded.encoder
+    ranges: list[Range] = []
+    features: list[NDArray[np.float32]] = []
+    threads = 1 if encoder.on_gpu else max(1, cores() // 2)  # the film's process has the others
+    groups = batched(shots, encoder.shots_at_a_time)
+    with closing(encode_groups(encoder, groups, partial(_prepared, loaded), threads)) as encoded:
+        for group, values in encoded:
+            features.append(values)
+            for shot in group:
+                ranges.append((shot.start_frame, shot.end_frame, shot.start, shot.end))
+                if on_shot is not None:
+                    on_shot(shot)
+    return ranges, np.concatenate(features)
+
+
+def choose_scene_ends(
+    loaded: LoadedModel, ranges: Sequence[Range], features: NDArray[np.float32], settings: PredictSettings
+) -> tuple[list[float], list[int]]:
+    """The score of each shot, and the shots that end scenes.
+
+    Raises:
+        BasslError: one line, where the film cannot be divided as the settings want it.
+    """
+    durations = np.array([end - start for *_, start, end in ranges])
+    scores = loaded.model.score(features, durations)
+    ends = np.array([end for *_, end in ranges])
+    chosen = scene_ends.choose_scene_ends(scores, ends, settings.threshold, settings.min_scene, settings.scenes)
+    return [float(score) for score in scores], chosen
+
+
+def _encoder(model: BoundaryModel, file: Path, wanted: str | None, device: str) -> ShotEncoder:
+    keyframes = model.keyframes or KEYFRAMES
+    if model.encoder is None:
+        return load_encoder(wanted or DEFAULT_ENCODER, device, keyframes)
+    # A name means published weights; those that a model brings were trained further.
+    names = (
+        {model.encoder} if model.encoder_weights else {model.encoder, model.encoder_name, named_encoder(model.encoder)}
+    )
+    if wanted is not None and wanted not in names:
+        raise BasslError(
+            f"{file}: was trained on features of {model.encoder} and cannot read those of {wanted}; leave --encoder out"
+        )
+    if not model.encoder_weights:
+        return encoder_of_id(model.encoder, device, keyframes, str(file))
+    from pipelines.models.torch_encoders import rebuild_encoder  # optional dependency: torch
+
+    try:
+        encoder = rebuild_encoder(
+            model.encoder_name or "", model.encoder_weights, device, keyframes, model.input_size or INPUT_SIZE
+        )
+    except ValueError as error:
+        raise StoreError(f"{file}: its shot encoder is no {model.encoder_name}; get or make the model again") from error
+    except BasslError as error:
+        raise BasslError(f"{file}: {error}") from error
+    if encoder.id != model.encoder:
+        raise StoreError(
+            f"{file}: was trained on features of {model.encoder}, and its shot encoder is {encoder.id} here; use the "
+            "bassl that made it, or make it again"
+        )
+    return encoder
+
+
+def _prepared(loaded: LoadedModel, shots: Sequence[FilmedShot]) -> list[list[NDArray[np.uint8]]]:
+    """The key-frames of shots as the encoder takes them, through the JPEG that a store would keep of each."""
+
+    def prepared(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        if loaded.quality is not None:
+            image = from_jpeg(to_jpeg(image, loaded.quality))
+        return loaded.encoder.prepare(image)
+
+    return [[prepared(image) for image in shot.keyframes] for shot in shots]
+
+
+def batched(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
+    """Tuples of ``size`` items, the last perhaps shorter (``itertools.batched`` of Python 3.12)."""
+    rest = iter(items)
+    while batch := tuple(islice(rest, size)):
+        yield batch

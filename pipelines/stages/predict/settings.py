@@ -1,0 +1,66 @@
+"""Settings of prediction: which model, and what scenes are wanted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+
+@dataclass(frozen=True)
+class PredictSettings:
+    """Everything that decides what scenes are found.
+
+    Raises:
+        ValueError: one line, for values that no film can satisfy.
+    """
+
+    detector: str | None = None
+    """Shot detector: adaptive, content, histogram, hash, threshold or transnetv2. None is the one that the model's
+    key-frames were made with; adaptive where it does not say."""
+    shots: Path | None = None
+    """A file of shots or cuts to use instead of a detector."""
+    encoder: str | None = None
+    """Shot encoder: efficientnet_lite0, resnet50, timm:NAME, or the folder of a pre-trained run. None is the model's
+    own; efficientnet_lite0 for a model that reads any."""
+    model: Path | None = None
+    """A run folder or model file to score with; None is the built-in model."""
+    threshold: float = 0.5
+    """A shot with at least this score ends a scene; a lower one gives more scenes."""
+    min_scene: float = 0.0
+    """No scene is shorter than this, in seconds."""
+    scenes: int | None = None
+    """Exactly this many scenes, whatever the threshold."""
+    device: str = "auto"
+    """Where the encoder runs: auto, cpu, cuda, ..."""
+
+    def __post_init__(self) -> None:
+        for name in ("shots", "model"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else Path(value))
+        object.__setattr__(self, "encoder", None if self.encoder is None else str(self.encoder))
+        if not 0.0 < self.threshold < 1.0:
+            raise ValueError(f"the threshold must lie between 0 and 1, not {self.threshold:g}")
+        if not (math.isfinite(self.min_scene) and self.min_scene >= 0.0):
+            raise ValueError(f"the least length of a scene must be 0 seconds or more, not {self.min_scene:g}")
+        if self.scenes is not None and self.scenes < 1:
+            raise ValueError(f"the number of scenes must be 1 or more, not {self.scenes}")
+
+
+class FilmOptions(TypedDict, total=False):
+    """Those of the settings that may differ from film to film with one loaded model."""
+
+    detector: str | None
+    shots: Path | str | None
+    threshold: float
+    min_scene: float
+    scenes: int | None
+
+
+class PredictOptions(FilmOptions, total=False):
+    """All settings, as keyword arguments."""
+
+    encoder: str | Path | None
+    model: Path | str | None
+    device: str
