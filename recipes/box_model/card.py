@@ -171,7 +171,7 @@ def _thresholds(labels: NDArray[np.uint8], scores: NDArray[np.float64], films: S
 
 
 CARD_HEAD = """\
-# Model card: the relational CRN in the box
+# Model card: the built-in model
 
 This file is written by `make default-model`; do not edit it by hand.
 
