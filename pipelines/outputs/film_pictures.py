@@ -1,17 +1,17 @@
-"""What is drawn of a film while it is read: a storyboard, a page, both or none."""
+"""The images of a storyboard and of a page, collected while a film is read."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # start-up time: numpy
     from pipelines.scenes import SceneList
     from pipelines.video.shots import FilmedShot
 
 
 class PicturedScenes:
-    """Keeps a small picture of each shot, and draws with them when the scenes are known.
+    """Keeps a small image of each shot, and writes a storyboard and a page once the scenes are known.
 
     Args:
         board: the PNG to draw, see :func:`pipelines.outputs.storyboard.save_storyboard`.
@@ -25,33 +25,33 @@ class PicturedScenes:
         self._kept: list[bytes] = []
 
     def add(self, shot: FilmedShot) -> None:
-        """Take the middle key-frame of the next shot."""
-        picture = shot.keyframes[len(shot.keyframes) // 2]
+        """Add the middle keyframe of the next shot."""
+        image = shot.keyframes[len(shot.keyframes) // 2]
         if self._board is not None:
-            from pipelines.outputs.storyboard import thumbnail
+            from pipelines.outputs.storyboard import thumbnail  # start-up time: Pillow
 
-            self._thumbnails.append(thumbnail(picture))
+            self._thumbnails.append(thumbnail(image))
         if self._page is not None:
-            from pipelines.outputs.page.thumbnails import kept
+            from pipelines.outputs.page.thumbnails import kept  # start-up time: Pillow
 
-            self._kept.append(kept(picture))
+            self._kept.append(kept(image))
 
     def save(self, result: SceneList, film: Path, output: Path) -> None:
-        """Write what was asked for.
+        """Write the storyboard and the page, those that have a path.
 
         Args:
             result: the scenes.
             film: the film, to be played on the page.
-            output: the ``scenes.json``, after which the page names what it saves.
+            output: the ``scenes.json``, whose name the page suggests for corrected scenes.
 
         Raises:
             BasslError: where one cannot be written.
         """
         if self._board is not None:
-            from pipelines.outputs.storyboard import save_storyboard
+            from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
 
             save_storyboard(self._board, result, self._thumbnails)
         if self._page is not None:
-            from pipelines.outputs.page import save_page
+            from pipelines.outputs.page import save_page  # start-up time: Jinja
 
             save_page(self._page, result, self._kept, film, save_as=f"{output.stem}.json")

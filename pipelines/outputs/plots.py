@@ -1,4 +1,4 @@
-"""What all plots share: their endings, their style, and a file that appears whole.
+"""What all plots share: file formats, style, and atomic writing.
 
 Nothing here needs a display: figures are made without pyplot, and no state is left behind.
 """
@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 from pipelines.errors import BasslError
 from pipelines.files import write_atomically
 
-if TYPE_CHECKING:  # matplotlib takes half a second, and a path can be checked without it
+if TYPE_CHECKING:  # start-up time: matplotlib takes half a second, and a path is checked without it
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
-_DOTS = 150  # an inch
+_DOTS = 150  # per inch
 _MOST_DOTS = 2**16 - 1  # on a side; matplotlib draws no more
-# A date would make every plot another file.
+# With a date, equal plots would be different files.
 _METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def check_plot(path: Path) -> None:
-    """See that a plot can be written under that name, before any work is done for it.
+    """Check that a plot can be written under that name, before any work is done for it.
 
     Raises:
         BasslError: it ends in something else than .png, .svg or .pdf.
@@ -39,15 +39,15 @@ def check_plot(path: Path) -> None:
 @contextmanager
 def plot_style() -> Iterator[None]:
     """The style in which plots are drawn and saved, whatever the user's own matplotlibrc says."""
-    from matplotlib import style
+    from matplotlib import style  # start-up time: matplotlib
 
     settings = {
         "font.family": "sans-serif",
         "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],  # the first ships with matplotlib; an SVG names all
         "font.size": 9,
-        # A name with dollars in it is a name and no formula.
+        # A name with dollar signs is not a formula.
         "text.parse_math": False,
-        # Text stays text: it can be searched and edited. The hash makes the same plot the same file.
+        # Text stays text, to be searched and edited. The salt makes equal plots equal files.
         "svg.fonttype": "none",
         "svg.hashsalt": "bassl",
         "pdf.fonttype": 42,
@@ -60,13 +60,13 @@ def plot_style() -> Iterator[None]:
 
 
 def shown(name: str, most: int = 48) -> str:
-    """A name as it can be drawn: on one line, without what is no character, and of so many characters at most."""
+    """A name as it can be drawn: on one line, unprintable characters replaced, shortened in the middle."""
     text = "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in name)
     return text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most // 2) :]}"
 
 
 def save_plot(path: Path, figure: Figure) -> tuple[str, ...]:
-    """Write a figure as its ending says; a figure of the same numbers is the same file, byte for byte.
+    """Write a figure in the format of the path's ending; equal figures are equal files, byte for byte.
 
     Returns:
         a line on characters that could not be drawn, if there are any. In an SVG the font of the viewer draws them.
@@ -90,4 +90,4 @@ def save_plot(path: Path, figure: Figure) -> tuple[str, ...]:
     write_atomically(path, buffer.getvalue())
     if not missing or kind == "svg":
         return ()
-    return (f"{path}: its font has no {' '.join(sorted(missing))}; an .svg leaves the font to who looks at it",)
+    return (f"{path}: its font has no {' '.join(sorted(missing))}; an .svg leaves the font to the viewer",)

@@ -1,4 +1,4 @@
-"""A picture of a film's scenes: one band a scene, with the middle key-frame of its shots."""
+"""A storyboard of a film: one band a scene, with the middle keyframes of its shots."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACCENTS = ("#3b6ea5", "#b5651d", "#4f8a5b", "#8a4f7d", "#a03c3c", "#5b6b7a")
 
 
 def thumbnail(picture: NDArray[np.uint8]) -> bytes:
-    """A key-frame (H, W, 3) as a small JPEG, so that thousands of them fit in memory."""
+    """A keyframe (H, W, 3) as a small JPEG, so that thousands fit in memory."""
     image = Image.fromarray(picture)
     height = max(1, round(image.height * _THUMBNAIL_WIDTH / image.width))
     buffer = BytesIO()
@@ -36,9 +36,9 @@ def save_storyboard(path: Path, result: SceneList, thumbnails: Sequence[bytes]) 
     """Draw the scenes as a PNG.
 
     Args:
-        path: the picture to write.
+        path: the PNG file.
         result: scenes and shots.
-        thumbnails: one for each shot, from :func:`thumbnail`. Of a scene with very many shots an even choice is shown.
+        thumbnails: one for each shot, from :func:`thumbnail`. Scenes with many shots show an even selection.
 
     Raises:
         BasslError: where the path cannot be written.

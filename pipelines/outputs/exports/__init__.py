@@ -18,9 +18,9 @@ __all__ = ["FORMATS", "Format", "check_ending", "export", "format_of", "save"]
 
 @dataclass(frozen=True)
 class Format:
-    """One format: what it is for, the endings that mean it, and the function that makes its content.
+    """One format: its purpose, its file endings, and the function that makes its content.
 
-    ``ending`` is what a file of it is called; ``known_by`` are the endings that say which format is meant.
+    ``ending`` is that of a file without a given name; ``known_by`` are the endings that select the format.
     """
 
     purpose: str
@@ -43,7 +43,7 @@ FORMATS: dict[str, Format] = {
     "jsonl": Format("JSON Lines", ".jsonl", (".jsonl", ".ndjson"), json_lines),
     "label-studio": Format("task for Label Studio", ".label-studio.json", (".label-studio.json",), label_studio),
 }
-"""By the name that ``--to`` takes."""
+"""By the name for ``--to``."""
 
 
 def format_of(path: Path) -> str:
@@ -63,10 +63,10 @@ def format_of(path: Path) -> str:
 
 
 def export(scene_list: SceneList, path: Path | str, format: str | None = None, shots: bool = False) -> None:
-    """Write scenes in the format of another tool; the file appears whole or not at all.
+    """Write scenes in the format of another tool, atomically.
 
     Args:
-        scene_list: what :func:`pipelines.stages.predict` gives.
+        scene_list: the scenes and shots of a film.
         path: the file to write.
         format: a name in ``FORMATS``; None: the one that the ending of ``path`` means.
         shots: list the shots instead of the scenes.
@@ -84,7 +84,7 @@ def export(scene_list: SceneList, path: Path | str, format: str | None = None, s
 
 
 def check_ending(path: Path) -> None:
-    """Make sure that :func:`save` knows what to write to ``path``, before hours of work end there.
+    """Check that :func:`save` has a format for ``path``, before hours of work end there.
 
     Raises:
         BasslError: one line, where its ending is neither ``.json`` nor that of one format.
@@ -94,7 +94,7 @@ def check_ending(path: Path) -> None:
 
 
 def save(scene_list: SceneList, path: Path) -> None:
-    """Write what the ending of ``path`` says: ``scenes.json`` itself where it is ``.json``, else that format.
+    """Write ``scenes.json`` to a path that ends in ``.json``, else the format of its ending.
 
     Raises:
         BasslError: as :func:`export`.

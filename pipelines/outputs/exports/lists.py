@@ -1,4 +1,4 @@
-"""Lists for programs and people who count: CSV, JSON Lines, and tasks for the labelling tool Label Studio."""
+"""Lists of scenes: CSV, JSON Lines, and tasks for the labelling tool Label Studio."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def table(scenes: SceneList, shots: bool = False) -> str:
 
 
 def _no_formula(text: str) -> str:
-    # Spreadsheets calculate cells that begin like this, whoever wrote them.
+    # A spreadsheet evaluates a cell that begins like this as a formula.
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 

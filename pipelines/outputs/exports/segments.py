@@ -1,4 +1,4 @@
-"""What every export lists: the scenes of a film, or its shots, with their names."""
+"""The segments that an export lists: the scenes of a film, or its shots, with their names."""
 
 from __future__ import annotations
 

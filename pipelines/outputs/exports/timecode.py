@@ -1,4 +1,4 @@
-"""Rates that editing tools know, and SMPTE timecodes (SMPTE ST 12-1): labels that count frames, not clocks."""
+"""Frame rates of editing tools, and SMPTE timecodes (SMPTE ST 12-1), which count frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def edit_rate(frame_rate: float) -> Fraction:
 
 
 def timecode_base(rate: Fraction) -> int:
-    """How many frames a second of timecode has at a rate: 24 at 23.976, 30 at 29.97."""
+    """The number of frames in a second of timecode: 24 at 23.976, 30 at 29.97."""
     return round(rate)
 
 

@@ -1,4 +1,4 @@
-"""A film as an editing tool sees it: clips on a timeline with one rate, and the file that they come from."""
+"""Clips on a timeline with a constant frame rate, and the media file that they refer to."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pipelines.outputs.exports.segments import film_name, segments_of
 from pipelines.outputs.exports.timecode import edit_rate, may_drop, parse_smpte, timecode_base
 from pipelines.scenes import SceneList
 
-# Rates nearer to each other than this are one: 23.98 means 23.976, but 24 does not.
+# Rates that differ by less are the same: 23.98 means 23.976, but 24 does not.
 _SAME_RATE = 5e-4
 
 
 @dataclass(frozen=True)
 class Media:
-    """The film's file: its name and URI, its sound, and the timecode that a camera has written into it.
+    """The film's file: its name and URI, its sound, and the timecode that a camera wrote into it.
 
-    There is no sound and no timecode where the file is not at hand.
+    Sound and timecode are missing if the file cannot be found.
     """
 
     name: str
@@ -74,13 +74,13 @@ class Timeline:
 
 
 def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = None) -> Timeline:
-    """Put the scenes of a film, or its shots, on a timeline, of at most ``fastest`` frames a second.
+    """A timeline of the scenes of a film, or of its shots, with at most ``fastest`` frames a second.
 
     Where the film has a constant rate, frames are those that were counted. Where it varies, editing tools show the film
     at a constant rate by its timestamps, and so the cuts are placed by their times.
 
     Raises:
-        VideoError: the film is at hand, but is no video.
+        VideoError: the film exists, but is no video.
     """
     rate = edit_rate(scenes.video.frame_rate)
     if fastest is not None:
@@ -105,9 +105,9 @@ def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = No
 
 
 def timeline_frames(scenes: SceneList, rate: Fraction) -> Mapping[int, int]:
-    """For the frame that each shot starts with, and the film's end: its place on a timeline of so many frames a second.
+    """For the first frame of each shot, and the film's end: its frame on a timeline with a constant rate.
 
-    The same frame where the film runs at that rate; by timestamps, to the nearest frame, where it does not or varies.
+    The same frame if the film has that rate; else the nearest one by its timestamp.
     """
     if _runs_at(scenes, rate):
         return {0: 0} | {shot.end_frame: shot.end_frame for shot in scenes.shots}
@@ -125,14 +125,14 @@ def _runs_at(scenes: SceneList, rate: Fraction) -> bool:
         return False
     return any(
         all(abs(shot.start * steady - shot.start_frame) <= 0.5 for shot in scenes.shots)
-        # What the last frame lasts is not always known.
+        # The duration of the last frame is not always known.
         and abs(scenes.shots[-1].end * steady - scenes.shots[-1].end_frame) <= 1.0
         for steady in (float(rate), declared)
     )
 
 
 def media_of(scenes: SceneList) -> Media:
-    """What the film's file is called; where it is at hand, also what sound and timecode it has.
+    """The name and URI of the film's file and, if it exists, its sound and timecode.
 
     Raises:
         VideoError: there is a file, but it is no video.
@@ -144,7 +144,7 @@ def media_of(scenes: SceneList) -> Media:
     uri = path.absolute().as_uri()
     if not path.is_file():
         return Media(name, uri)
-    import av
+    import av  # start-up time: FFmpeg
 
     try:
         with av.open(f"file:{path}", metadata_errors="replace") as container:

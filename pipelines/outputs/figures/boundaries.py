@@ -28,7 +28,7 @@ class PredictedLane:
         scores: (N,) how likely a scene ends with each.
         ends: (L,) seconds, where its scenes end, but for the end of the film.
         threshold: a score that ends a scene; None where another rule decided.
-        hits: (L,) whether a true scene end is near; None where nobody knows.
+        hits: (L,) whether a true scene end is near; None without a truth.
         note: a line on how well it does.
     """
 
@@ -51,7 +51,7 @@ def boundary_figure(
 
     Args:
         lanes: at least one.
-        truth: (M,) seconds, where true scenes end, but for the end of the film; None: nobody knows.
+        truth: (M,) seconds, where true scenes end, but for the end of the film; None without a truth.
         title: above it all.
     """
     length = max(float(lane.edges[-1]) for lane in lanes)

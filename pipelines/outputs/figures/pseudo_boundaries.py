@@ -22,7 +22,7 @@ class DividedWindow:
     Attributes:
         title: which it is.
         found: the last shot, counted from 0, of the left sub-sequence.
-        ends: the shots of the window that end a true scene; None where nobody knows.
+        ends: the shots of the window that end a true scene; None without labels.
         similarity: (2, S) cosine similarity of the window's first and of its last shot to each.
         pictures: (H, W, 3) RGB, one a shot; none: the similarity is drawn.
     """

@@ -30,7 +30,7 @@ WIDTH = 10.0
 
 
 def scene_ranges(M: int, ends: Sequence[int] | None) -> list[tuple[int, int]]:
-    """Half-open ranges of the scenes that M shots lie in; none where nobody knows."""
+    """Half-open ranges of the scenes of M shots; none without labels."""
     if ends is None:
         return []
     starts = [0, *(end + 1 for end in ends if end < M - 1)]
@@ -38,13 +38,13 @@ def scene_ranges(M: int, ends: Sequence[int] | None) -> list[tuple[int, int]]:
 
 
 def aspect(pictures: Sequence[NDArray[np.uint8]]) -> float:
-    """Height over width, of the first: those of a film are alike."""
+    """Height over width of the first image; all images of a film have one size."""
     height, width = pictures[0].shape[:2]
     return float(height / width)
 
 
 def draw_images(panel: Axes, pictures: Sequence[NDArray[np.uint8]]) -> None:
-    """Picture i from i to i + 1, all 0 to their height over their width."""
+    """Draw image i from i to i + 1 on the x axis, with its aspect ratio."""
     height, gap = aspect(pictures), 0.03
     for i, picture in enumerate(pictures):
         panel.imshow(picture, extent=(i + gap, i + 1 - gap, gap, height - gap), interpolation="antialiased")

@@ -30,7 +30,7 @@ def similarity_figure(
     Args:
         matrices: (M, M) by the name of the model, at least one.
         first: number of the first shot in its film.
-        ends: which of the M shots, counted from 0, end a scene: scenes are outlined; None: nobody knows.
+        ends: which of the M shots, counted from 0, end a scene: scenes are outlined; None without labels.
         pictures: (H, W, 3) RGB, one a shot; none: matrices alone.
         title: above it all.
         own_scale: each matrix has a scale of colours of its own; else all share one, and colours can be compared.

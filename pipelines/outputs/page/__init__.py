@@ -1,7 +1,7 @@
-"""A page to look at a film's scenes and to correct them: one HTML file that needs nothing else, not even a server.
+"""A page to review and correct the scenes of a film: one self-contained HTML file, without a server.
 
-It holds the pictures, the style and the program, and forbids itself the network; only the film is another file, beside
-it. The program's rules for grouping shots are those of :mod:`pipelines.models.scene_ends` (``scene_ends.js``).
+It embeds images, style and script, and its content security policy forbids the network; only the film is another file,
+beside it. ``scene_ends.js`` groups shots by the rules of :mod:`pipelines.models.scene_ends`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class TrueEnds:
-    """Where scenes truly end, on the shots of a result.
+    """True scene ends on the shots of a result.
 
     Attributes:
         shots: indices of the shots that truly end scenes, the film's last one left out.
-        elsewhere: seconds of the true ends that have no end of a shot within the tolerance: misses, whatever is done.
+        elsewhere: seconds of the true ends without an end of a shot within the tolerance; always misses.
         tolerance: in seconds.
-        source: what to call the truth.
+        source: name of the truth.
     """
 
     shots: tuple[int, ...]
@@ -63,7 +63,7 @@ def save_page(
             without pictures.
         film: the film, to play beside the scenes; None where it is not at hand.
         truth: to mark what was found and what was missed.
-        save_as: what the page calls the file that it saves.
+        save_as: name of the file that the page saves.
 
     Raises:
         BasslError: where the path cannot be written, or there is another number of pictures than of shots.
@@ -99,13 +99,13 @@ def page(
         count=_count,
         data=_script_json(data),
         facts=_facts(result),
-        pictures=Markup("\n".join(shown.encoded)),  # base64 has no sign that HTML knows
+        pictures=Markup("\n".join(shown.encoded)),  # base64 needs no escaping
         policy=_policy(style, script),
         result=result,
         save_as=one_line(save_as),
         scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
-        script=Markup(script),  # ours, as the style is
-        settings=[(name.replace("_", " "), _shown(value)) for name, value in _told(result.settings)],
+        script=Markup(script),  # from the package, as the style is
+        settings=[(name.replace("_", " "), _shown(value)) for name, value in _given(result.settings)],
         style=Markup(style),
         title=film_name(result) or "film",
         version=pipelines.__version__,
@@ -122,7 +122,7 @@ def _policy(style: str, script: str) -> str:
 
 
 def _script_json(content: Any) -> Markup:
-    """JSON that may stand in a script element, whatever is in it: ASCII without ``<``, ``>`` and ``&``."""
+    """JSON that is safe in a script element: ASCII without ``<``, ``>`` and ``&``."""
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -138,7 +138,7 @@ def _address(film: Path | None, page_path: Path) -> str | None:
         relative = os.path.relpath(target, folder)
     except ValueError:  # another drive
         return target.as_uri()
-    # "./" lest a colon in a name make a scheme of what stands before it.
+    # With "./", a name with a colon is not read as a URL scheme.
     return "./" + quote(os.fsencode(Path(relative).as_posix()))
 
 
@@ -147,7 +147,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def _brief(result: SceneList) -> list[str]:
-    """What the header says beside numbers that change: the film's picture, and what chose the scenes."""
+    """Facts in the header: size and rate of the film, and how its scenes were found."""
     video, settings = result.video, result.settings
     names = [settings.get(name) for name in ("detector", "encoder", "model")]
     return [
@@ -169,7 +169,7 @@ def _facts(result: SceneList) -> list[tuple[str, str]]:
     ]
 
 
-def _told(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _given(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(one_line(name), value) for name, value in settings.items() if value is not None]
 
 

@@ -60,19 +60,19 @@ def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, See
 
 @dataclass(frozen=True)
 class ScoreResult:
-    """How well one prediction does.
+    """The metrics of one prediction.
 
     Attributes:
         name: what was scored.
-        films: what is known and was said about each film.
-        measures: by name, see `pipelines.evaluation.bootstrap.METRICS`; empty where only features were looked at.
-        threshold: at which scores were cut; None where the prediction says itself where scenes end.
+        films: labels and scores of each film.
+        measures: by name, see `pipelines.evaluation.bootstrap.METRICS`; empty if only features were scored.
+        threshold: of the scores; None if the prediction lists scene ends itself.
         seeds: by metric, for a run of several seeds; what `measures` shows is the seed that the run chose.
-        representation: where it was asked for.
-        alignments: by film, how prediction and truth came together, for lists of scenes.
+        representation: if it was requested.
+        alignments: by film, how prediction and truth were matched, for lists of scenes.
         problems: a line for each file or film that could not be scored.
-        notes: lines on what to know of the numbers.
-        settings: with which they were made.
+        notes: lines that explain the numbers.
+        settings: of the scoring.
     """
 
     name: str
