@@ -20,7 +20,7 @@ def models(
     as_json: console.Json = False,
     debug: console.Debug = False,
 ) -> None:
-    """List the model in the box and those under runs/: what each was trained on, and how it scored.
+    """List the built-in model and those under runs/: what each was trained on, and how it scored.
 
     Example: bassl models
     """

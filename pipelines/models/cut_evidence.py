@@ -1,16 +1,17 @@
-"""What speaks for and against a scene end at each cut of a film, measured at many scales, without learning.
+"""Hand-made evidence for and against a scene end at each cut of a film, at many scales, without learning.
 
-What a scene is shows in how alike the shots around a cut are, not in what they show. So the features of a film are
-looked at once, for the similarity of every two shots that lie at most `REACH` apart, and everything else is made of
-these similarities and of the lengths of the shots: what a cut there would cost a graph of the shots (normalised cuts,
-at several scales of time), how much more alike the shots are on either side than across, which shots are taken up
-again behind the cut, how many links between shots it severs, and how likely a scene ends there over all divisions of
-the film into scenes, by several measures of what makes a range of shots a scene.
+Scenes show in the similarities of the shots around a cut, not in their content. The features of a film are therefore
+read once, for the similarity of every two shots that lie at most `REACH` apart, and all evidence is computed from these
+similarities and the lengths of the shots: the normalised cut of the shot graph there (at several scales of time), the
+contrast between similarity on either side and across, recurrence of shots behind the cut, the number of links between
+shots that it severs, and the posterior of a scene end over all segmentations of the film, for several models of a scene
+(`pipelines.models.scene_posteriors`).
 
-Two kinds of similarity serve: the cosine after the film's mean has been taken off, which tells settings apart, and the
-cosine after the mean of the surroundings has been taken off, which still tells shots apart within a long sequence of
-one colour. A film run backwards has the same evidence at each cut, and so has a film in another unit of time, or one
-whose features were scaled or turned.
+There are two similarities: the cosine after subtracting the film's mean, which distinguishes settings, and the cosine
+after subtracting the mean of the surroundings, which still distinguishes shots within a long sequence of one colour.
+
+A film run backwards has the same evidence at each cut, and so has a film in another unit of time, or one whose features
+were scaled or rotated.
 """
 
 from typing import Any, NamedTuple
@@ -21,8 +22,8 @@ from numpy.typing import NDArray
 from pipelines.models.scene_posteriors import (
     association,
     common_mean,
-    foretold,
     posterior_log_odds,
+    predictive_likelihood,
     principal_parts,
 )
 
@@ -66,15 +67,15 @@ ASSOCIATION_DECAY, ASSOCIATION_SCALE = 40.0, 6.0
 """Graphs whose association makes a scene: in time, with each of `MASSES`, and by the number of shots between."""
 ASSOCIATION_WORTH = (40.0, -35.0)
 """Worth of a scene: so much for the whole of its links, so much for being a scene. Of all worths, these numbers are
-about those of the best AP on the videos that the model in the box was made with, of a few that were tried."""
-SHARPNESSES, STRANGERS = (1.0, 2.0), (0.5, 2.0)
+about those of the best AP on the videos that the built-in model was made with, of a few that were tried."""
+SHARPNESSES, BACKGROUNDS = (1.0, 2.0), (0.5, 2.0)
 """The kernel is exp(s z) of z-scores; the film at large counts as so many shots."""
-FORETOLD_SHARE, FORETOLD_COSTS = 0.5, (1.0, 3.0)
+PREDICTIVE_SHARE, PREDICTIVE_COSTS = 0.5, (1.0, 3.0)
 """Share of the log likelihood that counts, as shots tell of each other more than once; what a scene costs."""
 AXES, RATIOS = 16, (0.5, 2.0)
 """Principal axes, and variances between scenes over variances within."""
 MEAN_SHARE, MEAN_COST = 0.3, 2.5
-"""As for the foretold ones."""
+"""As for the predictive likelihood."""
 
 
 def cut_evidence(features: Numbers, durations: Numbers) -> tuple[tuple[str, ...], NDArray[np.float32]]:
@@ -324,15 +325,15 @@ def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> d
 
     exists = pairs_exist(len(band), LONGEST_SCENE)
     z = np.maximum(z_scores(band), -Z_LIMIT / 2)
-    kinds, kernels = [(sharpness, some) for sharpness in SHARPNESSES for some in STRANGERS], []
+    kinds, kernels = [(sharpness, some) for sharpness in SHARPNESSES for some in BACKGROUNDS], []
     for sharpness, _ in kinds:
         kernel = np.exp(sharpness * z) * exists
         pairs = kernel[:, 1:][exists[:, 1:]]
         kernels.append(kernel / (pairs.mean() if len(pairs) else 1.0))
-    better = FORETOLD_SHARE * foretold(np.stack(kernels), [some for _, some in kinds], LONGEST_SCENE)
+    better = PREDICTIVE_SHARE * predictive_likelihood(np.stack(kernels), [some for _, some in kinds], LONGEST_SCENE)
     for (sharpness, some), each in zip(kinds, better, strict=True):
-        for cost in FORETOLD_COSTS:
-            worths[f"foretold s{sharpness:g} a{some:g} c{cost:g}"] = each - cost
+        for cost in PREDICTIVE_COSTS:
+            worths[f"predictive s{sharpness:g} a{some:g} c{cost:g}"] = each - cost
 
     parts = principal_parts(unit, AXES)
     deviations = parts.std(axis=0)  # none is 0

@@ -59,7 +59,7 @@ class _Block(nn.Module):
 
 
 class EfficientNetLite0(nn.Module):
-    """Pictures (B, 3, 224, 224), normalised, to features (B, 1280): the globally pooled last layer."""
+    """Images (B, 3, 224, 224), normalised, to features (B, 1280): the globally pooled last layer."""
 
     dimension = _HEAD
 

@@ -1,15 +1,15 @@
-"""How likely a scene ends at each cut, over all divisions of a film into scenes, without learning.
+"""Posterior of a scene end at each cut, over all segmentations of a film into scenes, without learning.
 
-Evidence at a cut tells of its surroundings. Whether a scene ends there also depends on where else one may end: a cut
-inside a scene that hangs together is none, however it looks from close by. So each range of shots gets a worth as a
-scene, a division of the film the sum of its scenes' worth, and what is asked is the posterior of a scene end at each
-cut when a division is as likely as the exponential of its worth. Three kinds of worth serve: the share of its links
-that a range of shots keeps to itself (normalised association, Shi and Malik 2000), how well each of its shots is
-foretold by the others (the predictive density of a Chinese restaurant process with a kernel), and how well all of them
-are by a common mean (a Gaussian of random effects on principal axes).
+Local evidence at a cut describes its surroundings only. Whether a scene ends there also depends on where else one may
+end: a cut inside a coherent scene is none, whatever its two sides look like. So each range of shots has a worth, its
+log weight as a scene, and a segmentation the sum of its scenes' worths; the forward-backward algorithm of a semi-Markov
+model gives the posterior of a scene end at each cut. There are three kinds of worth: the share of its links that a
+range of shots keeps to itself (normalised association, Shi and Malik 2000), the predictive likelihood of each of its
+shots given the others (of a Chinese restaurant process with a kernel), and the likelihood of all of them under a common
+mean (a Gaussian with random effects on principal axes).
 
 A worth is a table (L, N): `[m - 1, j]` is of the m shots whose last is shot j. Ranges that would begin before the film
-have no worth: what stands there is finite and never looked at.
+have no worth: those entries are finite and never read.
 """
 
 from collections.abc import Sequence
@@ -74,15 +74,14 @@ def association(weights: Floats, longest: int) -> Floats:
     return np.asarray(kept / np.where(everything > 0, everything, 1.0))
 
 
-def foretold(kernels: Floats, strangers: Sequence[float], longest: int) -> Floats:
-    """Log of how much better each range's shots are foretold by its others than by the film, summed over shots.
+def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest: int) -> Floats:
+    """Log ratio of the predictive likelihood of each range's shots given its others to that given the film, summed.
 
-    A shot is foretold by the mean of its kernel to the others, some shots of the film at large among them, to whom it
-    is 1.
+    The likelihood of a shot is the mean of its kernel to the others and to some background shots, for which it is 1.
 
     Args:
-        kernels: (B, N, reach + 1), likeness of shots i and i + k, its mean over pairs 1; 0 where there is no such shot.
-        strangers: (B,) how many shots the film at large counts as, above 0.
+        kernels: (B, N, reach + 1), kernel of shots i and i + k, its mean over pairs 1; 0 where there is no such shot.
+        backgrounds: (B,) number of background shots, which stand for the whole film; above 0.
         longest: L.
 
     Returns:
@@ -91,7 +90,7 @@ def foretold(kernels: Floats, strangers: Sequence[float], longest: int) -> Float
     Complexity: O(B N L^2), the costliest of all here: some nanoseconds each.
     """
     B, N, width = kernels.shape
-    some, extra = min(longest, N), np.asarray(strangers, dtype=np.float64)[:, None]
+    some, extra = min(longest, N), np.asarray(backgrounds, dtype=np.float64)[:, None]
     back, on = np.zeros((some, B, N)), np.zeros((some, B, N))  # [a, b, i]: over the a shots before shot i, and after it
     for k in range(1, some):
         back[k], on[k] = back[k - 1], on[k - 1]

@@ -1,4 +1,4 @@
-"""Which models there are: the one in the box, and those under ``runs/``, with what made each and how it scored.
+"""List of models: the built-in one and those under ``runs/``, with what made each and how it scored.
 
 Only headers and results are read, no weights: listing many large models takes a moment.
 """
@@ -6,6 +6,7 @@ Only headers and results are read, no weights: listing many large models takes a
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -50,7 +51,7 @@ class ListedModel:
 
 
 def list_models(runs: Path = Path("runs")) -> list[ListedModel]:
-    """The model in the box, then those in a folder of runs, in the order of their paths.
+    """The built-in model, then those in a folder of runs, in the order of their paths.
 
     Args:
         runs: searched through for run folders and model files; need not be there.
@@ -104,13 +105,11 @@ def _built_in(path: Path) -> ListedModel:
 
 
 def read_facts(model: Path) -> dict[str, Any]:
-    """What the file beside a model of the box says of it.
+    """The JSON file beside the built-in model: what it was trained on and its measures.
 
     Raises:
         StoreError: one line, where it is missing, or is of another model.
     """
-    import hashlib
-
     path = model.with_suffix(".json")
     try:
         facts: dict[str, Any] = json.loads(path.read_bytes())

@@ -103,6 +103,6 @@ def test_a_cut_between_two_settings_costs_least() -> None:
     kinds, evidence = cut_evidence(features, rng.uniform(2, 4, size=36))
     for kind in ("film cost d40 m0.5", "near cost d40 m0", "film links 20 from 1.5", "film closest pairs 4"):
         assert sorted(np.argsort(evidence[:, kinds.index(kind)])[:2].tolist()) == [11, 23], kind
-    rising = ("film contrast 8", "near association i6", "film foretold s1 a0.5 c3", "film mean plain r2")
+    rising = ("film contrast 8", "near association i6", "film predictive s1 a0.5 c3", "film mean plain r2")
     for kind in (*rising, "near mean whitened r0.5"):
         assert sorted(np.argsort(evidence[:, kinds.index(kind)])[-2:].tolist()) == [11, 23], kind

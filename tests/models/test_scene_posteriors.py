@@ -11,9 +11,9 @@ from pipelines.models.scene_posteriors import (
     ODDS_LIMIT,
     association,
     common_mean,
-    foretold,
     pair_sums,
     posterior_log_odds,
+    predictive_likelihood,
     principal_parts,
     range_sums,
 )
@@ -90,12 +90,12 @@ def test_sums_and_association_are_those_of_plain_loops(N: int, longest: int, rea
 
 
 @pytest.mark.parametrize(("N", "longest", "reach"), [*SHAPES, (40, 40, 50)])
-def test_shots_are_foretold_as_in_plain_loops(N: int, longest: int, reach: int) -> None:
+def test_the_predictive_likelihood_is_that_of_plain_loops(N: int, longest: int, reach: int) -> None:
     table = near_table(N, reach)
-    strangers = (0.5, 2.0)
-    found = foretold(np.stack([band_of(table, reach), band_of(3 * table, reach)]), strangers, longest)
+    backgrounds = (0.5, 2.0)
+    found = predictive_likelihood(np.stack([band_of(table, reach), band_of(3 * table, reach)]), backgrounds, longest)
     assert found.shape == (2, longest, N)
-    for kind, (kernel, some) in enumerate(zip((table, 3 * table), strangers, strict=True)):
+    for kind, (kernel, some) in enumerate(zip((table, 3 * table), backgrounds, strict=True)):
         for a, b in ranges(N, longest):
             others = kernel[a:b, a:b].sum(axis=1) - np.diag(kernel)[a:b]
             expected = np.log((others + some) / (b - a - 1 + some)).sum()
