@@ -89,9 +89,9 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
     from pipelines.models.calibration import Calibration, calibrated
     from pipelines.models.opening import open_model
     from pipelines.stages.finetune import FinetuneSettings, finetune
-    from pipelines.stages.finetune.measures import seed_file
     from pipelines.stores.features import write_features
     from pipelines.stores.index import IndexedVideo, write_index
+    from pipelines.training.run_folder import seed_file
 
     torch.set_num_threads(1)
     begun = time.perf_counter()

@@ -27,7 +27,7 @@ from torchvision import transforms
 from torchvision.transforms import functional as tv
 
 from pipelines.training.augmentation import Augmentations, augment, draw_augmentations
-from pipelines.training.augmentation_settings import AugmentationSettings
+from pipelines.training.settings import AugmentationSettings
 from pipelines.video.resizing import resize_to_square
 
 RESULTS = Path(__file__).parent / "results"

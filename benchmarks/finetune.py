@@ -31,7 +31,7 @@ from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import batches, labelled_films, weighted_cross_entropy, window_epoch
 from pipelines.stores.features import features_of, write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
-from pipelines.training.distributed import Place
+from pipelines.training.distributed import Process
 from pipelines.training.optimization import make_adam, set_learning_rate
 
 WIDTH, NEIGHBOURS, SHOTS = 2048, 8, 400
@@ -89,11 +89,11 @@ def main() -> None:
         write_index(home / "index.h5", videos, {})
         index = read_index(home / "index.h5")
         films = labelled_films(index, features_of(index, [home / "features.h5"])[1], device)
-        place, everything = Place(0, 1, device), list(range(arguments.films))
+        process, everything = Process(0, 1, device), list(range(arguments.films))
 
         def ours() -> Iterator[object]:
             epoch = window_epoch(films, everything, CRNSettings(), torch.float32, 0, 0)
-            for batch in batches(epoch, arguments.batch, (0, 0), 0, "balanced", place):
+            for batch in batches(epoch, arguments.batch, order=(0, 0), first=0, loss="balanced", process=process):
                 yield batch.inputs.sum() if device.type == "cuda" else batch.inputs
 
         def theirs() -> Iterator[object]:
@@ -101,9 +101,8 @@ def main() -> None:
             for windows, _ in DataLoader(dataset, arguments.batch, shuffle=True, num_workers=arguments.workers):
                 yield windows.to(device)
 
-        chosen = next(
-            batches(window_epoch(films, [0], CRNSettings(), torch.float32, 0, 0), 1, (0, 0), 7, "plain", place)
-        )
+        shots = window_epoch(films, [0], CRNSettings(), torch.float32, 0, 0)
+        chosen = next(batches(shots, 1, order=(0, 0), first=7, loss="plain", process=process))
         order = np.random.default_rng((0, 200, 0)).permutation(SHOTS)[7]
         same = FilesOfShots(files, index.first_row, films.targets, np.array([order]))[0][0]
         assert torch.equal(chosen.inputs[0].cpu(), same), "both sides must make the same windows"
@@ -122,7 +121,7 @@ def main() -> None:
         set_learning_rate(optimizer, 1e-5)
         epoch = window_epoch(films, everything, CRNSettings(), torch.float32, 0, 0)
         taken, waited = [], []
-        source = batches(epoch, batch_size, (0, 0), 0, "balanced", place)
+        source = batches(epoch, batch_size, order=(0, 0), first=0, loss="balanced", process=process)
         for _ in range(arguments.steps + 1):
             start = time.perf_counter()
             batch = next(source)

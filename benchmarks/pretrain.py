@@ -33,13 +33,15 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
-from pipelines.stages.pretrain import PretrainSettings, make_model, make_views
-from pipelines.stages.pretrain.data import KeyframeSource, Plan, WindowChooser, noise_of
-from pipelines.stages.pretrain.model import Views
+from pipelines.stages.pretrain import PretrainSettings
+from pipelines.stages.pretrain.data import PretextWindows, Views, make_views, noise_of
+from pipelines.stages.pretrain.start import make_model
 from pipelines.stages.pretrain.step import make_learner, take_step
 from pipelines.stores.index import Index, read_index
-from pipelines.training.augmentation_settings import AugmentationSettings
-from pipelines.training.distributed import Place, process_group
+from pipelines.training.distributed import Process, process_group
+from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
+from pipelines.training.precision import weight_dtype
+from pipelines.training.settings import AugmentationSettings
 
 WARM_UP = 3  # steps that are not counted
 
@@ -50,16 +52,18 @@ Work = Iterator[tuple[Views, Tensor | None]]
 class Pictures(Dataset[tuple[Tensor, Tensor]]):
     """Windows as the release's workers make them: (S, 3, size, size) and (2, 3, size, size), augmented."""
 
-    def __init__(self, index: Path, chooser: WindowChooser, centres: NDArray[np.int64], settings: AugmentationSettings):
+    def __init__(
+        self, index: Path, windows: PretextWindows, centres: NDArray[np.int64], settings: AugmentationSettings
+    ):
         self.reader = KeyframeReader(index)
-        self.chooser, self.centres, self.settings = chooser, centres, settings
+        self.windows, self.centres, self.settings = windows, centres, settings
 
     def __len__(self) -> int:
         return len(self.centres)
 
     def __getitem__(self, position: int) -> tuple[Tensor, Tensor]:
         rng = np.random.default_rng(position)
-        rows = self.chooser.rows(0, self.centres[position : position + 1])[0][0]
+        rows = self.windows.rows(0, self.centres[position : position + 1])[0][0]
         images = rng.integers(0, self.reader.index.keyframes, (len(rows), 1))
         jpegs = [jpeg for (jpeg,) in self.reader.read(rows, images)]
         window = [Image.open(BytesIO(jpeg)).convert("RGB") for jpeg in jpegs]
@@ -72,30 +76,32 @@ class Pictures(Dataset[tuple[Tensor, Tensor]]):
         return view(window), view([window[0], window[-1]])
 
 
-def bassl(settings: PretrainSettings, index: Index, place: Place, encoder: Any, plan: Plan) -> Work:
-    chooser = WindowChooser(index.first_row, settings.pretext, settings.neighbours, settings.seed)
-    source = KeyframeSource(index, chooser, place, settings.workers, settings.decoded_size)
-    for batch in source.batches(plan, 0):
+def bassl(settings: PretrainSettings, index: Index, process: Process, encoder: Any, order: WindowOrder) -> Work:
+    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.seed)
+    source = KeyframeWindows(index, windows, process, settings.workers, settings.decoded_size)
+    augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std)
+    dtype = weight_dtype(settings.precision)
+    for batch in source.batches(order, 0):
         yield (
-            make_views(settings, chooser, plan, batch, encoder, place),
-            noise_of(plan, batch.step, len(chooser.dense), place),
+            make_views(windows, order, batch, process, augmentation=augmentation, dtype=dtype),
+            noise_of(order, batch.step, len(windows.dense), process),
         )
 
 
-def random(settings: PretrainSettings, place: Place, plan: Plan) -> Work:
+def random(settings: PretrainSettings, process: Process, order: WindowOrder) -> Work:
     S, size = 2 * settings.neighbours + 1, settings.augmentation.size
-    dense, slow = (torch.randn(settings.batch, n, 3, size, size, device=place.device) for n in (S, 2))
-    noise = noise_of(plan, 0, S, place)
+    dense, slow = (torch.randn(settings.batch, n, 3, size, size, device=process.device) for n in (S, 2))
+    noise = noise_of(order, 0, S, process)
     while True:
         yield lambda part: (dense[part], slow[part]), noise
 
 
-def pictures(settings: PretrainSettings, index: Index, place: Place, plan: Plan, workers: int) -> Work:
-    chooser = WindowChooser(index.first_row, settings.pretext, settings.neighbours, settings.seed)
-    centres = np.concatenate([centres for _, _, centres in plan.centres(0)])
-    cuda = place.device.type == "cuda"
+def pictures(settings: PretrainSettings, index: Index, process: Process, order: WindowOrder, workers: int) -> Work:
+    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.seed)
+    centres = np.concatenate([centres for _, _, centres in order.centres(0)])
+    cuda = process.device.type == "cuda"
     loader = DataLoader(
-        Pictures(index.path, chooser, centres, settings.augmentation),
+        Pictures(index.path, windows, centres, settings.augmentation),
         settings.batch,
         num_workers=workers,
         pin_memory=cuda,
@@ -103,8 +109,11 @@ def pictures(settings: PretrainSettings, index: Index, place: Place, plan: Plan,
         worker_init_fn=one_thread,
     )
     for step, (dense, slow) in enumerate(loader):
-        on_device = tuple(part.to(place.device, non_blocking=True) for part in (dense, slow))
-        yield lambda part, held=on_device: (held[0][part], held[1][part]), noise_of(plan, step, dense.shape[1], place)
+        on_device = tuple(part.to(process.device, non_blocking=True) for part in (dense, slow))
+        yield (
+            lambda part, held=on_device: (held[0][part], held[1][part]),
+            noise_of(order, step, dense.shape[1], process),
+        )
 
 
 def one_thread(worker: int) -> None:
@@ -112,11 +121,11 @@ def one_thread(worker: int) -> None:
 
 
 def measure(
-    settings: PretrainSettings, place: Place, encoder: Any, model: Any, work: Work, steps: int
+    settings: PretrainSettings, process: Process, encoder: Any, model: Any, work: Work, steps: int
 ) -> dict[str, float]:
     """Windows a second, share of the time spent waiting for data, and memory, over so many steps."""
-    learner = make_learner(settings, model, place)
-    cuda = place.device.type == "cuda"
+    learner = make_learner(settings, model, process)
+    cuda = process.device.type == "cuda"
     wait = torch.cuda.synchronize if cuda else (lambda: None)
     if cuda:
         torch.cuda.reset_peak_memory_stats()
@@ -128,7 +137,7 @@ def measure(
         asking = time.perf_counter()
         views, noise = next(work)
         waited += time.perf_counter() - asking
-        take_step(learner, views, settings.batch, noise, None, rate=0.01, seed=step)
+        take_step(learner, views, settings.batch, noise=noise, joins=None, rate=0.01, seed=step)
     wait()
     seconds = time.perf_counter() - start
     peak = torch.cuda.max_memory_allocated() if cuda else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -168,27 +177,25 @@ def main() -> None:
     needed = (WARM_UP + arguments.steps) * settings.batch
     # As many epochs as the steps need: a short film has fewer windows than a long measurement takes.
     rows = np.tile(index.rows_of(), -(-needed // len(index.label)))
-    plan = Plan(rows, settings.batch, 1, settings.seed)
+    order = WindowOrder(rows, settings.batch, 1, settings.seed)
     table: list[dict[str, Any]] = []
-    with process_group(arguments.device) as place:
-        chooser = WindowChooser(index.first_row, settings.pretext, settings.neighbours, settings.seed)
+    with process_group(arguments.device) as process:
         for precision in arguments.precision.split(","):
             for compiled in arguments.compile.split(","):
                 now = replace(settings, precision=precision, compile=compiled == "on")
                 sources: dict[str, Callable[[Any], Work]] = {
-                    "bassl": lambda encoder, now=now: bassl(now, index, place, encoder, plan),
-                    "random": lambda _, now=now: random(now, place, plan),
-                    "pictures": lambda _, now=now: pictures(now, index, place, plan, arguments.picture_workers),
+                    "bassl": lambda encoder, now=now: bassl(now, index, process, encoder, order),
+                    "random": lambda _, now=now: random(now, process, order),
+                    "pictures": lambda _, now=now: pictures(now, index, process, order, arguments.picture_workers),
                 }
                 for name, make in sources.items():
-                    source = KeyframeSource(index, chooser, place, 0, now.decoded_size)
-                    encoder, model, _ = make_model(now, source, place)
+                    encoder, model = make_model(now, None, process)
                     model.train()
-                    figures = measure(now, place, encoder, model, make(encoder), arguments.steps)
+                    figures = measure(now, process, encoder, model, make(encoder), arguments.steps)
                     table.append({"precision": precision, "compile": compiled, "data": name, **figures})
                     print(_line(table), flush=True)
     chosen = {name: str(value) for name, value in vars(arguments).items()}
-    save("pretrain", {"settings": chosen, "device": str(place.device), "rows": table})
+    save("pretrain", {"settings": chosen, "device": str(process.device), "rows": table})
 
 
 def _line(table: list[dict[str, Any]]) -> str:

@@ -29,7 +29,7 @@ from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
-from pipelines.training.augmentation_settings import AugmentationSettings
+from pipelines.training.settings import AugmentationSettings
 
 Rows = list[dict[str, Any]]
 

@@ -5,7 +5,6 @@ Only headers and results are read, no weights: listing many large models takes a
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import math
@@ -16,9 +15,9 @@ from typing import Any, Literal
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.opening import BUILT_IN, MODEL, open_model
+from pipelines.training.run_folder import LOG, RESULT, STATE, VALIDATION, read_log
 
 FACTS_SCHEMA, FACTS_VERSION = "bassl.model-facts", 2
-_STATE, _RESULT = "state.pt", "result.json"
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def list_models(runs: Path = Path("runs")) -> list[ListedModel]:
 
 def _places(runs: Path) -> Iterable[Path]:
     """Folders with a model or the state of a run, and model files that are in no such folder."""
-    folders = {path.parent for name in (MODEL, _STATE) for path in runs.rglob(name)}
+    folders = {path.parent for name in (MODEL, STATE) for path in runs.rglob(name)}
     files = {path for path in runs.rglob("*.safetensors") if path.parent not in folders}
     return {path for path in folders | files if not any(part.startswith(".") for part in path.relative_to(runs).parts)}
 
@@ -124,7 +123,7 @@ def read_facts(model: Path) -> dict[str, Any]:
 
 def _run(place: Path) -> ListedModel:
     if place.is_dir() and not (place / MODEL).exists():
-        return ListedModel(place, "unfinished", trained="no epoch yet" if not (place / "log.csv").exists() else "begun")
+        return ListedModel(place, "unfinished", trained="no epoch yet" if not (place / LOG).exists() else "begun")
     opened = open_model(place)
     if opened.kind == "relational":
         return ListedModel(place, "fine-tuned", method="relational", encoder="any encoder")
@@ -145,7 +144,7 @@ def _fine_tuned(place: Path, settings: Mapping[str, Any]) -> ListedModel:
         trained=_epochs(training.get("epoch")),
         **_measured(training),
     )
-    result = place / _RESULT
+    result = place / RESULT
     if not result.exists():  # a model file by itself, or a run that has not ended
         return listed
     content = json.loads(result.read_bytes())
@@ -183,7 +182,7 @@ def _of_the_paper(place: Path, file: Path, settings: Mapping[str, Any]) -> Liste
     method = pretext["method"]
     if method.startswith("bassl"):
         method += f" ({', '.join(pretext['tasks'])})"
-    rows = _rows(file.parent / "validation.csv")
+    rows = read_log(file.parent / VALIDATION)
     last = {name: value for name, value in (rows[-1] if rows else {}).items() if name not in ("step", "epoch")}
     taken = "" if not rows else f", epoch {int(rows[-1]['epoch'])} of {training['epochs']}"
     shots = training["data"]
@@ -212,17 +211,3 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
         for name, value in values.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     }
-
-
-def _rows(path: Path) -> list[dict[str, float]]:
-    """The whole rows of a log; what was cut short at its end is left out."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        rows = list(csv.reader(file))
-    header = rows[0] if rows else []
-    kept = []
-    for row in rows[1:]:
-        if len(row) == len(header):
-            kept.append({name: float(value) for name, value in zip(header, row, strict=True)})
-    return kept

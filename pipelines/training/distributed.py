@@ -1,4 +1,4 @@
-"""One process among several: what torchrun's environment says, and the group that they form."""
+"""Distributed training: rank, world size and device of a process, and the process group that torchrun describes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -19,26 +19,26 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Which process this is, of how many, and the device that is its own."""
+class Process:
+    """This process's rank, the number of processes, and the device of this one."""
 
     rank: int
-    processes: int
+    world_size: int
     device: torch.device
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes the files and tells of progress."""
+        """Whether this process writes files and reports progress."""
         return self.rank == 0
 
     def share(self, batch: int) -> slice:
-        """The part of a global batch that is this process's: equal blocks in order of rank."""
-        local = batch // self.processes
+        """This process's part of a global batch: equal blocks in order of rank."""
+        local = batch // self.world_size
         return slice(self.rank * local, (self.rank + 1) * local)
 
 
 @contextmanager
-def process_group(device: str = "auto") -> Iterator[Place]:
+def process_group(device: str = "auto") -> Iterator[Process]:
     """Join the group that torchrun's environment describes; alone where there is none.
 
     Args:
@@ -57,13 +57,13 @@ def process_group(device: str = "auto") -> Iterator[Place]:
     if cuda:
         torch.cuda.set_device(own)
     if "WORLD_SIZE" not in os.environ or "MASTER_ADDR" not in os.environ:
-        yield Place(0, 1, own)
+        yield Process(0, 1, own)
         return
     # A process that dies is noticed by torchrun; the time-out is for one that hangs. Tensors on the CPU go by gloo even
     # where the GPUs have NCCL: processes agree on small things without waiting for the device.
     dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(minutes=30))
     try:
-        yield Place(dist.get_rank(), dist.get_world_size(), own)
+        yield Process(dist.get_rank(), dist.get_world_size(), own)
     except RuntimeError as error:
         if _is_lost_peer(error):
             raise BasslError("another process of this job ended; go on with --resume") from error
@@ -77,56 +77,62 @@ def _is_lost_peer(error: RuntimeError) -> bool:
     return isinstance(error, torch.distributed.DistError) or any(word in str(error).lower() for word in words)
 
 
-def first_decides(place: Place, decide: Callable[[], T]) -> T | None:
-    """Let the first process do something, while the others wait; what it refuses, all refuse.
+def first_decides(process: Process, decide: Callable[[], T]) -> T:
+    """Call a function in the first process, while the others wait; all get its result, or its error.
 
-    Returns:
-        What it gives in the first process, None in the others.
+    Args:
+        process: this one.
+        decide: its result must be picklable.
 
     Raises:
         BasslError: in all processes, with its message, where ``decide`` does.
     """
-    result: T | None = None
-    message: list[str | None] = [None]
+    outcome: list[Any] = [None, None]  # result and message
     failure: BasslError | None = None
-    if place.is_first:
+    if process.is_first:
         try:
-            result = decide()
+            outcome[0] = decide()
         except BasslError as error:
-            failure, message = error, [str(error)]
-    if place.processes > 1:
-        dist.broadcast_object_list(message, device=torch.device("cpu"))
+            failure, outcome[1] = error, str(error)
+    if process.world_size > 1:
+        dist.broadcast_object_list(outcome, device=torch.device("cpu"))
     if failure is not None:
         raise failure
-    if message[0] is not None:
-        raise BasslError(message[0])
+    if outcome[1] is not None:
+        raise BasslError(outcome[1])
+    result: T = outcome[0]
     return result
 
 
-def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the CPU on the device, without waiting for what the device is doing.
+def wait_for_first(process: Process) -> None:
+    """Return when the first process has come here too."""
+    first_decides(process, lambda: None)
 
-    From memory that is not pinned, a copy to a GPU waits until the GPU has done all that it was given before.
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy a tensor of the CPU to the device without waiting for the device.
+
+    A copy from memory that is not pinned would wait until the GPU has finished all work queued before.
     """
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
-def any_process(place: Place, flag: bool) -> bool:
-    """Whether any process raises its flag: then all know it, at the same step."""
-    if place.processes == 1:
+def any_process(process: Process, flag: bool) -> bool:
+    """Whether any process raises its flag; all get the same answer, at the same step."""
+    if process.world_size == 1:
         return flag
     raised = torch.tensor(int(flag))
     dist.all_reduce(raised, dist.ReduceOp.MAX)
     return bool(raised)
 
 
-def average_gradients(place: Place, parameters: Sequence[Tensor]) -> None:
-    """Replace gradients by their mean over all processes, as DDP does, where DDP does not stand between."""
-    if place.processes == 1:
+def average_gradients(process: Process, parameters: Sequence[Tensor]) -> None:
+    """Replace gradients by their mean over all processes, for a network that is not wrapped in DDP."""
+    if process.world_size == 1:
         return
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     dist.all_reduce(flat)
-    flat /= place.processes
+    flat /= process.world_size
     for gradient, mean in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
         gradient.copy_(mean.view_as(gradient))

@@ -1,4 +1,4 @@
-"""What the relational CRN learns from: films, and the variations of them that fine-tuning shows."""
+"""Films that the relational network learns from, and random variations of them (data augmentation)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipelines.models.relational import shot_tokens
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
-    """What fine-tuning shows of a film. The model in the box is fitted to the films as they are."""
+class VariationSettings:
+    """Variations of films in fine-tuning. The built-in model is fitted to the films as they are."""
 
     views: int = 4
     """Forms of each film that are learned from: the film itself, and variations of it."""
@@ -27,8 +27,8 @@ class TrainingSettings:
 
 
 @dataclass(frozen=True)
-class Film:
-    """One film in the form that training shows it; what `ShotFeatures` holds, perhaps in another order.
+class LabelledFilm:
+    """One film to learn from: what `ShotFeatures` holds, perhaps in another order.
 
     Attributes:
         features: (N, D) float32.
@@ -43,12 +43,12 @@ class Film:
     known: NDArray[np.bool_] | None = None
 
 
-def as_film(video: ShotFeatures) -> Film:
-    """A video, as training shows it."""
-    return Film(video.features, video.durations, video.scene_end)
+def as_film(video: ShotFeatures) -> LabelledFilm:
+    """A video to learn from."""
+    return LabelledFilm(video.features, video.durations, video.scene_end)
 
 
-def with_scenes_reordered(film: Film, generator: np.random.Generator) -> Film:
+def with_scenes_reordered(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """The film with its scenes, each kept whole, in a random order."""
     scene = np.cumsum(film.scene_end, dtype=np.int64) - film.scene_end
     rank = generator.permutation(int(scene[-1]) + 1)
@@ -58,22 +58,21 @@ def with_scenes_reordered(film: Film, generator: np.random.Generator) -> Film:
     if film.known is not None:
         # Where two scenes were put together there is an end for certain.
         known = np.append((film.known[order] | (ends == 1))[:-1], film.known[-1])
-    return Film(film.features[order], film.durations[order], ends, known)
+    return LabelledFilm(film.features[order], film.durations[order], ends, known)
 
 
-def film_tokens(film: Film) -> tuple[Tensor, Tensor]:
-    """What a network may know about a film, (N, F), and its labels, (N,) float."""
-    return torch.from_numpy(shot_tokens(film.features, film.durations)), torch.from_numpy(
-        film.scene_end.astype(np.float32)
-    )
+def film_tokens(film: LabelledFilm) -> tuple[Tensor, Tensor]:
+    """The input of the network for a film, (N, F), and its labels, (N,) float."""
+    tokens = torch.from_numpy(shot_tokens(film.features, film.durations))
+    return tokens, torch.from_numpy(film.scene_end.astype(np.float32))
 
 
-def varied(film: Film, training: TrainingSettings, generator: np.random.Generator) -> Film:
-    """The film as an epoch may show it: with its scenes reordered, its features raised to a power.
+def varied(film: LabelledFilm, variation: VariationSettings, generator: np.random.Generator) -> LabelledFilm:
+    """A random variation of a film: its scenes reordered, its features raised to a power.
 
-    It is not shown backwards: the evidence is the same at each cut, and the network reads both ways.
+    It is not reversed: the evidence at each cut would be the same, and the network reads in both directions.
     """
-    if generator.random() < training.reordered_share:
+    if generator.random() < variation.reordered_share:
         film = with_scenes_reordered(film, generator)
-    power = generator.uniform(*training.powers)
+    power = generator.uniform(*variation.powers)
     return replace(film, features=film.features**power) if (film.features >= 0).all() else film

@@ -1,138 +1,154 @@
-"""The folder of a training run: the model, what is needed to go on, and the logs.
+"""The folder of a training run: names of its files, its log and reading it, and whether a run may go on in it.
 
-model.safetensors    the model as it is now; of fine-tuning, the chosen one
+model.safetensors    the model as it is now; of fine-tuning, that of the chosen seed
 seed-N.safetensors   of fine-tuning, the model of each seed
-result.json          of fine-tuning, all measures of all seeds
-state.pt             weights, optimiser and step, to go on from
+result.json          of fine-tuning, all metrics of all seeds
+state.pt             weights, optimiser state and step, to resume from
 log.csv              losses, learning rate and speed, a row every few steps
-validation.csv       measures of each epoch
+validation.csv       metrics of each epoch
 tensorboard/         the same for TensorBoard
 """
 
 from __future__ import annotations
 
 import csv
-import os
+import json
+import math
+import re
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-import torch
-
 from pipelines.errors import BasslError, StoreError
+from pipelines.files import atomic_file, os_reason, remove_partials
+from pipelines.models.opening import MODEL
 
-MODEL, STATE, RESULT = "model.safetensors", "state.pt", "result.json"
-_LOGS = ("log.csv", "validation.csv")
-_RESULTS = (RESULT, "seed-*.safetensors")
-_BOARD = "tensorboard"
+STATE, RESULT = "state.pt", "result.json"
+LOG, VALIDATION = "log.csv", "validation.csv"
+_TENSORBOARD = "tensorboard"
+_SEED = re.compile(r"seed-([0-9]{1,18})\.safetensors")
+
+
+def seed_file(seed: int) -> str:
+    """The name of the model of a seed."""
+    return f"seed-{seed}.safetensors"
+
+
+def seed_files(folder: Path) -> dict[int, Path]:
+    """The models of a run's seeds, by seed; empty for what is not the folder of a fine-tuning run."""
+    found = {int(match[1]): path for path in folder.glob("seed-*") if (match := _SEED.fullmatch(path.name))}
+    return dict(sorted(found.items()))
 
 
 def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> None:
-    """Make the folder of a run, or see that the one that is there may be used.
+    """Make the folder of a run, or check that the one that is there may be used.
 
     Raises:
         BasslError: one line, where it holds a run that is neither to be resumed nor overwritten, or cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = [name for name in (STATE, MODEL, *_LOGS) if (folder / name).exists()]
-        held += [path.name for pattern in _RESULTS for path in sorted(folder.glob(pattern))]
+        held = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
+        held += seed_files(folder).values()
         if held and not (resume or overwrite):
             raise BasslError(
                 f"{folder}: holds a run; go on with --resume, replace it with --overwrite, or name another"
             )
         if overwrite:
-            for name in held:
-                (folder / name).unlink()
-            shutil.rmtree(folder / _BOARD, ignore_errors=True)
-        # What was left half written when a process was killed.
-        for partial in folder.glob(f".{STATE}.*"):
-            partial.unlink()
+            for path in held:
+                path.unlink()
+            shutil.rmtree(folder / _TENSORBOARD, ignore_errors=True)
+        for name in (STATE, MODEL, LOG, VALIDATION, RESULT):
+            remove_partials(folder / name)
     except OSError as error:
-        raise BasslError(f"{folder}: cannot be written ({(error.strerror or str(error)).lower()})") from error
-
-
-def save_state(folder: Path, state: Mapping[str, Any]) -> None:
-    """Write the state of a run, of tensors and plain containers; it appears whole or not at all.
-
-    Raises:
-        StoreError: one line, where it cannot be written.
-    """
-    partial = folder / f".{STATE}.{os.getpid()}"
-    try:
-        with partial.open("wb") as file:
-            torch.save(dict(state), file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(folder / STATE)
-    except (OSError, RuntimeError) as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise StoreError(f"{folder / STATE}: cannot be written ({str(error).splitlines()[0]})") from error
+        raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
 
 
 def put_same_file(source: Path, target: Path) -> None:
-    """Give a file a second name, as a hard link or, where there are none, as a copy; what was there is replaced.
+    """Give a file a second name, as a hard link or, where the file system has none, as a copy.
 
     Raises:
-        StoreError: one line, where it cannot be written.
+        BasslError: one line, where it cannot be written.
     """
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        partial.unlink(missing_ok=True)
+    with atomic_file(target) as partial:
+        partial.unlink()
         try:
             partial.hardlink_to(source)
         except OSError:  # a file system without links
             shutil.copyfile(source, partial)
-        if target.exists() and target.samefile(partial):
-            partial.unlink()  # renaming a file to another name of its own does nothing
-        else:
-            partial.replace(target)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise StoreError(f"{target}: cannot be written ({(error.strerror or str(error)).lower()})") from error
 
 
-def load_state(folder: Path) -> dict[str, Any] | None:
-    """The state of a run, None where there is none yet.
-
-    Raises:
-        StoreError: one line, for a file that is damaged or holds anything but tensors and plain containers.
-    """
-    path = folder / STATE
-    if not path.exists():
-        return None
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        if not isinstance(state, dict) or not {"settings", "step", "model", "optimizer"} <= set(state):
-            raise ValueError("not the state of a run")
-    except Exception as error:  # unpickling raises nearly anything
-        raise StoreError(f"{path}: is damaged or not the state of a run; begin again with --overwrite") from error
-    return state
+# --- resuming ---------------------------------------------------------------------------------------------------------
 
 
-class RunLog:
-    """Rows to CSV files and TensorBoard.
+def plain_settings(settings: Any, without: Collection[str] = ()) -> dict[str, Any]:
+    """A dataclass of settings as plain JSON values, paths as text, but for some fields."""
+    chosen = {name: value for name, value in asdict(settings).items() if name not in without}
+    plain: dict[str, Any] = json.loads(json.dumps(chosen, default=str))
+    return plain
+
+
+def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Check that a run is resumed with the settings that it began with.
 
     Args:
         folder: of the run.
-        step: from which the run goes on; rows behind it, of steps that will be taken again, are dropped.
+        stored: the settings that decide its result, as it began; plain JSON, dictionaries may hold dictionaries.
+        wanted: the same, as they are now.
+
+    Raises:
+        BasslError: one line, which names the first difference.
     """
 
-    def __init__(self, folder: Path, step: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+    def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
+        leaves: dict[str, Any] = {}
+        for name, value in tree.items():
+            leaves |= flat(value) if isinstance(value, dict) else {name: value}
+        return leaves
 
-        self.folder = folder
-        for name in _LOGS:
-            _drop_rows(folder / name, step)
-        self._board = SummaryWriter(str(folder / _BOARD), purge_step=step + 1)
+    before, now = flat(stored), flat(wanted)
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            what = f"{name} {before.get(name)} and not {now.get(name)}" if "index" not in name else "another index"
+            raise BasslError(f"{folder}: its run was begun with {what}; resume it as it was, or use --overwrite")
+
+
+# --- log --------------------------------------------------------------------------------------------------------------
+
+
+class RunLog:
+    """Writes rows to CSV files and TensorBoard; to be used in a ``with`` block.
+
+    Args:
+        folder: of the run; None writes nothing, as all processes but the first do.
+        step: from which the run goes on; rows of later steps, which will be taken again, are dropped.
+    """
+
+    def __init__(self, folder: Path | None, step: int) -> None:
+        self._folder = folder
+        self._board = None
+        if folder is not None:
+            from torch.utils.tensorboard import SummaryWriter  # start-up time: what reads logs needs no torch
+
+            for name in (LOG, VALIDATION):
+                _drop_rows(folder / name, step)
+            self._board = SummaryWriter(str(folder / _TENSORBOARD), purge_step=step + 1)
+
+    def __enter__(self) -> RunLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._board is not None:
+            self._board.close()
 
     def write(self, name: str, row: Mapping[str, float]) -> None:
-        """Add a row, which begins with its ``step``, to ``log`` or ``validation``."""
-        path = self.folder / f"{name}.csv"
+        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`."""
+        if self._folder is None or self._board is None:
+            return
+        path = self._folder / name
         new = not path.exists()
         with path.open("a", newline="") as file:
             writer = csv.writer(file)
@@ -141,22 +157,50 @@ class RunLog:
             writer.writerow([f"{value:.8g}" if isinstance(value, float) else value for value in row.values()])
         for key, value in row.items():
             if key not in ("step", "epoch", "seed"):
-                self._board.add_scalar(f"{name}/{key}", value, int(row["step"]))
+                self._board.add_scalar(f"{path.stem}/{key}", value, int(row["step"]))
         self._board.flush()
 
-    def close(self) -> None:
-        """Finish TensorBoard's file."""
-        self._board.close()
+
+def read_log(path: Path) -> list[dict[str, float]]:
+    """The rows of :data:`LOG` or :data:`VALIDATION`, without a last one that is being written or was cut short.
+
+    Returns:
+        Values by column; no rows where there is no file.
+
+    Raises:
+        StoreError: one line, for a file that cannot be read or is not the log of a run.
+    """
+    if not path.exists():
+        return []
+    header, *rows = _cells(path) or [[]]
+    if rows and len(rows[-1]) < len(header):
+        del rows[-1]
+    if rows and ("step" not in header or len(set(header)) < len(header)):
+        raise StoreError(f"{path}: is not the log of a run: its columns are {', '.join(header)}")
+    found = []
+    for line, row in enumerate(rows, start=2):
+        try:
+            found.append({name: float(cell) for name, cell in zip(header, row, strict=True)})
+            if not math.isfinite(found[-1]["step"]):
+                raise ValueError("a step that is no number")
+        except ValueError as error:
+            raise StoreError(f"{path}, line {line}: is not a row of {len(header)} numbers") from error
+    return found
 
 
 def _drop_rows(path: Path, step: int) -> None:
     if not path.exists():
         return
-    with path.open(newline="") as file:
-        rows = list(csv.reader(file))
+    rows = _cells(path)
     # A row that a full disk or a kill cut short has fewer cells than the header.
     kept = [row for row in rows[1:] if len(row) == len(rows[0]) and int(row[0]) <= step]
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w", newline="") as file:
+    with atomic_file(path) as partial, partial.open("w", newline="") as file:
         csv.writer(file).writerows([*rows[:1], *kept])
-    partial.replace(path)
+
+
+def _cells(path: Path) -> list[list[str]]:
+    try:
+        with path.open(newline="") as file:
+            return list(csv.reader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise StoreError(f"{path}: cannot be read ({error})") from error

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.training.relational_films import Film, with_scenes_reordered
+from pipelines.training.relational_films import LabelledFilm, with_scenes_reordered
 
 Floats = NDArray[np.float64]
-Perturbation = Callable[[Film, np.random.Generator], Film]
+Perturbation = Callable[[LabelledFilm, np.random.Generator], LabelledFilm]
 
 SHARES = (0.1, 0.3)
 """Range of the share of shots that another detector would merge, split or miss."""
@@ -25,27 +25,27 @@ SHOT_NOISE = 0.3
 # --- another encoder --------------------------------------------------------------------------------------------
 
 
-def raised(film: Film, generator: np.random.Generator) -> Film:
+def raised(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Features raised to a random power, signs kept."""
     power = generator.uniform(0.5, 1.25)
     return _with_features(film, np.sign(film.features) * np.abs(film.features) ** power)
 
 
-def thinned(film: Film, generator: np.random.Generator) -> Film:
+def thinned(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """A random half, quarter or eighth of the dimensions, at least eight."""
     width = film.features.shape[1]
     kept = generator.permutation(width)[: max(8, int(width * generator.choice([0.5, 0.25, 0.125])))]
     return replace(film, features=film.features[:, kept])
 
 
-def projected(film: Film, generator: np.random.Generator) -> Film:
+def projected(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Features through a random linear layer with a random bias, and ReLU."""
     unit = _unit_rows(film)
     hidden = unit @ generator.normal(size=(unit.shape[1], int(generator.choice([256, 768, 1280]))))
     return _with_features(film, np.maximum(hidden - generator.uniform(-0.5, 1.0) * hidden.std(), 0))
 
 
-def noisy(film: Film, generator: np.random.Generator) -> Film:
+def noisy(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Gaussian noise of 0.2 to 0.6 mean standard deviations of a dimension on every feature."""
     noise = generator.uniform(0.2, 0.6) * _spread(film) * generator.normal(size=film.features.shape)
     return _with_features(film, film.features + noise)
@@ -54,7 +54,7 @@ def noisy(film: Film, generator: np.random.Generator) -> Film:
 # --- another shot detector --------------------------------------------------------------------------------------
 
 
-def merged(film: Film, generator: np.random.Generator) -> Film:
+def merged(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Adjacent shots of one scene are merged, more likely where they are similar; features are the longest shot's."""
     N, lengths, unit = len(film.features), _lengths(film), _unit_rows(film)
     rank = (unit[:-1] * unit[1:]).sum(axis=1).argsort().argsort() / N
@@ -66,10 +66,10 @@ def merged(film: Film, generator: np.random.Generator) -> Film:
     order = np.lexsort((lengths, group))
     longest = order[np.append(group[order][1:] != group[order][:-1], True)]
     last = np.flatnonzero(np.append(group[1:] != group[:-1], True))
-    return Film(film.features[longest], np.bincount(group, lengths), film.scene_end[last])
+    return LabelledFilm(film.features[longest], np.bincount(group, lengths), film.scene_end[last])
 
 
-def split(film: Film, generator: np.random.Generator) -> Film:
+def split(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Shots, more likely long ones, are split into two that differ a little."""
     N, lengths = len(film.features), _lengths(film)
     count = int(generator.uniform(*SHARES) * N)
@@ -86,32 +86,32 @@ def split(film: Film, generator: np.random.Generator) -> Film:
     features = film.features[source].astype(np.float64)
     halves = np.append(first, first + 1)
     features[halves] += SHOT_NOISE * _spread(film) * generator.normal(size=(len(halves), features.shape[1]))
-    return _with_features(Film(film.features, lengths[source] * part, ends), features)
+    return _with_features(LabelledFilm(film.features, lengths[source] * part, ends), features)
 
 
-def dropped(film: Film, generator: np.random.Generator) -> Film:
+def dropped(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Shots are removed; a scene that lost its last shot ends with the one before."""
     kept = generator.random(len(film.features)) >= generator.uniform(*SHARES)
     kept[[0, -1]] = True
     scene = (np.cumsum(film.scene_end, dtype=np.int64) - film.scene_end)[kept]
     ends = np.append(scene[1:] != scene[:-1], film.scene_end[-1] == 1).astype(np.uint8)
-    return Film(film.features[kept], _lengths(film)[kept], ends)
+    return LabelledFilm(film.features[kept], _lengths(film)[kept], ends)
 
 
 # --- another editor ---------------------------------------------------------------------------------------------
 
 
-def stretched(film: Film, generator: np.random.Generator) -> Film:
+def stretched(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Shot lengths raised to a random power: steadier or more uneven editing."""
     return replace(film, durations=_lengths(film) ** generator.uniform(0.4, 1.5))
 
 
-def jittered(film: Film, generator: np.random.Generator) -> Film:
+def jittered(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Shot lengths times log-normal noise of standard deviation 0.5."""
     return replace(film, durations=_lengths(film) * np.exp(0.5 * generator.normal(size=len(film.durations))))
 
 
-def even(film: Film, generator: np.random.Generator) -> Film:
+def even(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """All shots of one length, so that lengths carry no information."""
     return replace(film, durations=np.ones(len(film.durations)))
 
@@ -131,21 +131,21 @@ PERTURBATIONS: Mapping[str, Perturbation] = {
 }
 
 
-def _with_features(film: Film, features: NDArray[np.floating[Any]]) -> Film:
+def _with_features(film: LabelledFilm, features: NDArray[np.floating[Any]]) -> LabelledFilm:
     """The film with other features, which stay non-negative where they were: most encoders end in a ReLU."""
     if (film.features >= 0).all():
         features = np.maximum(features, 0)
     return replace(film, features=features.astype(np.float32))
 
 
-def _unit_rows(film: Film) -> Floats:
+def _unit_rows(film: LabelledFilm) -> Floats:
     x = film.features.astype(np.float64)
     return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9))
 
 
-def _lengths(film: Film) -> Floats:
+def _lengths(film: LabelledFilm) -> Floats:
     return np.maximum(film.durations, 1).astype(np.float64)
 
 
-def _spread(film: Film) -> float:
+def _spread(film: LabelledFilm) -> float:
     return float(film.features.std(axis=0).mean())

@@ -15,7 +15,7 @@ from pipelines.evaluation.metrics import average_precision, f1_at
 from pipelines.models.calibration import calibrated
 from pipelines.models.relational import RelationalScorer, load_scorer
 from pipelines.stages.list_models import read_facts
-from pipelines.training.relational_films import Film, as_film, with_scenes_reordered
+from pipelines.training.relational_films import LabelledFilm, as_film, with_scenes_reordered
 from recipes.box_model import __main__ as make
 from recipes.box_model import fitting
 from recipes.box_model.__main__ import main
@@ -58,7 +58,7 @@ def made_up(seed: int, name: str = "made", scenes: int = 12, D: int = 24) -> Sho
     )
 
 
-def scenes_of(film: Film) -> list[list[float]]:
+def scenes_of(film: LabelledFilm) -> list[list[float]]:
     """The film as scenes, each a list of its shots' first feature."""
     scenes: list[list[float]] = [[]]
     for row, end in zip(film.features, film.scene_end, strict=True):
@@ -82,7 +82,7 @@ def test_reordering_keeps_every_scene_whole() -> None:
 
 def test_reordering_serves_a_film_of_one_shot_or_one_scene() -> None:
     for N in (1, 4):
-        film = Film(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
+        film = LabelledFilm(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
         assert scenes_of(with_scenes_reordered(film, np.random.default_rng(0))) == scenes_of(film)
 
 

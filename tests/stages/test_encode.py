@@ -17,16 +17,16 @@ import pytest
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models import encoders
 from pipelines.models.encoders import ShotEncoder
-from pipelines.stages import encode as module
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import (
     EncodeProgress,
     EncodeSettings,
     encode_shots,
-    main,
+    encoding,
+    parts,
 )
+from pipelines.stages.encode.__main__ import main
 from pipelines.stores.features import features_of, open_features, read_features, write_features
 from pipelines.stores.index import read_index
 from pipelines.stores.jpeg import from_jpeg
@@ -53,7 +53,7 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> ShotEncoder:
     """What takes the place of every encoder."""
     black, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     made = MeanColour(name="mean", id="mean-0123456789ab", width=3, size=8, mean=black, std=one, keyframes=3)
-    monkeypatch.setattr(encoders, "load_encoder", lambda source, device, keyframes: replace(made, keyframes=keyframes))
+    monkeypatch.setattr(encoding, "load_encoder", lambda source, device, keyframes: replace(made, keyframes=keyframes))
     return made
 
 
@@ -222,7 +222,7 @@ def test_a_run_killed_before_the_parts_were_joined(
 ) -> None:
     settings = settings_of(index)
     with monkeypatch.context() as patch:
-        patch.setattr(module._Parts, "join", lambda self: stop_at(0)(EncodeProgress(0, 0, 0, 0)))
+        patch.setattr(parts.StoreInParts, "join", lambda self: stop_at(0)(EncodeProgress(0, 0, 0, 0)))
         with pytest.raises(StopError):
             encode_shots(settings)
     assert len(parts_of(settings)) == 3

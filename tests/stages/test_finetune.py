@@ -41,16 +41,16 @@ from pipelines.stages.finetune.data import (
     weighted_cross_entropy,
     window_epoch,
 )
-from pipelines.stages.finetune.measures import summary_of
+from pipelines.stages.finetune.evaluation import summary_of
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stores.features import read_features
 from pipelines.stores.index import NO_LABEL, read_index
-from pipelines.training.augmentation_settings import AugmentationSettings
-from pipelines.training.distributed import Place
+from pipelines.training.distributed import Process
+from pipelines.training.settings import AugmentationSettings
 from tests.labelled_films import WIDTH, write_labelled_films, write_relabelled
 from tests.small_stores import put_store, refusal
 
-HERE = Place(0, 1, torch.device("cpu"))
+HERE = Process(0, 1, torch.device("cpu"))
 
 
 @pytest.fixture(autouse=True)
@@ -129,7 +129,7 @@ def test_every_network_learns_and_its_result_can_be_computed_again(settings: Fin
     films = films_of(settings.index)
     model = open_model(settings.output).boundary_model()
     assert (model.crn, model.encoder, model.encoder_name) == (crn, "made up", None)
-    span = films.span(4)  # the film to test on
+    span = films.index.span(4)  # the film to test on
     known = films.usable[span]
     logits = model.logits(films.features[span].numpy(), films.durations[span])[known]
     label = films.targets[span][known]
@@ -183,12 +183,12 @@ def test_a_run_leaves_its_models_its_result_and_its_logs(settings: FinetuneSetti
 
 
 def test_rates_are_those_of_the_release() -> None:
-    new, transferred = FinetuneSettings().recipe(False), FinetuneSettings().recipe(True)
+    new, transferred = FinetuneSettings().hyperparameters(False), FinetuneSettings().hyperparameters(True)
     assert (transferred.rate, new.rate) == (pytest.approx(1e-5), pytest.approx(1e-4))
     assert (new.batch, new.epochs, new.warm_up, new.weight_decay) == (1024, 20, 0.0, 0.0)
-    assert FinetuneSettings(batch=256).recipe(True).rate == pytest.approx(2.5e-6)
-    assert FinetuneSettings(crn="relational").recipe(False).rate == 2e-3
-    assert FinetuneSettings(crn="relational", rate=1.0).recipe(False).rate == 1.0
+    assert FinetuneSettings(batch=256).hyperparameters(True).rate == pytest.approx(2.5e-6)
+    assert FinetuneSettings(crn="relational").hyperparameters(False).rate == 2e-3
+    assert FinetuneSettings(crn="relational", rate=1.0).hyperparameters(False).rate == 1.0
 
 
 # The loss
@@ -270,17 +270,20 @@ def test_processes_share_an_epoch_in_which_everything_comes_once(data: Path, crn
     shape = MSLSTMSettings(2, WIDTH, 8)
     epoch = EPOCHS[NETWORKS[crn].reads](films, [0, 1, 2], shape, torch.float64, 3, 1)
     M = len(epoch.targets)
-    whole = list(batches(epoch, 50, (3, 1), 0, "balanced", HERE))
+    whole = list(batches(epoch, 50, order=(3, 1), first=0, loss="balanced", process=HERE))
     assert sum(len(batch.targets) for batch in whole) == M
     assert max(len(batch.targets) for batch in whole) - min(len(batch.targets) for batch in whole) <= 1
     assert sorted(torch.cat([b.inputs.flatten(1).sum(1) for b in whole]).tolist()) == pytest.approx(
         sorted(epoch.inputs(np.arange(M)).flatten(1).sum(1).tolist())
     )
-    parts = [list(batches(epoch, 50, (3, 1), 1, "balanced", Place(rank, 3, HERE.device))) for rank in range(3)]
+    parts = [
+        list(batches(epoch, 50, order=(3, 1), first=1, loss="balanced", process=Process(rank, 3, HERE.device)))
+        for rank in range(3)
+    ]
     for batch, *shares in zip(whole[1:], *parts, strict=True):
         for name in ("inputs", "targets", "weights"):
             assert torch.equal(torch.cat([getattr(share, name) for share in shares]), getattr(batch, name))
-    again = next(batches(epoch, 50, (3, 2), 0, "balanced", HERE))
+    again = next(batches(epoch, 50, order=(3, 2), first=0, loss="balanced", process=HERE))
     assert not torch.equal(again.targets, whole[0].targets)
 
 

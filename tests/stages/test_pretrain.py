@@ -33,24 +33,23 @@ from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import IndexSettings, build_index
-from pipelines.stages.pretrain import PretrainSettings, pretrain
-from pipelines.stages.pretrain import step as pretrain_step
+from pipelines.stages.pretrain import PretrainSettings, loop, pretrain
 from pipelines.stages.pretrain import validation as pretrain_validation
-from pipelines.stages.pretrain.data import KeyframeSource, Plan, WindowChooser, noise_of
+from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.step import make_learner, take_step
 from pipelines.stores.features import write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.jpeg import from_jpeg
-from pipelines.training import distributed, run_folder
-from pipelines.training.augmentation_settings import AugmentationSettings
-from pipelines.training.distributed import Place
+from pipelines.training.distributed import Process
+from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
+from pipelines.training.settings import AugmentationSettings
 from pipelines.video.resizing import resize_to_square
 from tests import another_device
 from tests.labelled_films import write_relabelled
 from tests.small_stores import put_store, refusal
 
-HERE = Place(0, 1, torch.device("cpu"))
+HERE = Process(0, 1, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -289,15 +288,15 @@ def test_two_processes_are_one_and_either_goes_on_with_the_others_run(settings: 
 
 
 def test_processes_share_what_is_drawn_for_all() -> None:
-    plan = Plan(np.arange(50), 12, 2, seed=3)
+    plan = WindowOrder(np.arange(50), 12, 2, seed=3)
     whole = noise_of(plan, 1, 5, HERE)
-    parts = [noise_of(plan, 1, 5, Place(rank, 3, HERE.device)) for rank in range(3)]
+    parts = [noise_of(plan, 1, 5, Process(rank, 3, HERE.device)) for rank in range(3)]
     assert torch.equal(torch.cat(parts), whole)
     assert whole.shape == draw_noise(12, 5, torch.Generator()).shape
 
 
 def test_an_epoch_has_every_row_but_the_last_few_once() -> None:
-    plan = Plan(np.arange(50), 12, 2, seed=3)
+    plan = WindowOrder(np.arange(50), 12, 2, seed=3)
     steps = list(plan.centres(0))
     assert [step for step, _, _ in steps] == list(range(8))
     assert all(len(np.unique(np.concatenate([c for _, e, c in steps if e == epoch]))) == 48 for epoch in (0, 1))
@@ -314,8 +313,8 @@ def test_windows_of_each_method(data: Path) -> None:
     first_row = read_index(data / "index.h5").first_row
     centres = np.array([0, 30, 59, 60, 100, 179])
 
-    def chooser(**pretext: Any) -> WindowChooser:
-        return WindowChooser(first_row, PretextSettings(**pretext), 3, 0)
+    def chooser(**pretext: Any) -> PretextWindows:
+        return PretextWindows(first_row, PretextSettings(**pretext), 3, 0)
 
     plain = window_rows(first_row, centres, 3, "shift")
     rows, joins = chooser().rows(0, centres)
@@ -345,15 +344,15 @@ def test_windows_of_each_method(data: Path) -> None:
 
 def test_key_frames_come_whole_from_any_number_of_workers(films: Path) -> None:
     index = read_index(films)
-    plan = Plan(index.rows_of(), 10, 1, seed=0)
-    chooser = WindowChooser(index.first_row, PretextSettings(pseudo_boundary="synthesized"), 2, 0)
-    here, there = (list(KeyframeSource(index, chooser, HERE, workers, 40).batches(plan, 1)) for workers in (0, 2))
+    plan = WindowOrder(index.rows_of(), 10, 1, seed=0)
+    chooser = PretextWindows(index.first_row, PretextSettings(pseudo_boundary="synthesized"), 2, 0)
+    here, there = (list(KeyframeWindows(index, chooser, HERE, workers, 40).batches(plan, 1)) for workers in (0, 2))
     assert len(here) == plan.steps - 1
     for one, other in zip(here, there, strict=True):
         assert one.shots.shape == (10, 5, 3, 40, 40)
         assert one.shots.dtype == torch.uint8
         assert torch.equal(one.shots, other.shots)
-        assert one.frame.tolist() == [[54, 96]] * 10
+        assert one.frame_size.tolist() == [[54, 96]] * 10
         assert one.joins is not None
         assert other.joins is not None
         assert torch.equal(one.joins, other.joins)
@@ -456,10 +455,10 @@ def test_processes_share_the_key_frames_that_are_validated_on(
     encoder = trainable_encoder("resnet18", False)
     encoder.network.eval()
     model = PretrainModel(encoder.network, None, PretextObjective(PretextSettings(tasks=("ssm",)), 512, 16))
-    chooser = WindowChooser(index.first_row, pixels.pretext, 2, 0)
+    chooser = PretextWindows(index.first_row, pixels.pretext, 2, 0)
 
-    def encoded(place: Place) -> torch.Tensor:
-        source = KeyframeSource(index, chooser, place, 0, 40)
+    def encoded(place: Process) -> torch.Tensor:
+        source = KeyframeWindows(index, chooser, place, 0, 40)
         with torch.inference_mode():
             return pretrain_validation._encoded(make_learner(pixels, model, place), source, encoder, rows, 32)
 
@@ -467,7 +466,7 @@ def test_processes_share_the_key_frames_that_are_validated_on(
     assert whole.any(dim=1).all()
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor: None)
     monkeypatch.setattr(torch.nn.parallel, "DistributedDataParallel", lambda module, **_: module)
-    parts = [encoded(Place(rank, 3, HERE.device)) for rank in range(3)]
+    parts = [encoded(Process(rank, 3, HERE.device)) for rank in range(3)]
     assert not any(part.any(dim=1).all() for part in parts)
     torch.testing.assert_close(sum(parts), whole, rtol=1e-5, atol=1e-6)
 
@@ -531,19 +530,19 @@ def test_a_run_on_another_device_mixes_none_and_waits_for_nothing_between_logs(
     pretrain(settings, here.append)
 
     @contextmanager
-    def elsewhere(device: str) -> Iterator[Place]:
-        yield Place(0, 1, another_device.DEVICE)
+    def elsewhere(device: str) -> Iterator[Process]:
+        yield Process(0, 1, another_device.DEVICE)
 
     marks: list[int] = []
 
-    def marked(*args: Any) -> Any:
+    def marked(*args: Any, **named: Any) -> Any:
         marks.append(len(device.waits))
-        return take_step(*args)
+        return take_step(*args, **named)
 
     device = another_device.AnotherDevice(monkeypatch)
-    monkeypatch.setattr(distributed, "process_group", elsewhere)
-    monkeypatch.setattr(pretrain_step, "take_step", marked)
-    monkeypatch.setattr(run_folder, "save_state", lambda *_: None)  # such tensors cannot be pickled
+    monkeypatch.setattr(loop, "process_group", elsewhere)
+    monkeypatch.setattr(loop, "take_step", marked)
+    monkeypatch.setattr(loop, "save_state", lambda *_: None)  # such tensors cannot be pickled
     there: list[TrainingProgress] = []
     with device:
         pretrain(replace(settings, output=settings.output.with_name("there")), there.append)
@@ -566,7 +565,7 @@ def test_what_cannot_be_is_refused_in_one_line(settings: PretrainSettings, pixel
     told("no key-frames", features=())
     told("no encoder 'vgg'", base=pixels, encoder="vgg")
     told("--init imagenet", init="imagenet")
-    told("no such model file", init="nowhere.safetensors")
+    told("no such run or model", init="nowhere.safetensors")
     told("auto, cpu or cuda", device="tpu")
     told("fp16 needs a GPU", precision="fp16")
     for changes in (

@@ -73,11 +73,11 @@ def test_compiled_networks_give_the_same_and_keep_their_names(
                 lambda part: (dense[part], slow[part]),
                 4,
                 micro_batch,
-                noise,
-                None,
-                lambda: torch.autocast("cpu", enabled=False),
-                lambda loss: loss,
-                0,
+                noise=noise,
+                joins=None,
+                autocast=lambda: torch.autocast("cpu", enabled=False),
+                scale=lambda loss: loss,
+                seed=0,
             )
         else:
             loss = model(dense, slow, noise, None)

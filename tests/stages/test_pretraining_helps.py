@@ -10,7 +10,7 @@ import pytest
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
-from pipelines.training.augmentation_settings import AugmentationSettings
+from pipelines.training.settings import AugmentationSettings
 from tests.generated_films import write_generated_films
 
 SPLITS = {seed: ("train", "train", "train", "val", "test", "test")[seed % 6] for seed in range(12)}

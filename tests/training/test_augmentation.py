@@ -21,7 +21,7 @@ from pipelines.training.augmentation import (
     plan_augmentations,
     random_numbers,
 )
-from pipelines.training.augmentation_settings import AugmentationSettings
+from pipelines.training.settings import AugmentationSettings
 
 SMALL = AugmentationSettings(size=40, kernel_size=9)
 PLAIN = replace(SMALL, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))

@@ -1,10 +1,10 @@
-"""The data of fine-tuning: what an epoch shows of labelled films, and how much each shot counts.
+"""The data of fine-tuning: the examples of an epoch for each kind of network, and the weights of shots in the loss.
 
-The networks differ in what they read; a function each makes an epoch of it:
+Networks differ in what they read; one function each makes an epoch of it:
 
 windows     a labelled shot with the window around it
 sequences   T consecutive shots, each with the window around its cut
-tokens      a labelled shot of a film that is varied anew each epoch
+tokens      a labelled shot of a film that is varied from epoch to epoch
 
 Everything is a function of the seed and the epoch: not of what ran before, and not of the number of processes.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,27 +21,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import BasslError
-from pipelines.evaluation.metrics import FilmScores
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.networks import NETWORKS, Shape
 from pipelines.models.relational import RelationalScorer
 from pipelines.models.relational_network import padded, windows
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import sequence_windows
+from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stores.index import Index, window_rows
-from pipelines.training.distributed import Place
-from pipelines.training.relational_films import Film, TrainingSettings, film_tokens, varied
-
-if TYPE_CHECKING:
-    from pipelines.stages.finetune import FinetuneSettings
+from pipelines.training.distributed import Process
+from pipelines.training.relational_films import LabelledFilm, VariationSettings, film_tokens, varied
+from pipelines.training.seeds import EXAMPLE_ORDER, VARIATIONS
 
 Loss = Literal["balanced", "plain"]
-_ORDER, _VARY = 200, 201  # what a seed is for
 
 
 @dataclass(frozen=True)
 class Split:
-    """Labelled videos of an index by what they are for; what the epoch is chosen on: val, test, or the last epoch."""
+    """Labelled videos of an index by their use, and what the epoch is chosen on: val, test, or the last epoch."""
 
     train: list[int]
     val: list[int]
@@ -49,29 +46,26 @@ class Split:
     selected_on: str
 
 
-def share_out(settings: FinetuneSettings, index: Index, tell: Callable[[str], None]) -> Split:
-    """Share the labelled videos out.
+def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
+    """Divide the labelled videos into those to learn from, to validate on and to test on.
 
     Raises:
         BasslError: one line, where there is nothing to learn from, or nothing to choose on as the settings want it.
     """
-    usable = index.rows_of(labelled=True)
-    ends = index.targets(usable)
-    shots, positives = (
-        np.bincount(index.video_of(rows), minlength=len(index.video_ids)) for rows in (usable, usable[ends == 1])
-    )
+    counts = [labelled_shots(index, [video]) for video in range(len(index.video_ids))]
 
     def of(splits: Sequence[str]) -> list[int]:
-        return [i for i, split in enumerate(index.splits) if split in splits and shots[i]]
+        return [i for i, split in enumerate(index.splits) if split in splits and counts[i][0]]
 
     def both_classes(videos: list[int]) -> bool:
-        return 0 < positives[videos].sum() < shots[videos].sum() if videos else False
+        shots, ends = labelled_shots(index, videos)
+        return 0 < ends < shots
 
     if any(index.splits):
         train, val, test = of(settings.splits), of([settings.validate_split]), of([settings.test_split])
     else:
-        train, val, test = [i for i in range(len(index.splits)) if shots[i]], [], []
-        tell("no video of the index has a split: all labelled ones are learned from")
+        train, val, test = [i for i in range(len(index.splits)) if counts[i][0]], [], []
+        report("no video of the index has a split: all labelled ones are learned from")
     if not both_classes(train):
         there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
         raise BasslError(
@@ -80,7 +74,7 @@ def share_out(settings: FinetuneSettings, index: Index, tell: Callable[[str], No
         )
     for name, videos in ((settings.validate_split, val), (settings.test_split, test)):
         if set(videos) & set(train):
-            tell(f"the split {name} is learned from, and so neither chosen nor tested on")
+            report(f"the split {name} is learned from, and so neither chosen nor tested on")
             videos.clear()
         elif not both_classes(videos):
             videos.clear()
@@ -89,13 +83,24 @@ def share_out(settings: FinetuneSettings, index: Index, tell: Callable[[str], No
             f"{settings.index}: has no labelled videos in {settings.test_split}, and --select test wants it"
         )
     if settings.select == "test":
-        tell("the epoch is chosen on the test split, as in the paper's release: the result is better than it should be")
+        report(
+            "the epoch is chosen on the test split, as in the paper's release: the result is better than it should be"
+        )
         return Split(train, val, test, "test")
     if settings.select == "val" and val:
         return Split(train, val, test, "val")
     if settings.select == "val":
-        tell(f"no labelled videos in {settings.validate_split}: the last epoch is taken, and scores are not calibrated")
+        report(
+            f"no labelled videos in {settings.validate_split}: the last epoch is taken, and scores are not calibrated"
+        )
     return Split(train, val, test, "last epoch")
+
+
+def labelled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:
+    """The number of labelled shots of some videos, and how many of them are scene ends."""
+    rows = index.rows(videos)
+    rows = rows[index.usable[rows]]
+    return len(rows), int(index.targets(rows).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +114,7 @@ class LabelledFilms:
         targets: (T,) 0 or 1.
         usable: (T,) whether the target is a label that training and scoring may use.
         device: where batches go.
-        views: what :func:`view_of` has made so far.
+        views: the results of :func:`view_of` so far.
     """
 
     index: Index
@@ -119,10 +124,6 @@ class LabelledFilms:
     usable: NDArray[np.bool_]
     device: torch.device
     views: dict[tuple[int, int], tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]] = field(default_factory=dict)
-
-    def span(self, video: int) -> slice:
-        """The rows of a film."""
-        return slice(int(self.index.first_row[video]), int(self.index.first_row[video + 1]))
 
     def gather(self, rows: NDArray[np.int64], dtype: torch.dtype = torch.float32) -> Tensor:
         """Features of rows (...), (..., D_e) on the device."""
@@ -136,7 +137,8 @@ def labelled_films(index: Index, features: NDArray[np.floating[Any]], device: to
     tensor = torch.from_numpy(features)
     if device.type == "cuda" and features.nbytes < torch.cuda.mem_get_info(device)[0] / 2:
         tensor = tensor.to(device)
-    return LabelledFilms(index, tensor, durations_of(index), *labels_of(index), device)
+    targets = index.targets(np.arange(len(index.label)))
+    return LabelledFilms(index, tensor, durations_of(index), targets, index.usable, device)
 
 
 def durations_of(index: Index) -> NDArray[np.float64]:
@@ -146,15 +148,7 @@ def durations_of(index: Index) -> NDArray[np.float64]:
     return seconds if known else (index.frames[:, 1] - index.frames[:, 0]).astype(np.float64)
 
 
-def labels_of(index: Index) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """(T,) targets and (T,) which of them are labels."""
-    rows = np.arange(len(index.label), dtype=np.int64)
-    usable = np.zeros(len(rows), np.bool_)
-    usable[index.rows_of(labelled=True)] = True
-    return index.targets(rows), usable
-
-
-# --- what an epoch shows ----------------------------------------------------------------------------------------------
+# --- examples of an epoch --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +170,7 @@ def window_epoch(
     films: LabelledFilms, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
     """Every labelled shot with the window around it, clipped at the film's edges."""
-    rows = rows_of(films, videos)
+    rows = films.index.rows(videos)
     rows = rows[films.usable[rows]]
     first_row, reach = films.index.first_row, shape.neighbors
 
@@ -189,7 +183,7 @@ def window_epoch(
 def sequence_epoch(
     films: LabelledFilms, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every film cut into sequences of T shots, from another place each epoch.
+    """Every film cut into sequences of T shots, from another offset each epoch.
 
     What of a sequence lies outside the film repeats its first or last shot and is no part of the loss.
     """
@@ -197,13 +191,14 @@ def sequence_epoch(
     length, reach, first_row = shape.sequence, shape.neighbors, films.index.first_row
     rows, inside = [], []
     for video in videos:
-        start, end = int(first_row[video]), int(first_row[video + 1])
-        offset = int(np.random.default_rng((seed, _VARY, epoch, video)).integers(length))
+        span = films.index.span(video)
+        start, end = span.start, span.stop
+        offset = int(np.random.default_rng((seed, VARIATIONS, epoch, video)).integers(length))
         # As many sequences whatever the offset, so that every epoch has as many steps.
         count = -(-(end - start + length - 1) // length)
-        places = start - offset + np.arange(count * length).reshape(count, length)
-        rows.append(np.clip(places, start, end - 1))
-        inside.append((places >= start) & (places < end))
+        rows_here = start - offset + np.arange(count * length).reshape(count, length)
+        rows.append(np.clip(rows_here, start, end - 1))
+        inside.append((rows_here >= start) & (rows_here < end))
     sequences, usable = np.concatenate(rows), np.concatenate(inside)
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
@@ -213,19 +208,19 @@ def sequence_epoch(
 
 
 def view_of(films: LabelledFilms, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
-    """What the relational network may know of a film, as it is (view 0) or varied.
+    """The tokens of the relational network for a film, as it is (view 0) or varied.
 
-    Made once for all epochs and seeds: the evidence takes longer to find than a network to be trained on it.
+    Computed once for all epochs and seeds, because computing them takes longer than training a network on them.
 
     Returns:
         (N, F) tokens, (N,) targets, and (N,) which of these are labels.
     """
     if (video, view) not in films.views:
-        span = films.span(video)
+        span = films.index.span(video)
         features = films.features[span].float().cpu().numpy()
-        film = Film(features, films.durations[span], films.targets[span].astype(np.uint8), films.usable[span])
+        film = LabelledFilm(features, films.durations[span], films.targets[span].astype(np.uint8), films.usable[span])
         if view:
-            film = varied(film, TrainingSettings(), np.random.default_rng((_VARY, view, video)))
+            film = varied(film, VariationSettings(), np.random.default_rng((VARIATIONS, view, video)))
         tokens, ends = film_tokens(film)
         assert film.known is not None
         films.views[video, view] = tokens, ends.numpy().astype(np.int64), film.known
@@ -238,7 +233,7 @@ def token_epoch(
     """Every labelled shot as tokens of the window around its cut; an epoch shows one view of each film."""
     tables, first, targets, rows = [], [], [], 0
     for video in videos:
-        tokens, ends, known = view_of(films, video, epoch % TrainingSettings().views)
+        tokens, ends, known = view_of(films, video, epoch % VariationSettings().views)
         tables.append(padded(tokens, shape.neighbors))
         first.append(rows + np.flatnonzero(known))
         targets.append(ends[known])
@@ -260,17 +255,11 @@ EPOCHS: Mapping[str, Callable[[LabelledFilms, Sequence[int], Shape, torch.dtype,
 """By what a network reads, see `pipelines.models.networks`."""
 
 
-def rows_of(films: LabelledFilms, videos: Sequence[int]) -> NDArray[np.int64]:
-    """The rows of some films, in order."""
-    first_row = films.index.first_row
-    return np.concatenate([np.arange(first_row[video], first_row[video + 1], dtype=np.int64) for video in videos])
-
-
 # --- batches ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class LabelledBatch:
     """This process's share of a step.
 
     Attributes:
@@ -289,7 +278,9 @@ def steps_of(examples: int, batch: int) -> int:
     return -(-examples // batch)
 
 
-def batches(epoch: Epoch, batch: int, order: tuple[int, ...], first: int, loss: Loss, place: Place) -> Iterator[Batch]:
+def batches(
+    epoch: Epoch, batch: int, *, order: tuple[int, ...], first: int, loss: Loss, process: Process
+) -> Iterator[LabelledBatch]:
     """The batches of an epoch from a step on.
 
     An epoch is shared out evenly: the last batch is as large as the others, but for one example.
@@ -300,16 +291,16 @@ def batches(epoch: Epoch, batch: int, order: tuple[int, ...], first: int, loss: 
         order: seed of the order in which examples come.
         first: step of the epoch, from 0.
         loss: how examples are weighted.
-        place: this process; the loss of a step is the same whatever the number of processes.
+        process: this one; the loss of a step is the same whatever the number of processes.
     """
     M = len(epoch.targets)
-    shuffled = np.random.default_rng((*order[:1], _ORDER, *order[1:])).permutation(M)
+    shuffled = np.random.default_rng((*order[:1], EXAMPLE_ORDER, *order[1:])).permutation(M)
     for examples in np.array_split(shuffled, steps_of(M, batch))[first:]:
         weights = loss_weights(epoch.targets[examples], epoch.usable[examples], loss)
-        own = np.array_split(np.arange(len(examples)), place.processes)[place.rank]
+        own = np.array_split(np.arange(len(examples)), process.world_size)[process.rank]
         chosen = examples[own]
         inputs = epoch.inputs(chosen)
-        yield Batch(
+        yield LabelledBatch(
             inputs,
             torch.from_numpy(epoch.targets[chosen]).to(inputs.device),
             torch.from_numpy(weights[own]).to(inputs.device),
@@ -354,38 +345,6 @@ def film_logits(model: BoundaryModel, films: LabelledFilms, videos: Sequence[int
         return [scorer.token_logits(view_of(films, video, 0)[0].numpy()) for video in videos]
     logits = []
     for video in videos:
-        span = films.span(video)
+        span = films.index.span(video)
         logits.append(model.logits(films.features[span].cpu().numpy(), films.durations[span]))
     return logits
-
-
-def scored(
-    index: Index,
-    targets: NDArray[np.int64],
-    usable: NDArray[np.bool_],
-    videos: Sequence[int],
-    scores: Sequence[NDArray[np.float64]],
-) -> list[FilmScores]:
-    """Films with what was said of them, for `evaluate`.
-
-    Args:
-        index: of the films.
-        targets, usable: (T,) as `labels_of` gives them.
-        videos: which films.
-        scores: of each of them, (N,).
-    """
-    found = []
-    for video, values in zip(videos, scores, strict=True):
-        span = slice(int(index.first_row[video]), int(index.first_row[video + 1]))
-        seconds = index.seconds[span]
-        found.append(
-            FilmScores(
-                targets[span].astype(np.uint8),
-                values,
-                index.frames[span].astype(np.int64),
-                seconds=seconds if np.isfinite(seconds).all() else None,
-                known=usable[span],
-                film=index.video_ids[video],
-            )
-        )
-    return found

@@ -1,45 +1,47 @@
-"""What fine-tuning asks of its data and its network, and the answer for features of a frozen encoder."""
+"""What fine-tuning needs of its data and its network, and the implementation for features of a frozen encoder."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration
-from pipelines.models.crn import TransformerBoundary
-from pipelines.models.networks import NETWORKS, Shape
+from pipelines.models.networks import NETWORKS
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import build_network
-from pipelines.stages.finetune.data import EPOCHS, Batch, Epoch, batches, film_logits, labelled_films, steps_of
-from pipelines.stages.finetune.start import Encoding, Start, shape_for
+from pipelines.stages.finetune.data import (
+    EPOCHS,
+    Epoch,
+    LabelledBatch,
+    batches,
+    film_logits,
+    labelled_films,
+    steps_of,
+)
+from pipelines.stages.finetune.features import Encoding, known_keyframe_facts
+from pipelines.stages.finetune.network import digest_of, shape_for, transfer_crn
+from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.finetune.start import Start
 from pipelines.stores.index import Index
-from pipelines.training.distributed import Place
-
-if TYPE_CHECKING:
-    from pipelines.stages.finetune import FinetuneSettings
+from pipelines.training.distributed import Process
+from pipelines.training.precision import weight_dtype
 
 
-class Task(Protocol):
+class FinetuneTask(Protocol):
     """Labelled films and a kind of network.
 
     Attributes:
         index: of the films.
-        targets, usable: (T,) labels, and which of them are any.
-        encoder: id of the shot encoder; its name where it learns too.
+        encoder: id of the shot encoder; its name where it is trained too.
         start_digest: of the weights that the network begins with, 0 for none.
     """
 
     index: Index
-    targets: NDArray[np.int64]
-    usable: NDArray[np.bool_]
     encoder: str
     start_digest: int
 
@@ -47,12 +49,18 @@ class Task(Protocol):
         """A network to train, on its device; new weights are from torch's generator."""
 
     def epoch_steps(self, videos: Sequence[int], batch: int) -> int:
-        """Steps in an epoch over some videos."""
+        """Steps in an epoch over some videos.
+
+        Raises:
+            BasslError: one line, for a batch that the processes cannot share.
+        """
 
     def shots_in_step(self, videos: Sequence[int], batch: int) -> float:
-        """Shots in a step, over all processes, in the mean."""
+        """Mean number of shots in a step, over all processes."""
 
-    def batches(self, videos: Sequence[int], batch: int, epochs: int, seed: int, step: int) -> Iterator[Batch]:
+    def batches(
+        self, videos: Sequence[int], batch: int, *, epochs: int, seed: int, step: int
+    ) -> Iterator[LabelledBatch]:
         """This process's batches from a step of the whole training on."""
 
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
@@ -63,23 +71,27 @@ class Task(Protocol):
 
 
 class FeatureTask:
-    """Films by their features; what :func:`feature_task` makes."""
+    """Films by their features.
+
+    Raises:
+        BasslError: one line, for sizes that are no network.
+    """
 
     def __init__(
-        self, settings: FinetuneSettings, index: Index, start: Start, encoding: Encoding, shape: Shape, place: Place
+        self, settings: FinetuneSettings, index: Index, start: Start, encoding: Encoding, process: Process
     ) -> None:
-        self.index, self.start, self.encoding, self.shape, self.place = index, start, encoding, shape, place
-        self.crn, self.loss = settings.crn, settings.loss
-        self.dtype = torch.float64 if settings.precision == "float64" else torch.float32
-        self.films = labelled_films(index, encoding.features, place.device)
-        self.targets, self.usable, self.encoder = self.films.targets, self.films.usable, encoding.encoder
-        self.start_digest = digest_of(start)
+        self.index, self.encoder, self.start_digest = index, encoding.encoder.id, digest_of(start)
+        self._start, self._frozen, self._process = start, encoding.encoder, process
+        self._crn, self._loss, self._dtype = settings.crn, settings.loss, weight_dtype(settings.precision)
+        self._shape = shape_for(settings, start, encoding.features.shape[1])
+        self._films = labelled_films(index, encoding.features, process.device)
+        self._keyframe_facts = known_keyframe_facts(index)
         self._steps: dict[tuple[tuple[int, ...], int], int] = {}
 
     def build(self) -> nn.Module:
-        network = build_network(self.crn, self.shape)
-        transfer_crn(self.start, network)
-        return network.to(self.place.device, self.dtype)
+        network = build_network(self._crn, self._shape)
+        transfer_crn(self._start, network)
+        return network.to(self._process.device, self._dtype)
 
     def epoch_steps(self, videos: Sequence[int], batch: int) -> int:
         key = (tuple(videos), batch)
@@ -89,78 +101,44 @@ class FeatureTask:
         return self._steps[key]
 
     def shots_in_step(self, videos: Sequence[int], batch: int) -> float:
-        shots = sum(int(self.usable[self.films.span(video)].sum()) for video in videos)
-        return shots / self.epoch_steps(videos, batch)
+        return int(self.index.usable[self.index.rows(videos)].sum()) / self.epoch_steps(videos, batch)
 
-    def batches(self, videos: Sequence[int], batch: int, epochs: int, seed: int, step: int) -> Iterator[Batch]:
+    def batches(
+        self, videos: Sequence[int], batch: int, *, epochs: int, seed: int, step: int
+    ) -> Iterator[LabelledBatch]:
         steps = self.epoch_steps(videos, batch)
         for epoch in range(step // steps, epochs):
-            first = max(0, step - epoch * steps)
-            order = (seed, epoch)
+            examples, first = self._epoch(videos, seed, epoch), max(0, step - epoch * steps)
             yield from batches(
-                self._epoch(videos, seed, epoch), self._examples(batch), order, first, self.loss, self.place
+                examples,
+                self._examples(batch),
+                order=(seed, epoch),
+                first=first,
+                loss=self._loss,
+                process=self._process,
             )
 
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
-        return film_logits(self.model(network, Calibration(), {}), self.films, videos)
+        return film_logits(self.model(network, Calibration(), {}), self._films, videos)
 
     def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
-        encoding = self.encoding
         return BoundaryModel(
-            crn=self.crn,
+            crn=self._crn,
             networks=(network,),
-            shape=self.shape,
+            shape=self._shape,
             calibration=calibration,
-            encoder=encoding.encoder,
-            encoder_name=encoding.name,
-            encoder_weights=encoding.weights,
-            keyframes=encoding.keyframes,
-            input_size=encoding.input_size,
-            pictures=encoding.pictures,
+            encoder=self.encoder,
+            encoder_name=self._frozen.name,
+            encoder_weights=self._frozen.weights,
+            keyframes=self.index.keyframes or None,
+            input_size=self._frozen.input_size,
+            pictures=self._keyframe_facts,
             training=training,
         )
 
     def _epoch(self, videos: Sequence[int], seed: int, epoch: int) -> Epoch:
-        return EPOCHS[NETWORKS[self.crn].reads](self.films, videos, self.shape, self.dtype, seed, epoch)
+        return EPOCHS[NETWORKS[self._crn].reads](self._films, videos, self._shape, self._dtype, seed, epoch)
 
     def _examples(self, batch: int) -> int:
         """A batch counts shots; the MS-LSTM's examples are sequences of them."""
-        return max(1, batch // self.shape.sequence) if isinstance(self.shape, MSLSTMSettings) else batch
-
-
-def feature_task(
-    settings: FinetuneSettings, index: Index, start: Start, encoding: Encoding, place: Place
-) -> FeatureTask:
-    """Fine-tuning on features.
-
-    Raises:
-        BasslError: one line, for sizes that are no network, or a batch that cannot be shared by the processes.
-    """
-    try:
-        shape = shape_for(settings, start, encoding.features.shape[1])
-    except ValueError as error:
-        raise BasslError(str(error)) from error
-    return FeatureTask(settings, index, start, encoding, shape, place)
-
-
-def transfer_crn(start: Start, network: nn.Module) -> None:
-    """Put the pre-trained CRN into a network, if that is what is transferred."""
-    if start.transfer != "encoder+crn" or start.weights is None:
-        return
-    assert isinstance(network, TransformerBoundary)
-    network.crn.load_state_dict(start.weights.crn)
-
-
-def digest_of(start: Start) -> int:
-    """A checksum of the weights that are transferred, so that a run goes on with the same."""
-    if start.transfer != "encoder+crn" or start.weights is None:
-        return 0
-    digest = 0
-    for name in sorted(start.weights.crn):
-        digest = zlib.crc32(as_bytes(start.weights.crn[name]), zlib.crc32(name.encode(), digest))
-    return digest
-
-
-def as_bytes(tensor: Tensor) -> bytes:
-    """The bytes of a tensor."""
-    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        return max(1, batch // self._shape.sequence) if isinstance(self._shape, MSLSTMSettings) else batch

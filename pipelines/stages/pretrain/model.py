@@ -1,18 +1,17 @@
-"""The module that pre-training trains: shot encoder, contextual relation network and the heads of the pretext tasks."""
+"""The network of pre-training: shot encoder, contextual relation network and the heads of the pretext tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 
 from pipelines.models.crn import ContextualRelationNetwork
 from pipelines.pretext.objective import PretextLoss, PretextObjective
-
-Views = Callable[[slice], tuple[Tensor, Tensor]]
-"""Some windows of the batch as dense (b, S, ...) and slow (b, n, ...)."""
+from pipelines.stages.pretrain.data import Views
+from pipelines.training.precision import Autocast
 
 
 class PretrainModel(nn.Module):
@@ -37,7 +36,7 @@ class PretrainModel(nn.Module):
         self.crn = crn
         self.objective = objective
         self.frozen = freeze_encoder
-        # What no loss reaches must not count as trained: DDP would wait for its gradient, LARS would decay it.
+        # A parameter that no loss reaches must not be trained: DDP would wait for its gradient, LARS would decay it.
         if encoder is not None and freeze_encoder:
             encoder.requires_grad_(False)
         if crn is not None and objective.head_msm is None:
@@ -50,7 +49,7 @@ class PretrainModel(nn.Module):
         return self
 
     def synchronise_norms(self) -> None:
-        """Let batch normalisation of the encoder take the statistics of all processes' pictures (SyncBN, release).
+        """Normalise the encoder's batches over the frames of all processes (SyncBN, release).
 
         Parameters keep their names. The networks of timm have norms with an activation inside, which PyTorch's own
         conversion would drop.
@@ -61,10 +60,10 @@ class PretrainModel(nn.Module):
             self.encoder = convert_sync_batchnorm(self.encoder)
 
     def compile_networks(self) -> None:
-        """Let ``torch.compile`` make the encoder and the CRN, in place: names of weights stay as they are.
+        """Compile the encoder and the CRN in place with ``torch.compile``; names of weights do not change.
 
-        Heads, losses and pseudo-boundaries stay as they are: they are cheap and talk to other processes. So does SyncBN
-        talk, and is left out; between two such norms the encoder is then compiled piece by piece.
+        Heads, losses and pseudo-boundaries are not compiled: they are cheap and communicate between processes. SyncBN
+        does too and is left out; between two such norms the encoder is then compiled piece by piece.
         """
         for module in self.modules():
             if isinstance(module, nn.SyncBatchNorm):
@@ -74,16 +73,16 @@ class PretrainModel(nn.Module):
                 network.compile()
 
     def encode(self, dense: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
-        """Pictures (B, S, 3, H, W) and (B, n, 3, H, W) to encodings (B, S, D_e) and (B, n, D_e).
+        """Frames (B, S, 3, H, W) and (B, n, 3, H, W) to encodings (B, S, D_e) and (B, n, D_e).
 
-        Both go through the encoder together, so that BN sees one batch. Encodings pass as they are.
+        Both go through the encoder together, so that BN sees one batch. Without an encoder they are returned unchanged.
         """
         if self.encoder is None:
             return dense, slow
         B, S, n = len(dense), dense.shape[1], slow.shape[1]
-        pictures = torch.cat([dense.flatten(0, 1), slow.flatten(0, 1)]).contiguous(memory_format=torch.channels_last)
+        frames = torch.cat([dense.flatten(0, 1), slow.flatten(0, 1)]).contiguous(memory_format=torch.channels_last)
         with torch.no_grad() if self.frozen else nullcontext():
-            encodings: Tensor = self.encoder(pictures)
+            encodings: Tensor = self.encoder(frames)
         return encodings[: B * S].view(B, S, -1), encodings[B * S :].view(B, n, -1)
 
     def loss(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
@@ -106,13 +105,14 @@ def backward_in_parts(
     views: Views,
     windows: int,
     part: int,
+    *,
     noise: Tensor | None,
     joins: Tensor | None,
-    autocast: Callable[[], AbstractContextManager[object]],
+    autocast: Autocast,
     scale: Callable[[Tensor], Tensor],
     seed: int,
 ) -> PretextLoss:
-    """The loss and gradients of a batch whose pictures do not fit the device's memory together.
+    """The loss and gradients of a batch whose frames do not all fit into the device's memory.
 
     All windows are encoded part by part without a graph; the loss of all of them, with all their negatives, gives the
     gradient of each encoding; then each part is encoded again, with a graph, and these gradients go through it (the

@@ -1,96 +1,102 @@
-"""One step of pre-training: windows in, losses and gradients, weights moved; what a run repeats, a benchmark times."""
+"""One step of pre-training: windows in, loss and gradients, weights updated."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, first_line
 from pipelines.pretext.objective import PretextLoss
-from pipelines.stages.pretrain.model import PretrainModel, Views, backward_in_parts
-from pipelines.training import optimization
-from pipelines.training.distributed import Place, average_gradients
-from pipelines.training.running import computing_in
+from pipelines.stages.pretrain.data import Views
+from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts
+from pipelines.stages.pretrain.settings import PretrainSettings
+from pipelines.training.distributed import Process, average_gradients
+from pipelines.training.optimization import make_lars, set_learning_rate
+from pipelines.training.precision import Autocast, mixed_precision
 
-if TYPE_CHECKING:
-    from pipelines.stages.pretrain import PretrainSettings
-
-_STEPS_AHEAD = 2  # that a GPU may be given before it has done them: what they need must lie in memory
+_STEPS_AHEAD = 2  # queued on a GPU: the data of each takes memory
 
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """A model with what trains it.
+    """A model and what trains it.
 
     Attributes:
         model: the weights.
-        module: what the loss is asked of: the model, or the model in DDP.
-        optimizer, scaler: whose states belong to a checkpoint.
-        precision: the context to compute losses in.
+        module: computes the loss: the model, or the model wrapped in DDP.
+        optimizer, scaler: their states belong to a checkpoint.
+        autocast: the context to compute losses in.
         micro_batch: windows that are encoded at a time; 0 is all.
-        place: this process.
-        ahead: what tells that a GPU has done a step, of those that it has been given last.
+        process: this one.
+        ahead: events that mark the ends of the steps queued on a GPU.
     """
 
     model: PretrainModel
     module: nn.Module
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
-    precision: Callable[[], AbstractContextManager[object]]
+    autocast: Autocast
     micro_batch: int
-    place: Place
+    process: Process
     ahead: deque[torch.cuda.Event] = field(default_factory=deque)
 
     def state(self) -> dict[str, Any]:
-        """What is needed to go on."""
+        """What is needed to resume."""
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
         }
 
-    def go_on_from(self, state: dict[str, Any]) -> None:
-        """Take up what :meth:`state` gave."""
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Resume from what :meth:`state` returned."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if state["scaler"]:  # nothing was scaled where a run began on a CPU
             self.scaler.load_state_dict(state["scaler"])
 
 
-def make_learner(settings: PretrainSettings, model: PretrainModel, place: Place) -> Learner:
-    """Give a model on its device what trains it.
+def make_learner(settings: PretrainSettings, model: PretrainModel, process: Process) -> Learner:
+    """The optimiser, and DDP and compilation where they are wanted, for a model on its device.
 
     Raises:
         BasslError: one line, for a precision that the device does not have.
     """
-    precision, scaler = computing_in(settings.precision, place)
-    optimizer = optimization.make_lars(model, settings.momentum, settings.weight_decay, settings.trust)
+    autocast, scaler = mixed_precision(settings.precision, process.device)
+    optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust)
     if settings.compile:
         model.compile_networks()
-    cuda = place.device.type == "cuda"
+    cuda = process.device.type == "cuda"
     if cuda:
-        torch.backends.cudnn.benchmark = True  # pictures of one size, again and again
+        torch.backends.cudnn.benchmark = True  # all inputs have one size
     module: nn.Module = model
-    # In parts, the encoder's gradients come together several times a step, and DDP would average each time.
-    if place.processes > 1 and not settings.micro_batch:
+    # In parts, the encoder's gradients are accumulated over several passes, and DDP would average after each.
+    if process.world_size > 1 and not settings.micro_batch:
         module = nn.parallel.DistributedDataParallel(
-            model, device_ids=[place.device.index] if cuda else None, gradient_as_bucket_view=True
+            model, device_ids=[process.device.index] if cuda else None, gradient_as_bucket_view=True
         )
-    return Learner(model, module, optimizer, scaler, precision, settings.micro_batch, place)
+    return Learner(model, module, optimizer, scaler, autocast, settings.micro_batch, process)
 
 
 def take_step(
-    learner: Learner, views: Views, windows: int, noise: Tensor | None, joins: Tensor | None, rate: float, seed: int
+    learner: Learner,
+    views: Views,
+    windows: int,
+    *,
+    noise: Tensor | None,
+    joins: Tensor | None,
+    rate: float,
+    seed: int,
 ) -> PretextLoss:
-    """Learn from the windows of this process, together with those of the others.
+    """Update the weights with the windows of this process and of the others.
 
-    On a GPU the step is begun and not waited for; what is waited for is the step before the last one.
+    On a GPU the step is queued; this waits for the step before the last one only.
 
     Args:
         learner: its weights move.
@@ -101,22 +107,30 @@ def take_step(
         seed: of dropout.
     """
     torch.manual_seed(seed)
-    optimization.set_learning_rate(learner.optimizer, rate)
+    set_learning_rate(learner.optimizer, rate)
     scaler = learner.scaler
     if 0 < learner.micro_batch < windows:
         loss = backward_in_parts(
-            learner.model, views, windows, learner.micro_batch, noise, joins, learner.precision, scaler.scale, seed
+            learner.model,
+            views,
+            windows,
+            learner.micro_batch,
+            noise=noise,
+            joins=joins,
+            autocast=learner.autocast,
+            scale=scaler.scale,
+            seed=seed,
         )
     else:
-        with learner.precision():
+        with learner.autocast():
             loss = learner.module(*views(slice(0, windows)), noise, joins)
         scaler.scale(loss.total).backward()
     if learner.module is learner.model:
-        average_gradients(learner.place, [p for p in learner.model.parameters() if p.requires_grad])
+        average_gradients(learner.process, [p for p in learner.model.parameters() if p.requires_grad])
     scaler.step(learner.optimizer)
     scaler.update()
     learner.optimizer.zero_grad(set_to_none=True)
-    if learner.place.device.type == "cuda":
+    if learner.process.device.type == "cuda":
         learner.ahead.append(torch.cuda.Event())  # type: ignore[no-untyped-call]
         learner.ahead[-1].record()
         if len(learner.ahead) > _STEPS_AHEAD:
@@ -126,7 +140,7 @@ def take_step(
 
 @contextmanager
 def limits_in_one_line() -> Iterator[None]:
-    """Make one line of what a machine cannot do: too little memory, a reading process that died, no compiler.
+    """Turn the limits of a machine into errors of one line: too little memory, a dead worker process, no compiler.
 
     Raises:
         BasslError: for these.

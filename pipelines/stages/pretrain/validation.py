@@ -1,8 +1,9 @@
-"""How good what pre-training has learned is, on labelled videos, while it trains; nothing learns their labels."""
+"""Validation of pre-training on labelled videos, whose labels nothing learns from."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,16 +11,22 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import Dataset
 
+from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import average_precision
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.image_networks import TrainableEncoder
-from pipelines.stages.pretrain.data import FeatureSource, KeyframeSource
+from pipelines.stages.pretrain.data import FeatureWindows
 from pipelines.stages.pretrain.step import Learner
 from pipelines.stores.index import NO_LABEL, Index, window_rows
 from pipelines.training.distributed import send
+from pipelines.training.keyframe_windows import KeyframeWindows, read_ahead
+from pipelines.video.resizing import resize_to_square
 
 _WINDOWS = 256  # contextualised at a time
+_SHOTS = 64  # read by a worker at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,21 +46,18 @@ class LabelledVideos:
 
 def labelled_videos(index: Index, split: str) -> LabelledVideos:
     """The labelled videos of a split; all labelled ones where the split has none."""
-    spans = list(zip(index.first_row[:-1].tolist(), index.first_row[1:].tolist(), strict=True))
-    labelled = [bool((index.label[start:end] != NO_LABEL).any()) for start, end in spans]
-    chosen = [has and own == split for has, own in zip(labelled, index.splits, strict=True)]
-    if not any(chosen):
-        chosen = labelled
-    kept = [np.arange(start, end) for (start, end), wanted in zip(spans, chosen, strict=True) if wanted]
-    first = np.cumsum([0, *map(len, kept)]).astype(np.int64)
-    return LabelledVideos(index, np.concatenate([np.zeros(0, np.int64), *kept]), first)
+    labelled = [v for v in range(len(index.splits)) if (index.label[index.span(v)] != NO_LABEL).any()]
+    chosen = [video for video in labelled if index.splits[video] == split] or labelled
+    first = np.cumsum([0, *(len(index.rows([video])) for video in chosen)]).astype(np.int64)
+    return LabelledVideos(index, index.rows(chosen), first)
 
 
 def validate(
     learner: Learner,
-    source: FeatureSource | KeyframeSource,
+    source: FeatureWindows | KeyframeWindows,
     encoder: TrainableEncoder | None,
     videos: LabelledVideos,
+    *,
     neighbours: int,
     size: int,
 ) -> dict[str, float]:
@@ -63,10 +67,10 @@ def validate(
     or of the contrastive head's outputs where there is no CRN. AP is that of h_PP at the centre shot, where it and the
     CRN are trained: scene ends found without ever having seen a label.
 
-    All processes call this, and each encodes its share of the key-frames; the first takes the measures.
+    All processes call this, and each encodes its share of the keyframes; the first computes the metrics.
 
     Args:
-        learner: the model; it comes back in training mode.
+        learner: the model, which is in training mode afterwards.
         source: where the shots are read.
         encoder: for the mean and deviation of its input; None for features.
         videos: at least one.
@@ -76,24 +80,24 @@ def validate(
     Returns:
         ``knn@k``, ``nmi@length`` and ``ap_pp``, those that are defined; nothing in the other processes.
     """
-    model, place = learner.model, learner.place
+    model, process = learner.model, learner.process
     dtype = next(model.objective.parameters(), torch.empty(0)).dtype
     model.eval()
     scores: list[Tensor] = []
-    with torch.inference_mode(), learner.precision():
-        if isinstance(source, FeatureSource):
-            encodings = source.on_device[send(torch.from_numpy(videos.rows), place.device)].to(dtype)
+    with torch.inference_mode(), learner.autocast():
+        if isinstance(source, FeatureWindows):
+            encodings = source.on_device[send(torch.from_numpy(videos.rows), process.device)].to(dtype)
         else:
             assert encoder is not None
             encodings = _encoded(learner, source, encoder, videos.rows, size)
-        if place.is_first:
+        if process.is_first:
             contexts: list[Tensor] = []
             for some in np.array_split(np.arange(len(videos.rows)), -(-len(videos.rows) // _WINDOWS)):
                 if model.crn is None:
                     break
                 window = window_rows(videos.first, some, neighbours, "clip")
-                # Not what --compile made of it: that is for the shapes of training.
-                shots, _ = model.crn.forward(encodings[send(torch.from_numpy(window), place.device)])
+                # Not the compiled network, which is for the shapes of training.
+                shots, _ = model.crn.forward(encodings[send(torch.from_numpy(window), process.device)])
                 contexts.append(shots[:, neighbours])
                 if model.objective.head_pp is not None:
                     logits = model.objective.head_pp(contexts[-1]).float()
@@ -101,27 +105,55 @@ def validate(
             if encoder is None:
                 encodings = torch.cat(contexts) if contexts else model.objective.head_nce(encodings)
     model.train()
-    return _measures(videos, encodings, scores) if place.is_first else {}
+    return _measures(videos, encodings, scores) if process.is_first else {}
 
 
 def _encoded(
-    learner: Learner, source: KeyframeSource, encoder: TrainableEncoder, rows: NDArray[np.int64], size: int
+    learner: Learner, source: KeyframeWindows, encoder: TrainableEncoder, rows: NDArray[np.int64], size: int
 ) -> Tensor:
     """Encodings (N, D_e) of the middle key-frames of rows, the work shared by all processes."""
-    network, place = learner.model.encoder, learner.place
+    network, process = learner.model.encoder, learner.process
     assert network is not None
     dtype = next(network.parameters()).dtype
-    encodings = torch.zeros(len(rows), encoder.width, device=place.device, dtype=dtype)
-    mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), place.device) for v in (encoder.mean, encoder.std))
-    own = np.array_split(np.arange(len(rows)), place.processes)[place.rank]
+    encodings = torch.zeros(len(rows), encoder.width, device=process.device, dtype=dtype)
+    mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), process.device) for v in (encoder.mean, encoder.std))
+    own = np.array_split(np.arange(len(rows)), process.world_size)[process.rank]
     at = int(own[0]) if len(own) else 0
-    for part in source.middle_keyframes(rows[own], size):
-        pictures = ((part.float() / 255 - mean) / std).to(dtype).contiguous(memory_format=torch.channels_last)
-        encodings[at : at + len(part)] = network.forward(pictures).to(dtype)
+    for part in _middle_keyframes(source, rows[own], size):
+        frames = ((part.float() / 255 - mean) / std).to(dtype).contiguous(memory_format=torch.channels_last)
+        encodings[at : at + len(part)] = network.forward(frames).to(dtype)
         at += len(part)
-    if place.processes > 1:
+    if process.world_size > 1:
         dist.all_reduce(encodings)  # all but a process's own rows are zero
     return encodings
+
+
+class _MiddleKeyframes(Dataset["Tensor | BasslError"]):
+    """The middle keyframe of each of some rows, (n, 3, size, size) uint8."""
+
+    def __init__(self, reader: KeyframeReader, size: int) -> None:
+        self.reader, self.size = reader, size
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> Tensor | BasslError:
+        middle = np.array([[self.reader.index.keyframes // 2]])
+        try:
+            read = [(int(row), self.reader.read(np.array([row]), middle)[0][0]) for row in rows]
+            frames = [resize_to_square(self.reader.decoded(row, jpeg), self.size) for row, jpeg in read]
+        except BasslError as error:
+            return error
+        return torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2)
+
+
+def _middle_keyframes(source: KeyframeWindows, rows: NDArray[np.int64], size: int) -> Iterator[Tensor]:
+    """The middle keyframes of rows in their order, some at a time, (n, 3, size, size), on the device.
+
+    They are resized at once to the encoder's input, and not as for training, where a crop follows.
+    """
+    device = source.process.device
+    parts = np.array_split(rows, -(-len(rows) // _SHOTS)) if len(rows) else []
+    data, workers = _MiddleKeyframes(KeyframeReader(source.index), size), min(source.workers, len(parts))
+    for part in read_ahead(data, lambda: iter(parts), workers=workers, device=device, ahead=len(parts)):
+        yield part.to(device, non_blocking=True)
 
 
 def _measures(videos: LabelledVideos, encodings: Tensor, scores: list[Tensor]) -> dict[str, float]:
@@ -131,7 +163,7 @@ def _measures(videos: LabelledVideos, encodings: Tensor, scores: list[Tensor]) -
     scenes = scene_ids(ends, video)
     measures = {f"knn@{k}": v for k, v in knn_precision(representation, scenes, video).pooled.items()}
     for length in SCENE_LENGTHS:
-        # One start of K-Means each: it is watched, not reported.
+        # One start of K-Means each: this is for watching a run, not for reporting.
         measures[f"nmi@{length}"] = scene_nmi(representation, scenes, video, length, restarts=1).nmi
     if scores:
         known = np.isin(rows, index.rows_of(labelled=True))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.pretrain.data import WindowChooser
+from pipelines.stages.pretrain.data import PretextWindows
 from pipelines.stages.reproduce.planning import is_wanted
 from pipelines.stages.reproduce.rows import ROWS, TABLES, Pretraining, SystemSpec
 from pipelines.stages.reproduce.settings import ReproduceSettings
@@ -102,8 +102,8 @@ def images_of(pretraining: Pretraining) -> int:
     """Images that the encoder reads for one window."""
     options = {name: value for name, value in pretraining.options.items() if name != "neighbours"}
     neighbours = pretraining.options.get("neighbours", NEIGHBOURS)
-    chooser = WindowChooser(np.zeros(1, np.int64), PretextSettings(**options), neighbours, 0)
-    return len(chooser.dense) + len(chooser.slow)
+    windows = PretextWindows(np.zeros(1, np.int64), PretextSettings(**options), neighbours, 0)
+    return len(windows.dense) + len(windows.slow)
 
 
 def disk(settings: ReproduceSettings) -> list[Need]:

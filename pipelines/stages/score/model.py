@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from pipelines.stages.score.settings import ALL_SPLITS, ScoreSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import NO_LABEL, Index, read_index
 from pipelines.stores.lookup import find_features
+from pipelines.training.run_folder import seed_files
 
 Features = NDArray[np.float32]
 
@@ -119,12 +119,8 @@ def _seed_files(opened: OpenedModel) -> dict[int, Path]:
     """The model of each seed of a run; none if there is only one."""
     if opened.built_in or not opened.path.is_dir():
         return {}
-    found = {
-        int(match[1]): file
-        for file in opened.path.glob("seed-*.safetensors")
-        if (match := re.fullmatch(r"seed-([0-9]{1,18})\.safetensors", file.name))
-    }
-    return {seed: found[seed] for seed in sorted(found)} if len(found) > 1 else {}
+    found = seed_files(opened.path)
+    return found if len(found) > 1 else {}
 
 
 def _features(

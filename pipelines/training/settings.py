@@ -1,4 +1,4 @@
-"""Settings of the augmentation, apart from it: reading a default must not import torch."""
+"""Settings that stages of training share; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pipelines.options import NO_OPTION
+
+Precision = Literal["auto", "float32", "float64", "bf16", "fp16"]
+PRECISIONS: tuple[Precision, ...] = ("auto", "float32", "float64", "bf16", "fp16")
 
 
 @dataclass(frozen=True)

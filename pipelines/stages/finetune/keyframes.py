@@ -1,7 +1,7 @@
-"""Fine-tuning end to end: the shot encoder learns too, from key-frames.
+"""Fine-tuning end to end: the shot encoder is trained too, from keyframes.
 
-In training a shot is one of its key-frames, drawn at random, as in pre-training; films are scored with the mean of the
-encodings of all of them (appendix A). Nothing is augmented.
+In training a shot is one of its keyframes, drawn at random, as in pre-training; films are scored with the mean of the
+encodings of all of them (appendix A). There is no augmentation.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,24 +23,33 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
 from pipelines.models.torch_encoders import rebuild_encoder
 from pipelines.models.torch_networks import build_network
-from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.finetune.data import Batch, durations_of, labels_of, loss_weights
-from pipelines.stages.finetune.start import Start, pictures_of, shape_for
-from pipelines.stages.finetune.task import as_bytes, digest_of, transfer_crn
-from pipelines.stages.pretrain.data import KeyframeSource, Plan, WindowChooser
+from pipelines.stages.finetune.data import LabelledBatch, durations_of, loss_weights
+from pipelines.stages.finetune.features import known_keyframe_facts
+from pipelines.stages.finetune.network import as_bytes, digest_of, shape_for, transfer_crn
+from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.finetune.start import Start
 from pipelines.stores.index import Index, window_rows
-from pipelines.training.distributed import Place
+from pipelines.training.distributed import Process
+from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
+from pipelines.training.precision import weight_dtype
 from pipelines.video.resizing import resize_to_square
-
-if TYPE_CHECKING:
-    from pipelines.stages.finetune import FinetuneSettings
 
 _SHOTS_AT_A_TIME = 16
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedWindows(WindowChooser):
-    """Windows as fine-tuning has them: at a film's edges its first and last shot repeat."""
+class ClippedWindows:
+    """Windows of fine-tuning: at a film's edges its first and last shot repeat.
+
+    Attributes:
+        first_row: (V + 1,) of the videos.
+        neighbours: K.
+        seed: of the draws of keyframes.
+    """
+
+    first_row: NDArray[np.int64]
+    neighbours: int
+    seed: int
 
     def rows(self, epoch: int, centres: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         """(B, 2K+1) rows of the windows around the centres; none are joined."""
@@ -48,43 +57,49 @@ class ClippedWindows(WindowChooser):
 
 
 class EndToEnd(nn.Module):
-    """Key-frames of windows (B, S, 3, H, W), prepared, to the logits of their centres (B, 2)."""
+    """Keyframes of windows (B, S, 3, H, W), normalised, to the logits of their centres (B, 2)."""
 
     def __init__(self, encoder: nn.Module, boundary: nn.Module) -> None:
         super().__init__()
         self.encoder = encoder
         self.boundary = boundary
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, frames: Tensor) -> Tensor:
         """(B, S, 3, H, W) to (B, 2)."""
-        encodings = self.encoder(pictures.flatten(0, 1).contiguous(memory_format=torch.channels_last))
-        logits: Tensor = self.boundary(encodings.view(*pictures.shape[:2], -1))
+        encodings = self.encoder(frames.flatten(0, 1).contiguous(memory_format=torch.channels_last))
+        logits: Tensor = self.boundary(encodings.view(*frames.shape[:2], -1))
         return logits
 
 
-class FrameTask:
-    """Films by their key-frames; what :func:`frame_task` makes."""
+class KeyframeTask:
+    """Films by their keyframes.
 
-    def __init__(self, settings: FinetuneSettings, index: Index, start: Start, place: Place) -> None:
-        self.settings, self.index, self.start, self.place = settings, index, start, place
-        self.targets, self.usable = labels_of(index)
+    Raises:
+        BasslError: one line, where the index has no keyframes, the encoder cannot be trained, or the sizes are no
+            network.
+    """
+
+    def __init__(self, settings: FinetuneSettings, index: Index, start: Start, process: Process) -> None:
+        if not index.keyframes:
+            raise BasslError(
+                f"{index.path}: has no key-frames; run `bassl extract-keyframes`, or leave --end-to-end out"
+            )
+        self.settings, self.index, self.start, self.process = settings, index, start, process
+        self.targets = index.targets(np.arange(len(index.label)))
         self.durations = durations_of(index)
-        self.dtype = torch.float64 if settings.precision == "float64" else torch.float32
+        self.dtype = weight_dtype(settings.precision)
         self.encoder, self.pretrained = _encoder_to_train(settings, start)
         first = self._new_encoder()
         self.mean, self.std = (
-            torch.tensor(colour, device=place.device).view(3, 1, 1) for colour in (first.mean, first.std)
+            torch.tensor(colour, device=process.device).view(3, 1, 1) for colour in (first.mean, first.std)
         )
-        try:
-            self.shape = shape_for(settings, start, first.width)
-        except ValueError as error:
-            raise BasslError(str(error)) from error
+        self.shape = shape_for(settings, start, first.width)
         self.start_digest = digest_of(start)
         if self.pretrained is not None:
             for name in sorted(self.pretrained):
                 self.start_digest = zlib.crc32(as_bytes(self.pretrained[name]), self.start_digest)
-        chooser = ClippedWindows(index.first_row, PretextSettings(), self.shape.neighbors, settings.seed)
-        self.source = KeyframeSource(index, chooser, place, settings.workers, settings.size)
+        windows = ClippedWindows(index.first_row, self.shape.neighbors, settings.seed)
+        self.source = KeyframeWindows(index, windows, process, settings.workers, settings.size)
         self.reader = KeyframeReader(index)
 
     def build(self) -> nn.Module:
@@ -92,31 +107,33 @@ class FrameTask:
         boundary = build_network(self.settings.crn, self.shape)
         transfer_crn(self.start, boundary)
         network = EndToEnd(encoder.network, boundary)
-        if self.place.device.type == "cuda" and self.place.processes > 1:
+        if self.process.device.type == "cuda" and self.process.world_size > 1:
             network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
-        return network.to(self.place.device, self.dtype)
+        return network.to(self.process.device, self.dtype)
 
     def epoch_steps(self, videos: Sequence[int], batch: int) -> int:
-        plan = self._plan(videos, batch, 1, 0)
-        if batch % self.place.processes or not plan.epoch_steps:
+        order = self._order(videos, batch, 1, 0)
+        if batch % self.process.world_size or not order.epoch_steps:
             raise BasslError(
-                f"a batch of {batch} cannot be made of {len(plan.rows)} labelled shots and shared equally by "
-                f"{self.place.processes} processes; use another --batch"
+                f"a batch of {batch} cannot be made of {len(order.rows)} labelled shots and shared equally by "
+                f"{self.process.world_size} processes; use another --batch"
             )
-        return plan.epoch_steps
+        return order.epoch_steps
 
     def shots_in_step(self, videos: Sequence[int], batch: int) -> float:
         return batch
 
-    def batches(self, videos: Sequence[int], batch: int, epochs: int, seed: int, step: int) -> Iterator[Batch]:
-        plan = self._plan(videos, batch, epochs, seed)
-        own = self.place.share(batch)
-        for (_, _, centres), read in zip(plan.centres(step), self.source.batches(plan, step), strict=True):
-            weights = loss_weights(self.targets[centres], self.usable[centres], self.settings.loss)[own]
-            yield Batch(
+    def batches(
+        self, videos: Sequence[int], batch: int, *, epochs: int, seed: int, step: int
+    ) -> Iterator[LabelledBatch]:
+        order = self._order(videos, batch, epochs, seed)
+        own = self.process.share(batch)
+        for (_, _, centres), read in zip(order.centres(step), self.source.batches(order, step), strict=True):
+            weights = loss_weights(self.targets[centres], self.index.usable[centres], self.settings.loss)[own]
+            yield LabelledBatch(
                 self._prepared(read.shots),
-                torch.from_numpy(self.targets[centres][own]).to(self.place.device),
-                torch.from_numpy(weights).to(self.place.device),
+                torch.from_numpy(self.targets[centres][own]).to(self.process.device),
+                torch.from_numpy(weights).to(self.process.device),
             )
 
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
@@ -125,12 +142,11 @@ class FrameTask:
         boundary = BoundaryModel(crn=self.settings.crn, networks=(network.boundary,), shape=self.shape)
         values = []
         for video in videos:
-            start, end = int(self.index.first_row[video]), int(self.index.first_row[video + 1])
-            rows = np.arange(start, end)
+            rows = self.index.rows([video])
             parts = [
                 self._encoded(network.encoder, some) for some in np.array_split(rows, -(-len(rows) // _SHOTS_AT_A_TIME))
             ]
-            values.append(boundary.logits(torch.cat(parts).cpu().numpy(), self.durations[start:end]))
+            values.append(boundary.logits(torch.cat(parts).cpu().numpy(), self.durations[rows]))
         return values
 
     def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
@@ -150,7 +166,7 @@ class FrameTask:
             encoder_weights=weights,
             keyframes=keyframes,
             input_size=size,
-            pictures=pictures_of(self.index),
+            pictures=known_keyframe_facts(self.index),
             training=training,
         )
 
@@ -164,36 +180,24 @@ class FrameTask:
                 raise StoreError(f"{self.start.path}: its shot encoder is no {self.encoder}") from error
         return encoder
 
-    def _plan(self, videos: Sequence[int], batch: int, epochs: int, seed: int) -> Plan:
-        rows = np.concatenate([np.arange(*self.index.first_row[video : video + 2]) for video in videos])
-        return Plan(rows[self.usable[rows]], batch, epochs, seed)
+    def _order(self, videos: Sequence[int], batch: int, epochs: int, seed: int) -> WindowOrder:
+        rows = self.index.rows(videos)
+        return WindowOrder(rows[self.index.usable[rows]], batch, epochs, seed)
 
-    def _prepared(self, pictures: Tensor) -> Tensor:
-        """Pictures (..., 3, H, W) uint8 as the encoder expects them."""
-        return ((pictures.float() / 255 - self.mean) / self.std).to(self.dtype)
+    def _prepared(self, frames: Tensor) -> Tensor:
+        """Frames (..., 3, H, W) uint8 as the encoder expects them."""
+        return ((frames.float() / 255 - self.mean) / self.std).to(self.dtype)
 
     def _encoded(self, encoder: nn.Module, rows: NDArray[np.int64]) -> Tensor:
         """The encodings of shots (N, D_e), each the mean over its key-frames."""
         images = np.tile(np.arange(self.index.keyframes), (len(rows), 1))
-        pictures = []
+        frames = []
         for row, jpegs in zip(rows.tolist(), self.reader.read(rows, images), strict=True):
-            pictures += [resize_to_square(self.reader.decoded(row, jpeg), self.settings.size) for jpeg in jpegs]
-        x = torch.from_numpy(np.stack(pictures)).to(self.place.device).permute(0, 3, 1, 2)
+            frames += [resize_to_square(self.reader.decoded(row, jpeg), self.settings.size) for jpeg in jpegs]
+        x = torch.from_numpy(np.stack(frames)).to(self.process.device).permute(0, 3, 1, 2)
         with torch.inference_mode():
             encodings: Tensor = encoder(self._prepared(x))
         return encodings.view(len(rows), self.index.keyframes, -1).mean(dim=1)
-
-
-def frame_task(settings: FinetuneSettings, index: Index, start: Start, place: Place) -> FrameTask:
-    """Fine-tuning on key-frames.
-
-    Raises:
-        BasslError: one line, where the index has no key-frames, the encoder cannot be trained, or the sizes are no
-            network.
-    """
-    if not index.keyframes:
-        raise BasslError(f"{index.path}: has no key-frames; run `bassl extract-keyframes`, or leave --end-to-end out")
-    return FrameTask(settings, index, start, place)
 
 
 def _encoder_to_train(settings: FinetuneSettings, start: Start) -> tuple[str, Mapping[str, Tensor] | None]:
@@ -202,5 +206,5 @@ def _encoder_to_train(settings: FinetuneSettings, start: Start) -> tuple[str, Ma
         return settings.encoder or "resnet50", None
     name = start.weights.settings.encoder
     if name is None or not start.weights.encoder:
-        raise BasslError(f"{start.path}: has no shot encoder to go on with; leave --end-to-end out")
+        raise BasslError(f"{start.path}: has no shot encoder to train; leave --end-to-end out")
     return name, start.weights.encoder

@@ -1,0 +1,49 @@
+"""Features of all shots of an index by one frozen encoder, computed once and stored under the encoder's id.
+
+:func:`encode_shots` runs in this process, as one of several if torchrun's environment says so; each encodes its share
+of the videos, and the first joins the results. Without the command line::
+
+    torchrun --nproc-per-node 8 -m pipelines.stages.encode --index data/index.h5 --encoder resnet50
+
+A feature depends on the keyframes and on the encoder, not on what is encoded with it: on one kind of processor a store
+is the same, byte for byte, whatever the number of processes and however often it was interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.stages.encode.settings import EncodeProgress, EncodeSettings
+
+if TYPE_CHECKING:  # start-up time: torch
+    from pipelines.training.distributed import Process
+
+__all__ = ["EncodeProgress", "EncodeSettings", "encode_shots"]
+
+
+def encode_shots(
+    settings: EncodeSettings = EncodeSettings(),
+    progress: Callable[[EncodeProgress], None] | None = None,
+    process: Process | None = None,
+) -> Path:
+    """Make the feature store of an index and an encoder, if it is not there yet.
+
+    Features in the store or left by a killed run are kept; videos that are new in the index are added.
+
+    Args:
+        settings: all of it.
+        progress: called after each group of shots, in the first process only.
+        process: this one, where it has joined its process group already.
+
+    Returns:
+        the store, ``<folder>/<encoder id>.h5``.
+
+    Raises:
+        BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, damaged keyframes, or a
+            store with features of other shots than those of the index.
+    """
+    from pipelines.stages.encode import encoding  # start-up time: torch
+
+    return encoding.run(settings, progress or (lambda state: None), process)

@@ -1,0 +1,120 @@
+"""A feature store that is made in parts: one small store a video in a folder beside it, joined at the end."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import StoreError
+from pipelines.files import check_writable, remove_partials
+from pipelines.stores.features import FeatureStore, open_features, read_features, shot_checksums, write_features
+from pipelines.stores.index import Index
+
+
+class StoreInParts:
+    """The store of an encoder's features of an index, and the parts that are not in it yet.
+
+    Args:
+        path: of the store.
+        encoder: its id.
+        index: of the videos.
+    """
+
+    def __init__(self, path: Path, encoder: str, index: Index) -> None:
+        self.path, self._encoder, self._index = path, encoder, index
+        self._folder = path.with_name(f".{path.name}.parts")
+        self._checksums = shot_checksums(index)
+
+    def begin(self, overwrite: bool) -> list[int]:
+        """Remove what cannot be used.
+
+        Returns:
+            the videos that have no features yet.
+
+        Raises:
+            BasslError: where the folder cannot be written, or the store is of other shots.
+        """
+        check_writable(self.path)
+        remove_partials(self.path)
+        if overwrite:
+            self.path.unlink(missing_ok=True)
+        done = self._open()
+        missing = []
+        for video, name in enumerate(self._index.video_ids):
+            part = self._part(name)
+            remove_partials(part)
+            if overwrite or not self._fits(part, name):
+                part.unlink(missing_ok=True)
+                if done is None or name not in done.videos:
+                    missing.append(video)
+        if not missing and any(self._part(name).exists() for name in self._checksums):  # killed before it joined them
+            self.join()
+        self._remove_folder()
+        return missing
+
+    def keep(self, video: int, features: NDArray[np.float32]) -> None:
+        """Write the features (N, D_e) of a video as a part."""
+        name = self._index.video_ids[video]
+        write_features(self._part(name), self._encoder, {name: features}, {name: self._checksums[name]})
+
+    def join(self) -> None:
+        """Write the store from what is in it, videos of other indices included, and its parts."""
+        done = self._open()
+        features = _Features(done, {name: self._part(name) for name in self._checksums})
+        write_features(self.path, self._encoder, features, {**(done.shots if done else {}), **self._checksums})
+        for name in self._checksums:
+            self._part(name).unlink(missing_ok=True)
+        self._remove_folder()
+
+    def _part(self, name: str) -> Path:
+        # A video's id may have characters, or a length, that a file's name may not.
+        return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.h5"
+
+    def _open(self) -> FeatureStore | None:
+        """The store, None where there is none yet."""
+        if not self.path.exists():
+            return None
+        store, remedy = open_features(self.path), "delete it, and it is made again"
+        if store.encoder != self._encoder or store.videos.keys() != store.shots.keys():
+            raise StoreError(f"{self.path}: is a store of {store.encoder} that was not made here; {remedy}")
+        for name, expected in self._checksums.items():
+            if store.shots.get(name, expected) != expected:
+                raise StoreError(
+                    f"{self.path}: its features of {name} are of other shots or key-frames than {self._index.path} "
+                    f"has; {remedy}, or name another folder"
+                )
+        return store
+
+    def _fits(self, part: Path, name: str) -> bool:
+        """Whether a part is whole and of the shots in the index."""
+        try:
+            found = open_features(part)
+        except StoreError:  # missing, or damaged by a full disk or a power cut
+            return False
+        return found.encoder == self._encoder and dict(found.shots) == {name: self._checksums[name]}
+
+    def _remove_folder(self) -> None:
+        with suppress(OSError):  # not empty: a run on another index may have parts there
+            self._folder.rmdir()
+
+
+class _Features(Mapping[str, "NDArray[np.floating]"]):
+    """The features of each video in a store or in a part, read when they are asked for."""
+
+    def __init__(self, store: FeatureStore | None, parts: Mapping[str, Path]) -> None:
+        self._stored = store.videos if store is not None else {}
+        self._parts = parts
+
+    def __getitem__(self, name: str) -> NDArray[np.floating]:
+        return self._stored[name] if name in self._stored else read_features(self._parts[name])[1][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({*self._parts, *self._stored})
+
+    def __len__(self) -> int:
+        return len({*self._parts, *self._stored})

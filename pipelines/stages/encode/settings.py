@@ -1,0 +1,39 @@
+"""Settings and progress of encoding; imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class EncodeSettings:
+    """Whose shots are encoded, and by what."""
+
+    index: Path = Path("data/index.h5")
+    """Index of the videos; they need key-frames."""
+    encoder: str | Path = "efficientnet_lite0"
+    """Shot encoder: efficientnet_lite0, resnet18 to resnet152 or timm:NAME (ImageNet weights), or the path of a
+    pre-trained run or model file."""
+    folder: Path = Path("data/features")
+    """Folder of the stores, one an encoder."""
+    workers: int | None = None
+    """Threads that read, decode and encode, for each process; None shares the cores out."""
+    device: str = "auto"
+    """Where the encoder runs: auto, cpu or cuda."""
+    overwrite: bool = False
+    """Make a store again that is there already."""
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers must be at least 1, not {self.workers}")
+
+
+@dataclass(frozen=True)
+class EncodeProgress:
+    """Shots encoded and in all, of the videos that this process encodes; and videos likewise."""
+
+    shots: int
+    total: int
+    videos: int
+    total_videos: int

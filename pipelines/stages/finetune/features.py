@@ -1,0 +1,151 @@
+"""The features that fine-tuning learns from: of the stores that are named, of the index, or computed now and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pipelines.errors import BasslError
+from pipelines.models.encoders import (
+    DEFAULT_ENCODER,
+    INPUT_SIZE,
+    KEYFRAMES,
+    RESNETS,
+    encoder_of_id,
+    load_encoder,
+    named_encoder,
+)
+from pipelines.stages.encode import EncodeSettings, encode_shots
+from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.finetune.start import Report, Start
+from pipelines.stores.features import features_of
+from pipelines.stores.index import Index
+from pipelines.stores.lookup import find_features, keyframe_facts
+from pipelines.training.distributed import Process
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenEncoder:
+    """The encoder of the features, as `BoundaryModel` remembers it.
+
+    Attributes:
+        id: of the encoder.
+        name: by which it is known, None where it has none.
+        weights: of a pre-trained model; empty where the name says which they are.
+        input_size: side of its input, where it has weights.
+    """
+
+    id: str
+    name: str | None
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    input_size: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """The features (T, D_e) in the rows of the index, perhaps mapped from a file, and the encoder that made them."""
+
+    features: NDArray[np.floating[Any]]
+    encoder: FrozenEncoder
+
+
+def find_encoding(settings: FinetuneSettings, index: Index, start: Start, process: Process, report: Report) -> Encoding:
+    """The features of the stores that are named, else of the index or the feature folder, else computed now.
+
+    Raises:
+        BasslError: one line, where they are not there and cannot be made, or are not those of the model to begin with.
+    """
+    own = _encoder_of(start, index)
+    if settings.features:
+        made_by, features = features_of(index, settings.features)
+        _check_encoder(made_by, start, own, settings.features)
+        return Encoding(features, own or FrozenEncoder(made_by, named_encoder(made_by)))
+    source: str | Path | None = start.path
+    if own is None:
+        source = _wanted_encoder(settings, index, start)
+        own = _encoder_called(source, index)
+    stores = find_features(index, own.id, settings.feature_folder)
+    if not stores:
+        if not own.weights:
+            source = _computable(own, index, start)
+        assert source is not None
+        report(f"computes the features of all shots once, into {settings.feature_folder}")
+        encoding = EncodeSettings(
+            settings.index,
+            source,
+            settings.feature_folder,
+            workers=settings.workers or None,
+            device=settings.device,
+        )
+        stores = (encode_shots(encoding, process=process),)
+    return Encoding(features_of(index, stores)[1], own)
+
+
+def known_keyframe_facts(index: Index) -> Mapping[str, Any]:
+    """How the keyframes of an index were made; empty where they are not there any more."""
+    try:
+        return keyframe_facts(index)
+    except BasslError:  # features without their keyframes are enough to learn from
+        return {}
+
+
+def _encoder_of(start: Start, index: Index) -> FrozenEncoder | None:
+    """The encoder in the pre-trained model; None where it has none of its own."""
+    if start.weights is None or not start.weights.encoder or start.path is None:
+        return None
+    augmentation = start.weights.training.get("augmentation")
+    size = int(augmentation.get("size", INPUT_SIZE)) if isinstance(augmentation, dict) else INPUT_SIZE
+    identity = load_encoder(start.path, "cpu", index.keyframes or KEYFRAMES).id
+    return FrozenEncoder(identity, start.weights.settings.encoder, start.weights.encoder, size)
+
+
+def _check_encoder(made_by: str, start: Start, own: FrozenEncoder | None, stores: Sequence[Path]) -> None:
+    """Check that features are of the encoder that the pre-trained model has or learned from."""
+    if start.weights is None:
+        return
+    wanted = start.weights.settings.encoder if own is None else own.id
+    # A name alone stands for the weights that are known by it.
+    if made_by == wanted or (own is None and wanted is not None and named_encoder(made_by) == wanted):
+        return
+    raise BasslError(
+        f"{', '.join(map(str, stores))}: features of {made_by}, and {start.path} was pre-trained with {wanted}; leave "
+        "--features out, or begin anew with --init none"
+    )
+
+
+def _wanted_encoder(settings: FinetuneSettings, index: Index, start: Start) -> str:
+    """Name or id of the encoder that the pre-trained model, the settings or the index name."""
+    wanted = start.weights.settings.encoder if start.weights is not None else None
+    wanted = wanted or settings.encoder
+    if wanted is None and len(index.features) > 1:
+        there = ", ".join(sorted(index.features))
+        raise BasslError(f"{index.path}: has features of several encoders ({there}); name a store with --features")
+    return wanted or next(iter(index.features), DEFAULT_ENCODER)
+
+
+def _encoder_called(text: str, index: Index) -> FrozenEncoder:
+    """The encoder with a name or an id."""
+    if text == DEFAULT_ENCODER or text in RESNETS or text.startswith("timm:"):
+        return FrozenEncoder(load_encoder(text, "cpu", index.keyframes or KEYFRAMES).id, text)
+    return FrozenEncoder(text, named_encoder(text))
+
+
+def _computable(encoder: FrozenEncoder, index: Index, start: Start) -> str:
+    """The name by which an encoder is loaded.
+
+    Raises:
+        BasslError: one line, where it has none, or that name stands for another encoder here.
+    """
+    if encoder.name is None:
+        raise BasslError(
+            f"{index.path}: has no features of {encoder.id}, and they cannot be computed here; "
+            "name their store with --features"
+        )
+    encoder_of_id(encoder.id, "cpu", index.keyframes or KEYFRAMES, str(start.path or index.path))
+    return encoder.name

@@ -1,0 +1,169 @@
+"""Settings of fine-tuning; imports nothing heavy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from pipelines.training.settings import PRECISIONS, Precision
+
+CRNName = Literal["transformer", "mlp", "ms-lstm", "relational"]
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """How a kind of network is trained where the settings leave it open."""
+
+    epochs: int = 20
+    """Passes over all labelled shots (appendix A)."""
+    batch: int = 1024
+    """Examples in a step (appendix A)."""
+    rate: float | None = None
+    """Learning rate; None: 2.5e-6 x batch / 256 for a CRN that is transferred, ten times that for a new one (release).
+    That is the paper's 1e-5 at a batch of 1024."""
+    weight_decay: float = 0.0
+    """Where there is any, the optimiser is AdamW, else Adam."""
+    warm_up: float = 0.0
+    """Share of the steps over which the rate rises (appendix A: none); then it falls as a cosine."""
+    clip: float | None = None
+    """Greatest norm of the gradient."""
+
+
+HYPERPARAMETERS: Mapping[str, Hyperparameters] = {
+    "transformer": Hyperparameters(),
+    "mlp": Hyperparameters(),
+    "ms-lstm": Hyperparameters(),
+    # Those of the built-in model.
+    "relational": Hyperparameters(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, warm_up=0.05, clip=1.0),
+}
+
+
+@dataclass(frozen=True)
+class FinetuneSettings:
+    """Everything that decides a fine-tuning run. Values are the paper's (appendix A) where nothing else is said."""
+
+    index: Path = Path("data/index.h5")
+    """Index of the videos, with labels."""
+    features: tuple[Path, ...] = ()
+    """Feature store, or several of one encoder, with all videos of the index. Unless given, the index's own are taken,
+    or they are computed."""
+    output: Path = Path("runs/finetune")
+    """Folder of the models, the result, the logs, and of what is needed to go on."""
+    init: str = "last"
+    """Where it begins: last (the newest pre-trained run beside the output folder), a run folder, a model file (an
+    imported checkpoint too), or none."""
+    transfer: Literal["encoder", "encoder+crn"] | None = None
+    """What is taken over: encoder (M6 of the paper) or encoder+crn (M7). Unless given, all that the network can use."""
+    encoder: str | None = None
+    """Shot encoder where there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Unless given, that of
+    the index's features, or efficientnet_lite0."""
+    feature_folder: Path = Path("data/features")
+    """Where features are kept that are computed here, one store an encoder."""
+    crn: CRNName = "transformer"
+    """Network that reads the shots' features in their context."""
+    splits: tuple[str, ...] = ("train",)
+    """Splits of the index to learn from. All labelled videos, where no video has a split."""
+    validate_split: str = "val"
+    """Split to choose the epoch on, and to calibrate on."""
+    test_split: str = "test"
+    """Split to test on, once, at the end."""
+    select: Literal["val", "test", "last"] = "val"
+    """What the epoch is chosen on: val; test, as the release does, which makes the result too good; or nothing, for
+    last takes the last one."""
+    loss: Literal["balanced", "plain"] = "balanced"
+    """Cross-entropy: balanced, the positives and negatives of a batch weighted to equal total weight (release), or
+    plain (paper)."""
+    seeds: int = 5
+    """Times to train, from another seed each (section 4.1); mean and standard deviation are reported."""
+    seed: int = 0
+    """The first seed."""
+    epochs: int | None = None
+    """Passes over all labelled shots (20)."""
+    batch: int | None = None
+    """Examples in a step, over all processes (1024; relational 128)."""
+    rate: float | None = None
+    """Highest learning rate (2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new one; relational
+    2e-3)."""
+    neighbours: int | None = None
+    """K, shots on each side of the centre (8; ms-lstm 2; relational 4; or that of the CRN that is transferred)."""
+    width: int | None = None
+    """Width of a new network (transformer 768, mlp 4096, ms-lstm 512, relational 0: a linear form)."""
+    layers: int = 2
+    """Layers of a new transformer, or of a relational network with a width."""
+    heads: int = 8
+    """Attention heads of a new transformer."""
+    dropout: float | None = None
+    """In training (transformer 0.1, mlp 0.5, relational 0.5)."""
+    sequence: int = 10
+    """T, consecutive shots that the ms-lstm reads."""
+    end_to_end: bool = False
+    """Also train the shot encoder, from key-frames (transformer and mlp)."""
+    size: int = 224
+    """Side of the key-frames that the encoder reads, with end-to-end."""
+    precision: Precision = "auto"
+    """auto is bf16 on a GPU (fp16 where it has none) and float32 on a CPU; or float32, float64, bf16, fp16."""
+    workers: int = 4
+    """Processes that read key-frames, for each process that trains."""
+    device: str = "auto"
+    """Where: auto, cpu or cuda."""
+    log_steps: int = 10
+    """Steps from one row of the log to the next."""
+    resume: bool = False
+    """Go on where the run in the output folder stopped; begin where there is none."""
+    overwrite: bool = False
+    """Begin again in a folder that holds a run."""
+
+    def __post_init__(self) -> None:
+        positive = (
+            "seeds",
+            "epochs",
+            "batch",
+            "neighbours",
+            "width",
+            "layers",
+            "heads",
+            "sequence",
+            "size",
+            "log_steps",
+        )
+        for name in positive:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        for name in ("seed", "workers"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        if self.rate is not None and not 0 < self.rate < math.inf:
+            raise ValueError(f"rate must be above 0, not {self.rate}")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be in 0 to 1, not {self.dropout}")
+        for name, choices in (
+            ("crn", tuple(HYPERPARAMETERS)),
+            ("select", ("val", "test", "last")),
+            ("loss", ("balanced", "plain")),
+            ("transfer", (None, "encoder", "encoder+crn")),
+            ("precision", PRECISIONS),
+        ):
+            if getattr(self, name) not in choices:
+                listed = ", ".join(str(choice) for choice in choices if choice)
+                raise ValueError(f"{name} must be one of {listed}, not {getattr(self, name)!r}")
+        if self.resume and self.overwrite:
+            raise ValueError("a run can be resumed or overwritten, not both")
+        if self.end_to_end and self.features:
+            raise ValueError("end_to_end trains the encoder from key-frames; leave features out")
+        if self.end_to_end and self.crn not in ("transformer", "mlp"):
+            raise ValueError(f"end_to_end is for transformer and mlp; {self.crn} reads features that do not change")
+
+    def hyperparameters(self, transferred: bool) -> Hyperparameters:
+        """Those of the kind of network with what the settings say of them; the rate is a number.
+
+        Args:
+            transferred: whether the CRN begins with pre-trained weights.
+        """
+        own = HYPERPARAMETERS[self.crn]
+        batch = self.batch or own.batch
+        scaled = 2.5e-6 * batch / 256 * (1 if transferred else 10)
+        return replace(own, epochs=self.epochs or own.epochs, batch=batch, rate=self.rate or own.rate or scaled)

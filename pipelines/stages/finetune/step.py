@@ -1,0 +1,146 @@
+"""One step of fine-tuning, and the check that its loss and gradient are finite."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pipelines.errors import BasslError
+from pipelines.pretext.gather import mean_over_processes
+from pipelines.stages.finetune.data import LabelledBatch, weighted_cross_entropy
+from pipelines.training.distributed import Process, any_process, average_gradients
+from pipelines.training.optimization import set_learning_rate
+from pipelines.training.precision import Autocast
+
+
+@dataclass(eq=False)
+class Learner:
+    """A network of one seed, what trains it, and what is known of its epochs.
+
+    Attributes:
+        network: on its device.
+        optimizer, scaler: their states belong to a checkpoint.
+        autocast: the context to compute losses in.
+        step: steps taken.
+        losses: of the current epoch's steps.
+        epochs: loss and metrics of each epoch.
+        best, best_epoch, best_score: weights of the best epoch so far, its number from 1, and its score.
+    """
+
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
+    autocast: Autocast
+    step: int = 0
+    losses: list[float] = field(default_factory=list)
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)
+    best_epoch: int = 0
+    best_score: float = -math.inf
+
+    @property
+    def trained(self) -> list[nn.Parameter]:
+        """The parameters that are trained."""
+        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+
+    def state(self) -> dict[str, Any]:
+        """What is needed to resume."""
+        return {
+            "at": self.step,
+            "model": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "losses": self.losses,
+            "epochs": json.dumps(self.epochs),
+            "best_epoch": self.best_epoch,
+            "best_score": self.best_score,
+            "best": self.best,
+        }
+
+    def load_state(self, saved: Mapping[str, Any]) -> None:
+        """Resume from what :meth:`state` returned."""
+        self.network.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.scaler.load_state_dict(saved["scaler"])
+        self.step, self.losses, self.epochs = saved["at"], saved["losses"], json.loads(saved["epochs"])
+        self.best_epoch, self.best_score, self.best = saved["best_epoch"], saved["best_score"], saved["best"]
+
+
+def take_step(
+    learner: Learner, batch: LabelledBatch, *, rate: float, clip: float | None, process: Process
+) -> tuple[Tensor, Tensor]:
+    """Update the weights with this process's share of a batch and those of the others.
+
+    Returns:
+        this process's part of the loss, and the norm of the gradient, as float64 on the device.
+    """
+    set_learning_rate(learner.optimizer, rate)
+    with learner.autocast():
+        logits = learner.network(batch.inputs)
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    loss = weighted_cross_entropy(logits, batch.targets, batch.weights)
+    learner.scaler.scale(loss * process.world_size).backward()  # type: ignore[no-untyped-call]
+    trained = learner.trained
+    average_gradients(process, trained)  # of shares of one loss: their sum is that of the whole batch
+    learner.scaler.unscale_(learner.optimizer)
+    norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None])
+    if clip is not None:
+        torch.nn.utils.clip_grads_with_norm_(trained, clip, norm)
+    learner.scaler.step(learner.optimizer)
+    learner.scaler.update()
+    learner.optimizer.zero_grad(set_to_none=True)
+    learner.step += 1
+    return loss.detach().double(), norm.double()
+
+
+@dataclass(frozen=True)
+class NotFinite:
+    """A step whose loss or gradient is not finite: its number, from 0, and the loss."""
+
+    step: int
+    loss: float
+
+
+def finite_losses(
+    learner: Learner, steps: Sequence[tuple[Tensor, Tensor]], process: Process
+) -> tuple[list[float], NotFinite | None]:
+    """The losses of the last steps, over all processes, and the first of them that is not finite; waits for the device.
+
+    Args:
+        learner: after these steps.
+        steps: results of :func:`take_step`.
+        process: this one.
+    """
+    losses = mean_over_processes(torch.stack([loss for loss, _ in steps])) * process.world_size
+    values, norms = losses.tolist(), torch.stack([norm for _, norm in steps]).tolist()
+    for step, (loss, norm) in enumerate(zip(values, norms, strict=True), start=learner.step - len(steps)):
+        # With fp16, gradients overflow now and then; the scaler leaves such a step out.
+        if not math.isfinite(loss) or not (math.isfinite(norm) or learner.scaler.is_enabled()):
+            return values, NotFinite(step, loss)
+    return values, None
+
+
+def not_finite_error(fault: NotFinite, seed: int, batch: LabelledBatch, inputs: str, process: Process) -> BasslError:
+    """Why a loss or a gradient is not finite, in one line.
+
+    Args:
+        fault: the step.
+        seed: of the network.
+        batch: of that step.
+        inputs: what the batch consists of: features or key-frames.
+        process: this one; all processes call this.
+    """
+    here = f"step {fault.step + 1} of seed {seed}"
+    if any_process(process, not bool(torch.isfinite(batch.inputs).all())):
+        remedy = "; make the feature store again" if inputs == "features" else ""
+        return BasslError(f"{here}: its {inputs} are not all finite numbers{remedy}")
+    advice = "try a smaller --rate, or --precision float32"
+    if math.isfinite(fault.loss):
+        return BasslError(f"{here}: its gradient is not finite, though its loss is ({fault.loss:.4g}); {advice}")
+    return BasslError(f"{here}: its loss is {fault.loss}, though its {inputs} are finite; {advice}")

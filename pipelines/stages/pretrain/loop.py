@@ -1,0 +1,146 @@
+"""The training loop of pre-training."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pipelines.errors import BasslError
+from pipelines.models.bassl import save_bassl_model
+from pipelines.models.opening import MODEL
+from pipelines.pretext.gather import mean_over_processes
+from pipelines.pretext.objective import PretextLoss
+from pipelines.progress import TrainingProgress
+from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, make_views, noise_of
+from pipelines.stages.pretrain.result import PretrainResult
+from pipelines.stages.pretrain.settings import PretrainSettings
+from pipelines.stages.pretrain.start import identity_of, make_model, model_weights, open_source, window_order
+from pipelines.stages.pretrain.step import limits_in_one_line, make_learner, take_step
+from pipelines.stages.pretrain.validation import labelled_videos, validate
+from pipelines.stores.index import read_index
+from pipelines.training.checkpoints import load_state, save_state
+from pipelines.training.distributed import Process, any_process, first_decides, process_group
+from pipelines.training.interruption import stop_signals
+from pipelines.training.optimization import learning_rate
+from pipelines.training.precision import weight_dtype
+from pipelines.training.run_folder import LOG, VALIDATION, RunLog, open_run_folder
+from pipelines.training.seeds import PRETRAIN_DROPOUT, torch_seed
+from pipelines.training.throughput import Throughput
+
+Report = Callable[[TrainingProgress], None]
+
+
+def run(settings: PretrainSettings, report: Report) -> PretrainResult:
+    """Pre-train a model; see :func:`pipelines.stages.pretrain.pretrain`."""
+    with process_group(settings.device) as process, stop_signals() as signals, limits_in_one_line():
+        return _train(settings, process, report if process.is_first else lambda state: None, signals)
+
+
+@dataclass
+class EpochLosses:
+    """Sums over the steps of the current epoch of the losses by task, on the device until they are asked for."""
+
+    names: list[str] = field(default_factory=list)
+    last: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
+    sums: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
+
+    def add(self, loss: PretextLoss, begins_epoch: bool) -> None:
+        """Add the losses of a step, meaned over all processes."""
+        self.names = ["loss", *loss.parts]
+        self.last = mean_over_processes(torch.stack([loss.total, *loss.parts.values()]).detach().double())
+        self.sums = self.last if begins_epoch else self.sums + self.last
+
+    def of_last_step(self) -> dict[str, float]:
+        """Losses of the last step by task; waits for the device."""
+        return dict(zip(self.names, self.last.tolist(), strict=True))
+
+    def means(self, steps: int) -> dict[str, float]:
+        """Means over so many steps, by task."""
+        return dict(zip(self.names, (self.sums / steps).tolist(), strict=True)) if self.names else {}
+
+
+def _train(settings: PretrainSettings, process: Process, report: Report, signals: list[int]) -> PretrainResult:
+    index = read_index(settings.index)
+    order = window_order(settings, index, process.world_size)
+    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.seed)
+    source = open_source(settings, index, windows, process)
+    features = source if isinstance(source, FeatureWindows) else None
+    encoder, model = make_model(settings, features, process)
+    augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std) if encoder else None
+    videos = labelled_videos(index, settings.validate_split)
+    identity = identity_of(settings, index)
+    seen = len(set(index.video_of(order.rows).tolist()))
+    data = {"path": str(settings.index), "videos": seen, "shots": len(order.rows)}
+    first_decides(process, lambda: open_run_folder(settings.output, settings.resume, settings.overwrite))
+
+    learner = make_learner(settings, model, process)
+    step, losses, validation = 0, EpochLosses(), dict[str, float]()
+    if settings.resume and (saved := load_state(settings.output, identity)) is not None:
+        learner.load_state(saved)
+        step, validation = saved["step"], saved["validation"]
+        losses = EpochLosses(saved["names"], sums=saved["sums"].to(process.device))
+
+    def save() -> None:
+        if process.is_first:
+            name = settings.encoder if features is None else features.encoder
+            save_bassl_model(settings.output / MODEL, model_weights(settings, model, name, step, data))
+            rest = {"sums": losses.sums.cpu(), "names": losses.names, "validation": validation}
+            save_state(settings.output, {"settings": json.dumps(identity), "step": step, **learner.state(), **rest})
+
+    stopped = False
+    dtype = weight_dtype(settings.precision)
+    with RunLog(settings.output if process.is_first else None, step) as log:
+        model.train()
+        batches, throughput = source.batches(order, step), Throughput()
+        while step < order.steps and not stopped:
+            batch = throughput.next_of(batches)
+            rate = learning_rate(step, order.steps, settings.peak_rate, settings.warm_up)
+            loss = take_step(
+                learner,
+                make_views(windows, order, batch, process, augmentation=augmentation, dtype=dtype),
+                settings.batch // process.world_size,
+                noise=noise_of(order, step, len(windows.dense), process) if settings.pretext.needs_noise else None,
+                joins=batch.joins,
+                rate=rate,
+                seed=torch_seed(settings.seed, PRETRAIN_DROPOUT, step, process.rank),
+            )
+            losses.add(loss, begins_epoch=step % order.epoch_steps == 0)
+            step += 1
+            ends_epoch = step % order.epoch_steps == 0
+            stopped = any_process(process, bool(signals)) and step < order.steps
+            state = TrainingProgress(step, order.steps, batch.epoch + 1, settings.epochs)
+            if step % settings.log_steps == 0 or ends_epoch or stopped:
+                recent = _finite(losses.of_last_step(), step)  # waits for this step, as nothing before does
+                speed, waiting = throughput.measure(settings.batch)
+                state = replace(state, losses=recent, rate=rate, speed=speed, waiting=waiting)
+                row = {"step": step, "epoch": state.epoch, "learning_rate": rate, **recent}
+                log.write(LOG, {**row, "windows_per_second": speed, "waiting": waiting})
+                report(state)
+                throughput.reset()
+            if ends_epoch and _is_due(settings, state.epoch) and len(videos.rows):
+                size = settings.augmentation.size
+                validation = validate(learner, source, encoder, videos, neighbours=settings.neighbours, size=size)
+                if validation:
+                    log.write(VALIDATION, {"step": step, "epoch": state.epoch, **validation})
+                    report(replace(state, validation=validation))
+                throughput.reset()
+            if ends_epoch or stopped:
+                save()
+    means = losses.means((step - 1) % order.epoch_steps + 1)
+    return PretrainResult(settings.output / MODEL, step, order.steps, means, validation, stopped)
+
+
+def _is_due(settings: PretrainSettings, epoch: int) -> bool:
+    return bool(settings.validate_epochs) and epoch % settings.validate_epochs == 0
+
+
+def _finite(losses: Mapping[str, float], step: int) -> dict[str, Any]:
+    if not math.isfinite(losses["loss"]):
+        raise BasslError(f"the loss of step {step} is not finite; try a smaller --base-rate, or --precision float32")
+    return dict(losses)

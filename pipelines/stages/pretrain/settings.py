@@ -1,0 +1,113 @@
+"""Settings of pre-training; imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipelines.pretext.settings import PretextSettings
+from pipelines.training.settings import PRECISIONS, AugmentationSettings, Precision
+
+
+@dataclass(frozen=True)
+class PretrainSettings:
+    """Everything that decides a pre-training run. Values are the paper's (appendix A) where nothing else is said."""
+
+    index: Path = Path("data/index.h5")
+    """Index of the videos to learn from; their labels are used for validation only."""
+    features: tuple[Path, ...] = ()
+    """Feature store, or several of one encoder, with all videos of the index: trains the CRN and the heads on a frozen
+    encoder. None learns from key-frames."""
+    output: Path = Path("runs/pretrain")
+    """Folder of the model, of what is needed to go on, and of the logs."""
+    pretext: PretextSettings = field(default_factory=PretextSettings)
+    """Method, tasks, pseudo-boundaries, temperature, masking rate."""
+    augmentation: AugmentationSettings = field(default_factory=AugmentationSettings)
+    """Of key-frames; its mean and deviation are those that the encoder expects."""
+    splits: tuple[str, ...] = ()
+    """Splits of the index to learn from, such as train,val; none takes all videos."""
+    neighbours: int = 8
+    """K, shots on each side of the centre (section 4.1)."""
+    epochs: int = 10
+    """Passes over all shots (table 4c: 40 for the best result)."""
+    batch: int = 256
+    """Windows in a step, over all processes."""
+    micro_batch: int = 0
+    """Windows that a process encodes at a time, where the memory is short for all of its own; 0 is all. All windows of
+    the batch stay each other's negatives; batch normalisation sees only so many."""
+    encoder: str = "resnet50"
+    """Shot encoder to train: resnet18 to resnet152 or timm:NAME (section 4.1: resnet50)."""
+    init: str | None = None
+    """Where weights begin: none at random, imagenet, or a model of an earlier run (its encoder and its CRN)."""
+    freeze_encoder: bool = False
+    """Keep the encoder as it begins."""
+    base_rate: float = 0.3
+    """Learning rate at a batch of 256; it is scaled by batch / 256 (release)."""
+    momentum: float = 0.9
+    """Of LARS."""
+    weight_decay: float = 1e-6
+    """Of LARS."""
+    trust: float = 0.001
+    """Trust coefficient of LARS."""
+    warm_up: float = 0.1
+    """Share of the steps over which the learning rate rises."""
+    width: int = 768
+    """Width of the CRN, H."""
+    layers: int = 2
+    """Layers of the CRN, L."""
+    heads: int = 8
+    """Attention heads of the CRN, A."""
+    dropout: float = 0.1
+    """In the CRN."""
+    precision: Precision = "auto"
+    """auto is bf16 on a GPU (fp16 where it has none) and float32 on a CPU; or float32, float64, bf16, fp16."""
+    compile: bool = False
+    """Let torch.compile make the encoder and the CRN: minutes at the start, for faster steps."""
+    workers: int = 4
+    """Processes that read key-frames, for each process that trains."""
+    decoded_size: int = 256
+    """Side of the square that key-frames are squeezed to before they are augmented."""
+    seed: int = 0
+    """Of weights, order and all draws."""
+    device: str = "auto"
+    """Where: auto, cpu or cuda."""
+    log_steps: int = 10
+    """Steps from one row of the log to the next."""
+    validate_split: str = "val"
+    """Labelled videos to validate on; all labelled ones where this split has none."""
+    validate_epochs: int = 1
+    """Epochs from one validation to the next; 0 never."""
+    resume: bool = False
+    """Go on where the run in the output folder stopped; begin where there is none."""
+    overwrite: bool = False
+    """Begin again in a folder that holds a run."""
+
+    def __post_init__(self) -> None:
+        whole = ("neighbours", "epochs", "width", "layers", "heads", "decoded_size", "log_steps")
+        for name in whole:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("micro_batch", "momentum", "weight_decay", "warm_up", "workers", "seed", "validate_epochs"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        if self.batch < 2:
+            raise ValueError(f"batch must be at least 2, for windows are compared with each other, not {self.batch}")
+        if not self.base_rate > 0 or not self.trust > 0 or not self.warm_up <= 1 or not 0 <= self.dropout < 1:
+            raise ValueError("base_rate and trust must be above 0, warm_up at most 1, and dropout in 0 to 1")
+        if self.width % self.heads:
+            raise ValueError(f"a width of {self.width} cannot be shared among {self.heads} attention heads")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision must be auto, float32, float64, bf16 or fp16, not {self.precision!r}")
+        if self.resume and self.overwrite:
+            raise ValueError("a run can be resumed or overwritten, not both")
+        if self.features and self.pretext.method == "simclr-instance":
+            raise ValueError(
+                "simclr-instance compares two augmentations of a shot, and features have none; use key-frames"
+            )
+        if self.features and (self.micro_batch or self.freeze_encoder):
+            raise ValueError("micro_batch and freeze_encoder are for key-frames; with features no encoder runs")
+
+    @property
+    def peak_rate(self) -> float:
+        """The highest learning rate: base rate times batch / 256."""
+        return self.base_rate * self.batch / 256

@@ -1,0 +1,157 @@
+"""The beginning of pre-training: the windows to learn from, the network, and what its model file says of it."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pipelines.errors import BasslError
+from pipelines.models.bassl import BasslSettings, BasslWeights
+from pipelines.models.crn import ContextualRelationNetwork
+from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
+from pipelines.models.opening import open_model
+from pipelines.models.shapes import CRNSettings
+from pipelines.pretext.objective import PretextObjective
+from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows
+from pipelines.stages.pretrain.model import PretrainModel
+from pipelines.stages.pretrain.settings import PretrainSettings
+from pipelines.stores.index import Index
+from pipelines.training.distributed import Process
+from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
+from pipelines.training.precision import weight_dtype
+from pipelines.training.run_folder import plain_settings
+
+
+def window_order(settings: PretrainSettings, index: Index, world_size: int) -> WindowOrder:
+    """The windows of each step.
+
+    Raises:
+        BasslError: one line, for splits without shots, or a batch that does not fit the data or the processes.
+    """
+    if settings.batch % world_size:
+        raise BasslError(f"a batch of {settings.batch} cannot be shared equally by {world_size} processes")
+    rows = index.rows_of(settings.splits or None)
+    if not len(rows):
+        there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
+        raise BasslError(f"{index.path}: has no shots of the splits {', '.join(settings.splits)}; it has {there}")
+    order = WindowOrder(rows, settings.batch, settings.epochs, settings.seed)
+    if not order.epoch_steps:
+        raise BasslError(f"{index.path}: {len(rows)} shots do not fill a batch of {settings.batch}; use --batch")
+    if settings.pretext.pseudo_boundary == "synthesized" and len(index.video_ids) < 2:
+        raise BasslError(f"{index.path}: synthesized pseudo-boundaries need at least two videos")
+    return order
+
+
+def open_source(
+    settings: PretrainSettings, index: Index, windows: PretextWindows, process: Process
+) -> FeatureWindows | KeyframeWindows:
+    """Where the shots of windows are read: feature stores if the settings name any, else keyframes."""
+    if settings.features:
+        return FeatureWindows(index, settings.features, windows, process)
+    return KeyframeWindows(index, windows, process, settings.workers, settings.decoded_size)
+
+
+def make_model(
+    settings: PretrainSettings, features: FeatureWindows | None, process: Process
+) -> tuple[TrainableEncoder | None, PretrainModel]:
+    """The encoder, None with features, and the network to train on its device.
+
+    Raises:
+        BasslError: one line, for an encoder or weights to begin with that cannot be used.
+    """
+    torch.manual_seed(settings.seed)
+    encoder = None
+    if features is not None:
+        input_width = features.features.shape[1]
+        if settings.init == "imagenet":
+            raise BasslError("--init imagenet is for an encoder; with --features none runs")
+    else:
+        encoder = trainable_encoder(settings.encoder, settings.init == "imagenet")
+        input_width = encoder.width
+    crn = None
+    if settings.pretext.needs_crn:
+        crn = ContextualRelationNetwork(
+            CRNSettings(
+                neighbors=settings.neighbours,
+                input_width=input_width,
+                width=settings.width,
+                layers=settings.layers,
+                heads=settings.heads,
+                hidden=4 * settings.width,
+                dropout=settings.dropout,
+            )
+        )
+    objective = PretextObjective(settings.pretext, input_width, settings.width)
+    model = PretrainModel(encoder.network if encoder else None, crn, objective, settings.freeze_encoder)
+    if settings.init not in (None, "imagenet"):
+        opened = open_model(settings.init)
+        _load_weights(model, opened.file, opened.weights)
+    if process.device.type == "cuda" and process.world_size > 1 and encoder is not None:
+        model.synchronise_norms()
+    model.to(process.device, weight_dtype(settings.precision))
+    if encoder is not None:
+        model.to(memory_format=torch.channels_last)
+    return encoder, model
+
+
+def _load_weights(model: PretrainModel, path: Path, weights: BasslWeights) -> None:
+    """Load the encoder and the CRN of a model file, those of them that both have."""
+    found = False
+    for part, module, tensors in (("encoder", model.encoder, weights.encoder), ("CRN", model.crn, weights.crn)):
+        if module is not None and tensors:
+            try:
+                module.load_state_dict(tensors)
+            except RuntimeError as error:
+                raise BasslError(f"{path}: its {part} is of another shape; choose the same encoder and CRN") from error
+            found = True
+    if not found:
+        raise BasslError(f"{path}: has neither an encoder nor a CRN that this run trains; name another model")
+
+
+def model_weights(
+    settings: PretrainSettings, model: PretrainModel, encoder: str, step: int, data: dict[str, Any]
+) -> BasslWeights:
+    """The model as it is kept in a file.
+
+    Args:
+        settings: of the run.
+        model: the network.
+        encoder: name, or with features the id, of its shot encoder.
+        step: after which it is.
+        data: it learned from.
+    """
+
+    def plain(module: nn.Module | None) -> dict[str, Tensor]:
+        tensors = {} if module is None else module.state_dict()
+        return {
+            name: (tensor.float() if tensor.is_floating_point() else tensor).detach().cpu().contiguous()
+            for name, tensor in tensors.items()
+        }
+
+    # ImageNet weights that were not trained need no copy.
+    known = settings.freeze_encoder and settings.init == "imagenet"
+    return BasslWeights(
+        BasslSettings(encoder, model.crn.settings if model.crn is not None else None),
+        {} if known else plain(model.encoder),
+        plain(model.crn),
+        plain(model.objective),
+        {"stage": "pretrain", "step": step, **plain_settings(settings, without=_FREE), "data": data},
+    )
+
+
+_FREE = {
+    *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
+    *("log_steps", "validate_split", "validate_epochs"),
+}
+
+
+def identity_of(settings: PretrainSettings, index: Index) -> dict[str, Any]:
+    """What must be the same when a run is resumed: not the paths of its files, nor how it is logged and validated."""
+    return {
+        **plain_settings(settings, without=_FREE),
+        "shots of the index": zlib.crc32(index.first_row.tobytes()),
+    }

@@ -1,0 +1,53 @@
+"""The state of a training run: weights, optimiser and step, saved so that the run can be resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pipelines.errors import StoreError, first_line
+from pipelines.files import atomic_file
+from pipelines.training.run_folder import STATE, check_identity
+
+
+def save_state(folder: Path, state: Mapping[str, Any]) -> None:
+    """Write the state of a run, of tensors and plain containers; the file is replaced atomically.
+
+    Raises:
+        BasslError: one line, where it cannot be written.
+    """
+    path = folder / STATE
+    try:
+        with atomic_file(path) as partial:
+            torch.save(dict(state), partial)
+    except RuntimeError as error:  # torch's word for a full disk
+        raise StoreError(f"{path}: cannot be written ({first_line(error)})") from error
+
+
+def load_state(folder: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The state of a run, None where there is none yet.
+
+    Args:
+        folder: of the run.
+        identity: the settings that decide its result, which the state has as JSON under ``settings``.
+
+    Raises:
+        StoreError: one line, for a file that is damaged or holds anything but tensors and plain containers.
+        BasslError: one line, where the run began with other settings.
+    """
+    path = folder / STATE
+    if not path.exists():
+        return None
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(state, dict) or not {"settings", "step", "model", "optimizer"} <= set(state):
+            raise ValueError("not the state of a run")
+        stored = json.loads(state["settings"])
+    except Exception as error:  # unpickling raises nearly anything
+        raise StoreError(f"{path}: is damaged or not the state of a run; begin again with --overwrite") from error
+    check_identity(folder, stored, identity)
+    return state

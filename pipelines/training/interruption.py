@@ -1,0 +1,36 @@
+"""Stopping a training run between two steps on SIGTERM or SIGINT (Ctrl-C)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def stop_signals() -> Iterator[list[int]]:
+    """A list that is empty until SIGTERM or SIGINT arrives; a second signal ends the process as usual.
+
+    Outside the main thread, where Python delivers no signals, it stays empty.
+    """
+    received: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+
+    def receive(number: int, frame: object) -> None:
+        received.append(number)
+        if "LOCAL_RANK" not in os.environ:  # torchrun sends on what a terminal has already sent to all processes
+            signal.signal(number, before[signal.Signals(number)])
+
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before[number] = signal.signal(number, receive)
+    except ValueError:  # not in the main thread
+        yield received
+        return
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,243 @@
+"""Windows of keyframes for training: the order of windows in a run, and reading them ahead in worker processes.
+
+Everything is a function of the seed, the epoch or step, and the centre shot of a window: the data of a step do not
+depend on what ran before it, on the number of processes, or on which worker reads them.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.errors import BasslError, StoreError
+from pipelines.stores.index import Index
+from pipelines.training.distributed import Process
+from pipelines.training.seeds import KEYFRAMES, WINDOW_ORDER
+from pipelines.video.resizing import resize_to_square
+
+_CHUNK = 8  # windows that a worker reads at a time: small enough that all workers share a batch
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class WindowOrder:
+    """Which windows make which step.
+
+    Attributes:
+        rows: (N,) centre shots to learn from.
+        batch: windows in a step, over all processes.
+        epochs: passes over the rows; the last rows of each, which fill no batch, are left out.
+        seed: of the order, a new one each epoch.
+    """
+
+    rows: NDArray[np.int64]
+    batch: int
+    epochs: int
+    seed: int
+
+    @property
+    def epoch_steps(self) -> int:
+        """Steps in an epoch."""
+        return len(self.rows) // self.batch
+
+    @property
+    def steps(self) -> int:
+        """Steps in all."""
+        return self.epoch_steps * self.epochs
+
+    def centres(self, start: int) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+        """From a step on: step and epoch, both from 0, and the (batch,) centres of the step."""
+        for epoch in range(start // self.epoch_steps, self.epochs):
+            order = np.random.default_rng((self.seed, WINDOW_ORDER, epoch)).permutation(self.rows)
+            for step in range(max(start, epoch * self.epoch_steps), (epoch + 1) * self.epoch_steps):
+                at = step - epoch * self.epoch_steps
+                yield step, epoch, order[at * self.batch : (at + 1) * self.batch]
+
+
+class WindowRows(Protocol):
+    """Which rows of an index a window consists of; must be picklable.
+
+    Attributes:
+        seed: of the draws of keyframes.
+    """
+
+    @property
+    def seed(self) -> int: ...
+
+    def rows(self, epoch: int, centres: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """(B, T) rows of the windows around (B,) centres, and (B,) where two videos are joined, if they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class WindowBatch:
+    """The windows of one process in one step, on its device.
+
+    Attributes:
+        step, epoch: from 0.
+        shots: (B, T, D_e) encodings or (B, T, 3, Q, Q) uint8 keyframes of the rows of each window.
+        frame_size: (B, 2) height and width of the frames before they were resized to squares, on the CPU; empty for
+            features.
+        joins: (B,) for synthesized windows.
+    """
+
+    step: int
+    epoch: int
+    shots: Tensor
+    frame_size: Tensor
+    joins: Tensor | None
+
+
+class KeyframeWindows:
+    """Windows of keyframes, read and decoded by worker processes.
+
+    Args:
+        index: of the videos.
+        windows: the rows of a window.
+        process: this one.
+        workers: processes that read; 0 reads in this one.
+        size: Q, side of the square that keyframes are resized to.
+
+    Raises:
+        StoreError: one line, where a video has no keyframes.
+    """
+
+    def __init__(self, index: Index, windows: WindowRows, process: Process, workers: int, size: int) -> None:
+        for video_id, store in zip(index.video_ids, index.pictures, strict=True):
+            if store is None or index.keyframes == 0:
+                raise StoreError(
+                    f"{index.path}: has no key-frames of {video_id}; run `bassl extract-keyframes`, "
+                    "or name a feature store with --features"
+                )
+        self.index, self.process, self.workers = index, process, workers
+        self._windows = _Windows(index.path, windows, size)
+
+    def batches(self, order: WindowOrder, start: int) -> Iterator[WindowBatch]:
+        """The batches of this process from a step on."""
+        own, device = self.process.share(order.batch), self.process.device
+
+        def items() -> Iterator[tuple[int, NDArray[np.int64]]]:
+            for _, epoch, centres in order.centres(start):
+                for at in range(own.start, own.stop, _CHUNK):
+                    yield epoch, centres[at : min(at + _CHUNK, own.stop)]
+
+        per_batch = -(-(own.stop - own.start) // _CHUNK)
+        chunks = read_ahead(self._windows, items, workers=self.workers, device=device, ahead=2 * per_batch)
+        for step, epoch, _ in order.centres(start):
+            parts: list[_Chunk] = [next(chunks) for _ in range(per_batch)]
+            joins = [part.joins for part in parts if part.joins is not None]
+            yield WindowBatch(
+                step,
+                epoch,
+                torch.cat([part.frames.to(device, non_blocking=True) for part in parts]),
+                torch.cat([part.frame_size for part in parts]),
+                torch.cat([part.to(device, non_blocking=True) for part in joins]) if joins else None,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    frames: Tensor  # (b, T, 3, Q, Q) uint8
+    frame_size: Tensor  # (b, 2)
+    joins: Tensor | None
+
+    def pin_memory(self) -> _Chunk:
+        """Called by the loader's thread for this."""
+        joins = None if self.joins is None else self.joins.pin_memory()
+        return _Chunk(self.frames.pin_memory(), self.frame_size, joins)
+
+
+class _Windows(Dataset["_Chunk | BasslError"]):
+    """Some windows of a step, by (epoch, centres)."""
+
+    def __init__(self, index: Path, windows: WindowRows, size: int) -> None:
+        self.reader = KeyframeReader(index)
+        self.windows, self.size = windows, size
+
+    def __getitem__(self, item: tuple[int, NDArray[np.int64]]) -> _Chunk | BasslError:
+        epoch, centres = item
+        try:
+            rows, joins = self.windows.rows(epoch, centres)
+            read = [self._window(epoch, int(c), window) for c, window in zip(centres, rows, strict=True)]
+        except BasslError as error:
+            return error  # raised here, it would reach the user as a traceback of the loader
+        # Channels last in memory, as convolutions prefer it, and channels first in shape.
+        frames = torch.from_numpy(np.stack([window for window, _ in read])).permute(0, 1, 4, 2, 3)
+        frame_size = torch.tensor([size for _, size in read])
+        return _Chunk(frames, frame_size, None if joins is None else torch.from_numpy(joins))
+
+    def _window(self, epoch: int, centre: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], tuple[int, int]]:
+        """One random keyframe of each row (T, Q, Q, 3), and the size of the first row's frames."""
+        index = self.reader.index
+        rng = np.random.default_rng((self.windows.seed, KEYFRAMES, epoch, centre))
+        images = rng.integers(0, index.keyframes, (len(rows), 1))
+        frames = np.empty((len(rows), self.size, self.size, 3), np.uint8)
+        frame_size = (0, 0)
+        videos = index.video_of(rows)
+        for video in np.unique(videos):
+            # The reader takes rows of one video in their order.
+            positions = np.flatnonzero(videos == video)
+            positions = positions[np.argsort(rows[positions], kind="stable")]
+            jpegs = self.reader.read(rows[positions], images[positions])
+            for position, (jpeg,) in zip(positions, jpegs, strict=True):
+                frame = self.reader.decoded(int(rows[position]), jpeg)
+                frames[position] = resize_to_square(frame, self.size)
+                if position == 0:
+                    frame_size = (frame.shape[0], frame.shape[1])
+        return frames, frame_size
+
+
+def read_ahead(
+    data: Dataset[Any], items: Callable[[], Iterable[Item]], *, workers: int, device: torch.device, ahead: int
+) -> Iterator[Any]:
+    """The values of a dataset for items, in their order, read by worker processes before they are needed.
+
+    Args:
+        data: returns a value for an item, or the BasslError that occurred.
+        items: called for the items once.
+        workers: processes; 0 reads in this one.
+        device: of the data's consumer; for a GPU they come in pinned memory.
+        ahead: items to read ahead, by all workers together.
+
+    Raises:
+        BasslError: the one that the dataset returned.
+        RuntimeError: a worker died; see :func:`pipelines.stages.pretrain.step.limits_in_one_line`.
+    """
+
+    class Items:
+        def __iter__(self) -> Iterator[Item]:
+            return iter(items())
+
+    loader: DataLoader[Any] = DataLoader(
+        data,
+        batch_size=None,
+        sampler=Items(),  # the items themselves, not positions in the dataset
+        num_workers=workers,
+        prefetch_factor=max(2, -(-ahead // workers)) if workers else None,
+        # A forked worker holds locks of threads that it does not have: those of CUDA's driver, and of PyTorch on a CPU.
+        multiprocessing_context="forkserver" if workers else None,
+        worker_init_fn=_begin_worker,
+        pin_memory=device.type == "cuda",
+    )
+    for read in loader:
+        if isinstance(read, BasslError):
+            raise read
+        yield read
+
+
+def _begin_worker(worker: int) -> None:
+    cv2.setNumThreads(1)
+    torch.set_num_threads(1)
+    # Ctrl-C reaches all processes of a terminal: the one that trains ends its step, for which it needs its data.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

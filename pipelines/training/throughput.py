@@ -1,0 +1,33 @@
+"""Speed of a training loop, and the share of its time that it waits for data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Throughput:
+    """Measures from its creation, or the last :meth:`reset`, on."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin to measure anew."""
+        self._since, self._waited, self.steps = time.perf_counter(), 0.0, 0
+
+    def next_of(self, batches: Iterator[T]) -> T:
+        """The next batch; the time until it is there counts as waiting."""
+        asking = time.perf_counter()
+        batch = next(batches)
+        self._waited += time.perf_counter() - asking
+        self.steps += 1
+        return batch
+
+    def measure(self, items: float) -> tuple[float, float]:
+        """Items a second at so many items a step, and the share of time spent waiting."""
+        seconds = time.perf_counter() - self._since
+        return self.steps * items / seconds, self._waited / seconds
