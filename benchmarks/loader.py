@@ -23,9 +23,10 @@ from torchvision.transforms import v2
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.pretrain.data import KeyframeSource, Plan, WindowChooser
+from pipelines.stages.pretrain.data import PretextWindows
 from pipelines.stores.index import read_index
 from pipelines.training.distributed import process_group
+from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from pipelines.video.resizing import resize_to_square
 
 SIZE = 224
@@ -65,12 +66,12 @@ def main() -> None:
 
     index = read_index(arguments.index)
     reader = KeyframeReader(index)
-    chooser = WindowChooser(index.first_row, PretextSettings(), neighbours=8, seed=0)
-    plan = Plan(
+    choice = PretextWindows(index.first_row, PretextSettings(), neighbours=8, seed=0)
+    order = WindowOrder(
         np.random.default_rng(0).choice(index.rows_of(), arguments.windows), arguments.windows, epochs=1, seed=0
     )
-    [(_, _, centres)] = plan.centres(0)
-    windows = chooser.rows(0, centres)[0]
+    [(_, _, centres)] = order.centres(0)
+    windows = choice.rows(0, centres)[0]
     images = np.random.default_rng(1).integers(0, index.keyframes, windows.shape)
     shots = windows.shape[1]
     # The release crops, resizes and normalises each image on the CPU; here only what makes it a tensor of 224 x 224.
@@ -82,8 +83,8 @@ def main() -> None:
         ]
     )
 
-    with process_group("cpu") as place, tempfile.TemporaryDirectory() as folder:
-        source = KeyframeSource(index, chooser, place, 0, SIZE)
+    with process_group("cpu") as process, tempfile.TemporaryDirectory() as folder:
+        source = KeyframeWindows(index, choice, process, 0, SIZE)
         files = unpack(reader, Path(folder))
 
         def pil(row: int, k: int) -> Image.Image:
@@ -99,7 +100,7 @@ def main() -> None:
             for row, [jpeg] in zip(rows, reader.read(rows, chosen[:, None]), strict=True)
         ]
         actions: dict[str, Callable[[], object]] = {
-            "keyframe stores": lambda: list(source.batches(plan, 0)),
+            "keyframe stores": lambda: list(source.batches(order, 0)),
             "of which decoding and resizing": lambda: [
                 resize_to_square(reader.decoded(row, jpeg), SIZE) for row, jpeg in jpegs
             ],

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from pipelines.errors import BasslError, DatasetError
+from pipelines.errors import BasslError
 from pipelines.outputs.figures.curves import Curve, curve_figure
 from pipelines.stages.figure.files import check_output, model_names, saved
 from pipelines.stages.figure.result import FigureResult
 from pipelines.stages.figure.settings import CurveSettings
+from pipelines.training.run_folder import LOG, VALIDATION, read_log
 
-LOG, VALIDATION = "log.csv", "validation.csv"
 _POSITIONS = ("step", "epoch", "seed")
 _SPEEDS = ("windows_per_second", "shots_per_second", "waiting")
 
@@ -62,25 +60,3 @@ def _curve(rows: Sequence[Mapping[str, float]], quantity: str, begun: Mapping[fl
     steps = sorted(values)
     mean, low, high = (np.array([how(values[step]) for step in steps]) for how in (np.mean, np.min, np.max))
     return Curve(np.array(steps), mean, low, high)
-
-
-def read_log(path: Path) -> list[dict[str, float]]:
-    """The rows of a log, without a last one that is being written or was cut short."""
-    try:
-        with path.open(newline="") as file:
-            header, *rows = list(csv.reader(file)) or [[]]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DatasetError(f"{path}: cannot be read ({error})") from error
-    if rows and len(rows[-1]) < len(header):
-        del rows[-1]
-    if rows and ("step" not in header or len(set(header)) < len(header)):
-        raise DatasetError(f"{path}: is not the log of a run: its columns are {', '.join(header)}")
-    found = []
-    for line, row in enumerate(rows, start=2):
-        try:
-            found.append({name: float(cell) for name, cell in zip(header, row, strict=True)})
-            if not math.isfinite(found[-1]["step"]):
-                raise ValueError("a step that is no number")
-        except ValueError as error:
-            raise DatasetError(f"{path}, line {line}: is not a row of {len(header)} numbers") from error
-    return found
