@@ -17,8 +17,8 @@ from measure import Command, compare, median, plain, program, python, save, show
 DECODE = """
 import sys
 from pathlib import Path
-from pipelines.video.decoding import Film
-with Film(Path(sys.argv[1])) as film:
+from pipelines.video.decoding import VideoDecoder
+with VideoDecoder(Path(sys.argv[1])) as film:
     for frame in film.frames():
         pass
 """

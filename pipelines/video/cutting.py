@@ -25,7 +25,7 @@ from av.video.stream import VideoStream
 
 from pipelines.errors import BasslError, VideoError, first_line
 from pipelines.scenes import Scene, SceneList
-from pipelines.video.decoding import Film
+from pipelines.video.decoding import VideoDecoder
 
 Progress = Callable[[str, float, float | None], None]
 
@@ -39,7 +39,7 @@ _NO_TIMES = "so it cannot be copied in pieces; give --exact"
 _FAR_SOUND = "{}: its sound lies far from its pictures in the file; copy it whole (--chapters does) and cut the copy"
 
 # So many decoded pictures of each thread may wait: whole ones, which are large.
-_WAITING = 8
+_QUEUE_LIMIT = 8
 
 # A clock that steps back further than this, in seconds, was set anew.
 _CLOCK_NOISE = 0.5
@@ -85,7 +85,7 @@ class Cut:
     late: float
 
 
-class _Packets(Film):
+class _Packets(VideoDecoder):
     """A film as packets: its pictures, all of its sound, and its subtitles."""
 
     def __enter__(self) -> _Packets:
@@ -195,8 +195,8 @@ def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: 
 
 def _first_time(film: Path, consequence: str) -> Fraction:
     """When the first frame that can be decoded is shown, in seconds of the file's own clock."""
-    with Film(film, threads=1) as source:
-        for _, _, frame in source.frames(waiting=_WAITING):
+    with VideoDecoder(film, threads=1) as source:
+        for _, _, frame in source.frames(queue_limit=_QUEUE_LIMIT):
             if frame.pts is None or not frame.time_base:
                 break
             return Fraction(frame.pts * frame.time_base)
@@ -425,10 +425,10 @@ def encode_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress
     opened: dict[int, _Encoding] = {}
     closed = current = 0
     frames = 0
-    with Film(film) as source, av.open(f"file:{film}", metadata_errors="replace") as heard, _writing(film):
+    with VideoDecoder(film) as source, av.open(f"file:{film}", metadata_errors="replace") as heard, _writing(film):
         sound = _Sound(heard, film)
         try:
-            for index, time, frame in source.frames(waiting=_WAITING):
+            for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
                 frames = index + 1
                 if index >= listed[-1].end_frame:
                     raise _other_film(film, f"more than {listed[-1].end_frame} frames", f"{scenes.video.frames}")
@@ -536,7 +536,7 @@ def _samples(part: AudioFrame, start: int, end: int) -> AudioFrame:
 class _Encoding:
     """A piece in the making: frames and samples, at times from its own beginning."""
 
-    def __init__(self, path: Path, film: Film, frame: VideoFrame, tracks: Sequence[AudioStream]) -> None:
+    def __init__(self, path: Path, film: VideoDecoder, frame: VideoFrame, tracks: Sequence[AudioStream]) -> None:
         self._container = av.open(f"file:{path}", "w", format=_MUXERS[path.suffix])
         self._turns = film.rotation
         width, height = (frame.height, frame.width) if film.rotation % 2 else (frame.width, frame.height)

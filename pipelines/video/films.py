@@ -1,4 +1,4 @@
-"""Which files are films, and what each is called in stores: its video id."""
+"""Finding video files, and the video id of each, used in all stores."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pathlib import Path
 
 from pipelines.errors import VideoError
 
-# What a folder is searched for. A file that is named itself is tried whatever its ending.
+# Suffixes searched for in folders. A file that is given itself is tried whatever its suffix.
 VIDEO_ENDINGS = frozenset(
     """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
     .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
 )
-# In bytes, before a number: files beside a store have longer names than it, and file systems take names of 255.
+# In bytes, without a number: temporary files beside a store have longer names, and file systems allow 255.
 _LONGEST_ID = 120
 
 
 def find_films(inputs: Sequence[Path | str]) -> list[Path]:
-    """The films among files, folders and glob patterns; each once, sorted.
+    """The video files among files, folders and glob patterns; each once, sorted.
 
-    Folders are searched through, links followed and hidden files left out.
+    Folders are searched recursively, with links followed and hidden files left out.
 
     Raises:
-        VideoError: for an input that is not there, a pattern that fits nothing, or a folder without films.
+        VideoError: an input does not exist, a pattern matches nothing, or a folder has no films.
     """
     found: dict[Path, Path] = {}
     for given in map(Path, inputs):
@@ -55,7 +55,7 @@ def _films_of(given: Path) -> list[Path]:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """The files of a folder and of those in it, hidden ones left out, each folder once: links may lead back."""
+    """The files below a folder without hidden ones, each folder once, as links may be cyclic."""
     seen: set[Path] = set()
     for place, folders, names in os.walk(folder, followlinks=True):
         real = Path(place).resolve()
@@ -68,12 +68,11 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def video_ids(films: Sequence[Path]) -> list[str]:
-    """An id for each film: its file name without ending, made safe.
+    """An id for each film: its file name without suffix, made safe for file names.
 
-    Where two would be the same, the ending comes after those that share a folder, the names of folders before those
-    that do not, and a number after what is the same still. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no
-    leading dot, at most 128 bytes. Ids that differ only in case count as the same, because their files would be on some
-    systems.
+    Equal ids get the suffix appended if the films share a folder, folder names prepended if not, and a number appended
+    if they are still equal. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no leading dot, at most 128 bytes.
+    Ids that differ only in case count as equal, because their files would be the same on some systems.
     """
     folders = [film.parent.resolve() for film in films]
     inside = Counter((folder, _key(_safe(film.stem))) for folder, film in zip(folders, films, strict=True))
@@ -85,7 +84,7 @@ def video_ids(films: Sequence[Path]) -> list[str]:
     depth = [1] * len(films)
     while True:
         ids = [_safe("_".join(p[-d:])) for p, d in zip(parts, depth, strict=True)]
-        # Folders tell two films apart only when these are in different ones.
+        # Folder names can only distinguish films in different folders.
         places: dict[str, set[Path]] = {}
         for name, folder in zip(ids, folders, strict=True):
             places.setdefault(_key(name), set()).add(folder)

@@ -1,4 +1,4 @@
-"""One pass over a film: its shots, each with its key-frames, in flat memory and with every frame decoded once."""
+"""Reads a film in one pass: shots with their keyframes, in bounded memory, with every frame decoded once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 from av.video.frame import VideoFrame
 
 from pipelines.scenes import VideoFacts
-from pipelines.video.decoding import Film
+from pipelines.video.decoding import VideoDecoder
 from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_cuts
 from pipelines.video.frames import (
     FrameReader,
-    Picture,
-    YUVPicture,
+    RGBImage,
+    YUVImage,
     held_size,
     rgb,
     shown_size,
@@ -27,19 +27,19 @@ from pipelines.video.frames import (
 )
 from pipelines.video.shots import FilmedShot, ReaderSettings
 
-# The pictures that are held for one shot may take this much memory; a longer shot is held at every second frame, every
-# fourth, and so on, which moves a key-frame by less than one part in a hundred of the shot.
+# Memory for the frames kept of one shot; of longer shots every second frame is kept, then every fourth, and so on,
+# which moves a keyframe by less than a hundredth of the shot.
 _HELD_BYTES = 48 * 2**20
 
-# The pictures that were decoded ahead of one stretch of the film may take this much memory.
+# Memory for the frames that each thread decodes ahead.
 _AHEAD_BYTES = 32 * 2**20
 
-# Detectors look at a picture whose longer side has between this and twice as many pixels.
+# Detectors get images whose longer side has between this and twice as many pixels.
 _DETECTOR_SIDE = 96
 
 
 class FilmReader:
-    """Iterate once to get the shots; then :attr:`facts` and :attr:`warnings` are known.
+    """Iterate once for the shots; then :attr:`facts` and :attr:`warnings` are available.
 
     Example::
 
@@ -49,8 +49,8 @@ class FilmReader:
         print(reader.facts.duration)
 
     Attributes:
-        frames_read: frames decoded so far.
-        shots: shots found so far.
+        frames_read: number of frames decoded so far.
+        shots: number of shots found so far.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class FilmReader:
     ) -> None:
         """Args:
             path: the video.
-            settings: detector and key-frames.
-            progress: called now and then with (seconds read, seconds in all or None).
+            settings: detector and keyframes.
+            progress: called regularly with (seconds read, seconds in all or None).
 
         Raises:
-            VideoError, BasslError: when the film, the detector or the shot list cannot be used; here already, before
-                any frame is read.
+            VideoError, BasslError: the film, the detector or the shot list cannot be used. Raised before any frame is
+                read.
         """
         self.settings = settings
         known = None if settings.shots is None else KnownCuts(read_cuts(settings.shots), settings.shots)
-        self._film = Film(path, settings.threads)
+        self._film = VideoDecoder(path, settings.threads)
         try:
             self._detector: ShotDetector = known or make_detector(settings.detector, self._film.frame_rate)
         except BaseException:
@@ -91,29 +91,29 @@ class FilmReader:
 
     @property
     def exact(self) -> bool:
-        """Whether it is certain, when all is read, that one thread gives the same."""
+        """After reading, whether the result is certainly the same as with one thread."""
         return self._film.exact and (self.settings.threads == 1 or not self.warnings)
 
     def __iter__(self) -> Iterator[FilmedShot]:
         frame_reader = FrameReader(self.settings.lines)
-        held = HeldPictures(recent=self._detector.lag + 1, budget=_HELD_BYTES)
+        buffer = FrameBuffer(recent=self._detector.lag + 1, budget=_HELD_BYTES)
         start = 0
 
-        def look(frames: Sequence[VideoFrame]) -> list[tuple[YUVPicture, Any]]:
-            pictures = [frame_reader.read(frame) for frame in frames]
-            prepared = self._detector.prepare(small_rgb(pictures, _DETECTOR_SIDE))
-            return list(zip(pictures, prepared, strict=True))
+        def transform(frames: Sequence[VideoFrame]) -> list[tuple[YUVImage, Any]]:
+            images = [frame_reader.read(frame) for frame in frames]
+            prepared = self._detector.prepare(small_rgb(images, _DETECTOR_SIDE))
+            return list(zip(images, prepared, strict=True))
 
         with self._film as film:
             ahead = _AHEAD_BYTES // held_size(film.width, film.height, self.settings.lines)
-            for index, time, (picture, prepared) in film.frames(look, ahead):
+            for index, time, (image, prepared) in film.frames(transform, ahead):
                 self._times.append(time)
                 self.frames_read = index + 1
-                held.add(index, picture)
+                buffer.add(index, image)
                 for cut in self._detector.push(index, prepared):
                     if start < cut <= index:
-                        yield self._shot(start, cut, held)
-                        held.drop_before(cut)
+                        yield self._shot(start, cut, buffer)
+                        buffer.drop_before(cut)
                         start = cut
                 if index % 256 == 0:
                     self._progress(time, film.declared_duration)
@@ -121,26 +121,26 @@ class FilmReader:
             self._times.append(film.facts.duration)
             for cut in self._detector.finish(frames):
                 if start < cut < frames:
-                    yield self._shot(start, cut, held)
-                    held.drop_before(cut)
+                    yield self._shot(start, cut, buffer)
+                    buffer.drop_before(cut)
                     start = cut
-            yield self._shot(start, frames, held)
+            yield self._shot(start, frames, buffer)
             self._progress(film.facts.duration, film.facts.duration)
 
-    def _shot(self, start: int, end: int, held: HeldPictures) -> FilmedShot:
+    def _shot(self, start: int, end: int, buffer: FrameBuffer) -> FilmedShot:
         count = self.settings.keyframes
-        found = [held.nearest(index, start, end) for index in keyframe_indices(start, end, count)]
+        found = [buffer.nearest(index, start, end) for index in keyframe_indices(start, end, count)]
         film = self._film
-        pictures: dict[int, Picture] = {}
-        for index, picture in found:
-            if index not in pictures:
-                colours = rgb(picture)
+        images: dict[int, RGBImage] = {}
+        for index, image in found:
+            if index not in images:
+                colours = rgb(image)
                 height, width = colours.shape[:2]
                 aspect = film.pixel_aspect
                 if film.rotation % 2:
                     width, height, aspect = height, width, 1.0 / aspect
                 size = shown_size(width, height, aspect, self.settings.lines)
-                pictures[index] = upright(colours, size, film.rotation)
+                images[index] = upright(colours, size, film.rotation)
         self.shots += 1
         return FilmedShot(
             index=self.shots - 1,
@@ -148,7 +148,7 @@ class FilmReader:
             end_frame=end,
             start=self._times[start],
             end=self._times[end],
-            keyframes=tuple(pictures[index] for index, _ in found),
+            keyframes=tuple(images[index] for index, _ in found),
             keyframe_indices=tuple(index for index, _ in found),
         )
 
@@ -158,42 +158,42 @@ def keyframe_indices(start: int, end: int, count: int) -> list[int]:
     return [start + (end - start) * k // (count + 1) for k in range(1, count + 1)]
 
 
-class HeldPictures:
-    """The pictures of the current shot of which any may become a key-frame.
+class FrameBuffer:
+    """The frames of the current shot that may become keyframes.
 
-    The newest ``recent`` frames are all held, because a detector reports a cut some frames late. Older ones are held
-    within ``budget`` bytes, at a stride that doubles when they outgrow it, so that a shot of an hour takes no more
-    memory than one of a minute.
+    The newest ``recent`` frames are all kept, because detectors report a cut some frames late. Older frames are kept
+    within ``budget`` bytes, at a stride that doubles when they exceed it, so that memory does not grow with the length
+    of a shot.
     """
 
     def __init__(self, recent: int, budget: int) -> None:
-        self._recent: deque[tuple[int, YUVPicture]] = deque()
-        self._older: list[tuple[int, YUVPicture]] = []
+        self._recent: deque[tuple[int, YUVImage]] = deque()
+        self._older: list[tuple[int, YUVImage]] = []
         self._most_recent = recent
         self._budget = budget
         self._stride = 1
 
-    def add(self, index: int, picture: YUVPicture) -> None:
-        self._recent.append((index, picture))
+    def add(self, index: int, image: YUVImage) -> None:
+        self._recent.append((index, image))
         if len(self._recent) <= self._most_recent:
             return
         leaving = self._recent.popleft()
         if not self._older or leaving[0] - self._older[-1][0] >= self._stride:
             self._older.append(leaving)
-            if len(self._older) > 8 and len(self._older) * picture.nbytes > self._budget:
+            if len(self._older) > 8 and len(self._older) * image.nbytes > self._budget:
                 self._older = self._older[::2]
                 self._stride *= 2
 
     def drop_before(self, index: int) -> None:
-        """Forget all before ``index``, where the next shot begins."""
-        held = [entry for entry in (*self._older, *self._recent) if entry[0] >= index]
-        self._older = held[: -self._most_recent]
-        self._recent = deque(held[-self._most_recent :])
+        """Drop all frames before ``index``, where the next shot begins."""
+        kept = [entry for entry in (*self._older, *self._recent) if entry[0] >= index]
+        self._older = kept[: -self._most_recent]
+        self._recent = deque(kept[-self._most_recent :])
         self._stride = 1
 
-    def nearest(self, index: int, start: int, end: int) -> tuple[int, YUVPicture]:
-        """The held (frame, picture) nearest to ``index`` within ``[start, end)``; the earlier of two."""
-        held = [*self._older, *self._recent]
-        after = bisect_left(held, index, key=itemgetter(0))
-        around = [entry for entry in held[max(0, after - 1) : after + 1] if start <= entry[0] < end]
+    def nearest(self, index: int, start: int, end: int) -> tuple[int, YUVImage]:
+        """The kept (frame number, image) nearest to ``index`` within ``[start, end)``; the earlier of two."""
+        kept = [*self._older, *self._recent]
+        after = bisect_left(kept, index, key=itemgetter(0))
+        around = [entry for entry in kept[max(0, after - 1) : after + 1] if start <= entry[0] < end]
         return min(around, key=lambda entry: abs(entry[0] - index))

@@ -1,11 +1,11 @@
-"""Decoding a film in runs: several decoders of one thread each, every one at its own stretch of packets.
+"""Parallel video decoding: several single-threaded decoders, each with its own run of packets.
 
-A stretch begins at a packet from which a decoder can begin anew, so that nothing in it needs what came before. The
-packets are read once, in order, and each goes to one decoder; pictures come out in the order of the runs. So they are
-exactly those that one decoder gives, whatever the container. Where nothing shows that a decoder can begin anew (an
-open group of pictures, a codec that is not listed here), the run goes on: in the extreme, the film is one run.
+A run begins at a packet at which a decoder can restart (a closed group of pictures), so that it does not depend on
+earlier packets. The packets are read once, in order, and each goes to one decoder; frames are returned in the order of
+the runs. So they are exactly those of a single decoder, whatever the container. Where no packet is known to be a
+restart point (open groups of pictures, codecs not listed here), the run continues: at worst, the film is one run.
 
-Several decoders of one thread cost less than one decoder of several threads, which must hand each picture on.
+Several decoders with one thread each cost less than one decoder with several threads, which must synchronise per frame.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-Seen = TypeVar("Seen")
+Result = TypeVar("Result")
 
-# Batches of what was seen, in order, then None or what went wrong.
-_Run = Queue[Sequence[Seen] | BaseException | None]
+# Batches of results in order, then None or an exception.
+_Run = Queue[Sequence[Result] | BaseException | None]
 
-# A shorter run costs more to hand over than it brings.
+# Shorter runs cost more in hand-over than they gain.
 _SHORTEST_RUN = 24
 
-# A longer one is not read ahead: packets are decoded as they are read, while other decoders wait.
+# Longer runs are not read ahead: packets are decoded as they are read, while other decoders wait.
 _LONGEST_RUN = 600
 _LARGEST_RUN = 32 * 2**20
 
-# Pictures that are looked at and handed over at a time.
+# Frames that are transformed and handed over at a time.
 _BATCH = 16
 
-# How often a decoder that waits looks whether it is still needed, in seconds.
-_PATIENCE = 0.1
+# Interval in seconds at which a waiting decoder checks whether it should stop.
+_POLL_SECONDS = 0.1
 
 
 class Damage:
-    """Counts the places at which a film is damaged; several threads may note some."""
+    """Thread-safe counter of damaged places in a film."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -58,19 +58,19 @@ class Damage:
 def decode(
     packets: Iterable[Packet[VideoStream]],
     decoder: VideoCodecContext,
-    look: Callable[[Sequence[VideoFrame]], Sequence[Seen]],
+    transform: Callable[[Sequence[VideoFrame]], Sequence[Result]],
     damage: Damage,
-) -> Iterator[Sequence[Seen]]:
-    """What ``look`` makes of the pictures, some at a time, in order of showing, from one decoder.
+) -> Iterator[Sequence[Result]]:
+    """Decode packets with one decoder, and yield the results of ``transform`` in batches, in presentation order.
 
     Args:
-        packets: from a place on at which a decoder can begin.
-        decoder: afterwards it can begin anew.
-        look: must not keep frames longer than their pixels are needed: their memory is the decoder's.
-        damage: told of packets that cannot be decoded and of pictures that are not whole.
+        packets: from a restart point on.
+        decoder: flushed at the end, so that it can be used again.
+        transform: must not keep frames longer than necessary, as their memory belongs to the decoder.
+        damage: counts packets that cannot be decoded and corrupt frames.
     """
-    waiting: list[VideoFrame] = []
-    for packet in chain(packets, [None]):  # None: what the decoder still holds
+    batch: list[VideoFrame] = []
+    for packet in chain(packets, [None]):  # None: flush the decoder
         try:
             frames = decoder.decode(packet)
         except av.FFmpegError:
@@ -79,51 +79,51 @@ def decode(
         for frame in frames:
             if frame.is_corrupt:
                 damage.note()
-            waiting.append(frame)
-        if len(waiting) >= _BATCH:
-            yield look(waiting)
-            waiting = []
-    if waiting:
-        yield look(waiting)
+            batch.append(frame)
+        if len(batch) >= _BATCH:
+            yield transform(batch)
+            batch = []
+    if batch:
+        yield transform(batch)
     decoder.flush_buffers()
 
 
-class DecodedRuns(Generic[Seen]):
-    """Iterate once for what :func:`decode` gives, from several decoders, each in a thread of its own.
+class ParallelDecoder(Generic[Result]):
+    """Iterate once for the results of :func:`decode`, from several decoders in threads of their own.
 
-    ``look`` runs in these threads. It is done with the film's first pictures before it sees any other, so that it may
-    take its bearings from the first one.
+    ``transform`` runs in these threads. The film's first batch is finished before any other starts, so that
+    ``transform`` may depend on the first frame.
 
     Attributes:
-        exact: afterwards, whether it is certain that one decoder gives the same pictures: there was one run, or each
-            packet of each gave one picture.
+        exact: afterwards, whether a single decoder certainly gives the same frames: there was one run, or each packet
+            of each run gave one frame.
     """
 
     def __init__(
         self,
         packets: Iterator[Packet[VideoStream]],
         decoders: Sequence[VideoCodecContext],
-        begins_anew: Callable[[Packet[VideoStream]], bool],
-        look: Callable[[Sequence[VideoFrame]], Sequence[Seen]],
+        is_restart: Callable[[Packet[VideoStream]], bool],
+        transform: Callable[[Sequence[VideoFrame]], Sequence[Result]],
         damage: Damage,
-        waiting: int,
+        queue_limit: int,
     ) -> None:
         """Args:
-        packets, look, damage: as for :func:`decode`.
+        packets, transform, damage: as for :func:`decode`.
         decoders: not yet used.
-        begins_anew: from :func:`new_beginnings`.
-        waiting: of one run, no more pictures than this wait to be taken.
+        is_restart: from :func:`restart_test`.
+        queue_limit: maximum number of results of one run that are held ready.
         """
         self._packets = packets
-        self._begins_anew = begins_anew
-        self._look = look
+        self._is_restart = is_restart
+        self._look = transform
         self._damage = damage
-        self._waiting = max(2, waiting // _BATCH)
+        self._queue_size = max(2, queue_limit // _BATCH)
         self._threads = [Thread(target=self._work, args=(decoder,), daemon=True) for decoder in decoders]
         self._reading = Lock()  # held by the thread that reads packets
-        self._next: Packet[VideoStream] | None = None  # the first packet of the next run, where it was read
-        self._runs: SimpleQueue[_Run[Seen] | None] = SimpleQueue()  # in the order of the film, then None
-        self._room = Semaphore(2 * len(decoders))  # runs that may be in hand, the one that is taken included
+        self._next: Packet[VideoStream] | None = None  # the first packet of the next run, if it was read
+        self._runs: SimpleQueue[_Run[Result] | None] = SimpleQueue()  # in the order of the film, then None
+        self._room = Semaphore(2 * len(decoders))  # runs in progress, including the one being consumed
         self._stopped = Event()
         self._count = 0
         self._uneven = False
@@ -132,12 +132,12 @@ class DecodedRuns(Generic[Seen]):
     def exact(self) -> bool:
         return self._count == 1 or not self._uneven
 
-    def __iter__(self) -> Generator[Seen, None, None]:
+    def __iter__(self) -> Generator[Result, None, None]:
         batches = self._batches()
         try:
             self._threads[0].start()
             first = next(batches, [])
-            for thread in self._threads[1:]:  # only now: the first pictures have been looked at
+            for thread in self._threads[1:]:  # only now: the first batch is done
                 thread.start()
             yield from first
             for batch in batches:
@@ -150,7 +150,7 @@ class DecodedRuns(Generic[Seen]):
                 if thread.ident is not None:
                     thread.join()
 
-    def _batches(self) -> Iterator[Sequence[Seen]]:
+    def _batches(self) -> Iterator[Sequence[Result]]:
         while (run := self._runs.get()) is not None:
             while (batch := run.get()) is not None:
                 if isinstance(batch, BaseException):
@@ -159,7 +159,7 @@ class DecodedRuns(Generic[Seen]):
             self._room.release()
 
     def _work(self, decoder: VideoCodecContext) -> None:
-        run: _Run[Seen] = Queue()
+        run: _Run[Result] = Queue()
         try:
             while True:
                 self._room.acquire()
@@ -170,33 +170,33 @@ class DecodedRuns(Generic[Seen]):
                     if self._stopped.is_set() or not ahead:
                         self._runs.put(None)
                         return
-                    run = Queue(self._waiting)
+                    run = Queue(self._queue_size)
                     self._runs.put(run)
                     self._count += 1
                     if more is not None:
-                        if not decoder.is_open:  # a film that shows no new beginning for so long may be one run
+                        if not decoder.is_open:  # without a restart point for so long, the film may be one run
                             decoder.thread_count, decoder.thread_type = len(self._threads), "AUTO"
                         self._decode(chain(ahead, [more], packets), decoder, run)
                         continue
                 self._decode(ahead, decoder, run)
         except BaseException as error:
-            # Where the packets could not be read, this run has been taken already and is taken once more.
+            # If reading packets failed, the run was consumed already and is queued again.
             self._put(run, error)
             self._runs.put(run)
 
     def _one_run(self) -> Iterator[Packet[VideoStream]]:
-        """The packets of the next run, taken from the film one by one."""
+        """The packets of the next run, read one by one."""
         packets = self._packets if self._next is None else chain([self._next], self._packets)
         self._next = None
         for number, packet in enumerate(packets):
-            if packet.has_sidedata("new_extradata"):  # for all that follows: only the decoder that gets it can go on
-                self._begins_anew = lambda packet: False
-            elif number >= _SHORTEST_RUN and self._begins_anew(packet):
+            if packet.has_sidedata("new_extradata"):  # valid for all later packets: only this decoder can continue
+                self._is_restart = lambda packet: False
+            elif number >= _SHORTEST_RUN and self._is_restart(packet):
                 self._next = packet
                 return
             yield packet
 
-    def _decode(self, packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, run: _Run[Seen]) -> None:
+    def _decode(self, packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, run: _Run[Result]) -> None:
         expected = shown = 0
 
         def counted() -> Iterator[Packet[VideoStream]]:
@@ -213,15 +213,15 @@ class DecodedRuns(Generic[Seen]):
         self._uneven |= shown != expected
         self._put(run, None)
 
-    def _put(self, run: _Run[Seen], batch: Sequence[Seen] | BaseException | None) -> None:
+    def _put(self, run: _Run[Result], batch: Sequence[Result] | BaseException | None) -> None:
         while not self._stopped.is_set():
             with suppress(Full):
-                run.put(batch, timeout=_PATIENCE)
+                run.put(batch, timeout=_POLL_SECONDS)
                 return
 
 
 def _first(packets: Iterator[Packet[VideoStream]]) -> Iterator[Packet[VideoStream]]:
-    """As many packets as may be read ahead."""
+    """The packets that may be read ahead."""
     size = 0
     for packet in islice(packets, _LONGEST_RUN):
         yield packet
@@ -230,13 +230,12 @@ def _first(packets: Iterator[Packet[VideoStream]]) -> Iterator[Packet[VideoStrea
             return
 
 
-def new_beginnings(stream: VideoStream) -> Callable[[Packet[VideoStream]], bool] | None:
-    """A test for packets from which a decoder of the stream can begin anew, or None where no packet shows it.
+def restart_test(stream: VideoStream) -> Callable[[Packet[VideoStream]], bool] | None:
+    """A test for packets at which a decoder of the stream can restart, or None if they cannot be recognised.
 
-    In H.264 and HEVC these are the IDR pictures: nothing after one refers to what came before it, and all before it
-    is shown before it. In VP9 and AV1 a key-frame replaces all that later pictures may refer to. What else is
-    called a key-frame (the first picture of an open group of pictures) may have pictures after it that need earlier
-    ones.
+    In H.264 and HEVC these are IDR pictures: no later picture refers to earlier ones, and all earlier ones are shown
+    before. In VP9 and AV1 a keyframe replaces all references. Other keyframes (such as the first picture of an open
+    group of pictures) may be followed by pictures that depend on earlier ones.
     """
     codec = stream.codec_context.name
     if codec in ("vp9", "av1", "libdav1d"):
@@ -245,14 +244,14 @@ def new_beginnings(stream: VideoStream) -> Callable[[Packet[VideoStream]], bool]
         return None
     header = stream.codec_context.extradata or b""
     length_at = 4 if codec == "h264" else 21
-    # avcC and hvcC begin with their version, 1; units then have a length before them, otherwise a start code.
+    # avcC and hvcC begin with their version, 1; units then have a length prefix, otherwise a start code.
     width = (header[length_at] & 3) + 1 if len(header) > length_at and header[0] == 1 else None
     is_idr = _is_idr_of_h264 if codec == "h264" else _is_idr_of_hevc
 
-    def begins_anew(packet: Packet[VideoStream]) -> bool:
+    def is_restart(packet: Packet[VideoStream]) -> bool:
         return packet.is_keyframe and any(is_idr(unit) for unit in _units(bytes(packet), width))
 
-    return begins_anew
+    return is_restart
 
 
 def _units(data: bytes, width: int | None) -> Iterator[bytes]:
@@ -273,5 +272,5 @@ def _is_idr_of_h264(unit: bytes) -> bool:
 
 
 def _is_idr_of_hevc(unit: bytes) -> bool:
-    # The second bit of the slice's header: pictures that wait to be shown are thrown away.
+    # The second bit of the slice header (no_output_of_prior_pics_flag): undisplayed pictures are discarded.
     return len(unit) == 3 and unit[0] >> 1 & 63 in (19, 20) and not unit[2] & 64

@@ -1,4 +1,4 @@
-"""What goes into the reading of a film and what comes out: plain data, without FFmpeg or OpenCV."""
+"""Settings and result of film reading: plain data, without imports of FFmpeg, OpenCV or NumPy."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # settings import nothing heavy, so that --help is instant
+if TYPE_CHECKING:  # start-up time: settings import nothing heavy, so that --help is instant
     import numpy as np
     from numpy.typing import NDArray
 
 
 DETECTOR_NAMES = ("adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
-"""The keys of :data:`pipelines.video.detectors.DETECTORS`, without what it takes to make one."""
+"""The keys of :data:`pipelines.video.detectors.DETECTORS`, without its imports."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class ReaderSettings:
 
 @dataclass(frozen=True)
 class FilmedShot:
-    """A shot as it comes out of the reader.
+    """A shot as the reader yields it.
 
-    Frames and seconds are half-open ranges. ``keyframes`` are N_k upright pictures (H, W, 3) uint8 RGB, and
-    ``keyframe_indices`` the frames that they are; a shot of fewer frames than N_k repeats some.
+    Frames and seconds are half-open ranges. ``keyframes`` are N_k upright images (H, W, 3) uint8 RGB, and
+    ``keyframe_indices`` their frame numbers; a shot of fewer than N_k frames repeats some.
     """
 
     index: int

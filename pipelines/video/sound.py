@@ -1,4 +1,4 @@
-"""The sound of a film: decoded once, and what it is like in each shot."""
+"""Audio features of shots: log-mel statistics from the sound of a film, decoded once."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
-from pipelines.video.decoding import open_container, picture_stream
+from pipelines.video.decoding import open_container, video_stream
 
 RATE = 16000
-"""Samples a second that sound is brought to."""
+"""Sample rate in hertz, to which sound is resampled."""
 WINDOW, HOP = 400, 160
-"""Samples of a frame of the spectrum, and from one to the next: 25 and 10 ms."""
+"""Length and hop of a spectrum frame in samples: 25 and 10 ms."""
 FFT = 512
 BANDS = 64
 LOWEST, HIGHEST = 60.0, 7800.0
-"""Hertz at which the first band begins and the last one ends."""
+"""Lower edge of the first band and upper edge of the last band in hertz."""
 FLOOR = 1e-6
-"""Added to the energy of a band before its logarithm is taken: silence has a feature."""
+"""Added to the energy of a band before the logarithm, so that silence has a finite value."""
 WIDTH = 2 * BANDS
 
-# A timestamp that is further off than this, in seconds, is a gap or an overlap and no rounding.
+# A timestamp that differs by more than this, in seconds, is a gap or an overlap, not rounding.
 _JUMP = 0.02
-_BLOCK = 4096  # frames of the spectrum computed at a time
+_BLOCK = 4096  # spectrum frames computed at a time
 
 Floats = NDArray[np.float64]
 
@@ -45,24 +45,25 @@ def from_mel(mel: float | Floats) -> Floats:
 
 @functools.cache
 def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
-    """Triangles over the bins of a spectrum, (bands, fft // 2 + 1), read-only.
+    """Triangular mel filters over the bins of a spectrum, (bands, fft // 2 + 1), read-only.
 
-    Their corners lie evenly on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and falls to 0
-    at corner b + 2, straight in hertz (Davis and Mermelstein 1980).
+    Their corners are evenly spaced on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and
+        falls
+    to 0 at corner b + 2, linearly in hertz (Davis and Mermelstein 1980).
     """
     corners = from_mel(np.linspace(to_mel(LOWEST), to_mel(HIGHEST), bands + 2))
     bins = np.arange(fft // 2 + 1) * rate / fft
     low, peak, high = corners[:-2, None], corners[1:-1, None], corners[2:, None]
     filters = np.asarray(np.maximum(0.0, np.minimum((bins - low) / (peak - low), (high - bins) / (high - peak))))
-    filters.setflags(write=False)  # whoever asks again gets the same array
+    filters.setflags(write=False)  # the cached array is shared
     return filters
 
 
 def log_mel(samples: Floats) -> Floats:
-    """Natural logarithm of the energy in each band, (frames, BANDS); frame i is of the WINDOW samples from HOP i on.
+    """Natural logarithm of the energy in each band, (frames, BANDS); frame i covers WINDOW samples from HOP i on.
 
     Args:
-        samples: (n,) from -1 to 1; what fills no window at the end is left out.
+        samples: (n,) from -1 to 1; an incomplete window at the end is left out.
     """
     count = max(0, (len(samples) - WINDOW) // HOP + 1)
     if not count:
@@ -75,19 +76,19 @@ def log_mel(samples: Floats) -> Floats:
 def shot_sounds(
     path: Path, shots: Floats, progress: Callable[[float, float], None] = lambda done, total: None
 ) -> NDArray[np.float32]:
-    """What each shot of a film sounds like.
+    """Audio features of each shot of a film.
 
     Args:
         path: the film.
-        shots: (N, 2) when each shot begins and ends, in seconds from the film's first picture.
-        progress: told now and then how many seconds of how many are read.
+        shots: (N, 2) start and end of each shot, in seconds from the film's first frame.
+        progress: called regularly with seconds read and seconds in all.
 
     Returns:
-        (N, 2 BANDS) float32: the mean of `log_mel` over the frames of the spectrum whose middle lies in the shot, and
-        their deviation. A shot in which there is no sound is as silence is: the logarithm of FLOOR, and 0.
+        (N, 2 BANDS) float32: mean and standard deviation of `log_mel` over the spectrum frames whose middle is in the
+        shot. A shot without sound has the values of silence: the logarithm of FLOOR, and 0.
 
     Raises:
-        VideoError: one line, for a film that cannot be read, or one without sound.
+        VideoError: one line, for a film that cannot be read or has no sound.
     """
     N = len(shots)
     sums, squares, counts = np.zeros((N, BANDS)), np.zeros((N, BANDS)), np.zeros(N)
@@ -121,8 +122,8 @@ def _has_sound(container: av.container.InputContainer) -> bool:
 
 
 def _spectra(path: Path) -> Iterator[tuple[float, Floats]]:
-    """Some frames of the spectrum at a time, and when the first of them begins, in seconds from the first picture."""
-    pieces, count, start = [np.zeros(0)], 0, 0.0  # joined once a block: joined one by one, all would be copied for each
+    """Blocks of spectrum frames, with the start of each in seconds from the film's first frame."""
+    pieces, count, start = [np.zeros(0)], 0, 0.0  # joined once per block, not piece by piece, to avoid copies
     for time, samples in _samples(path):
         if count and abs(time - (start + count / RATE)) > _JUMP:
             if len(values := log_mel(np.concatenate(pieces))):
@@ -143,13 +144,13 @@ def _spectra(path: Path) -> Iterator[tuple[float, Floats]]:
 
 
 def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
-    """Pieces of sound as one channel at RATE, and when each begins, in seconds from the film's first picture."""
+    """Pieces of sound, mono at RATE, with the start of each in seconds from the film's first frame."""
     with open_container(path) as container:
-        pictures = picture_stream(path, container)
+        video = video_stream(path, container)
         if not _has_sound(container):
             raise VideoError(f"{path}: has no sound")
-        first = _first_picture(container, pictures)
-        # From here on sound alone is read; to begin anew is to open anew, whatever the container.
+        first = _first_frame_time(container, video)
+        # Opened again to read sound from the start: not all containers can seek.
     with open_container(path) as container:
         stream = container.streams.audio[0]
         resampler = av.AudioResampler("fltp", "mono", RATE)
@@ -158,7 +159,7 @@ def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
             for packet in container.demux(stream):
                 try:
                     frames = packet.decode()
-                except av.FFmpegError:  # a damaged packet: what it held is missing
+                except av.FFmpegError:  # a damaged packet: its samples are missing
                     continue
                 for frame in frames:
                     assert isinstance(frame, AudioFrame)
@@ -168,7 +169,7 @@ def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
                         yield _placed(piece, first, expected)
             for piece in resampler.resample(None):
                 yield _placed(piece, first, expected)
-        except av.FFmpegError:  # the container breaks off here: what came before it counts
+        except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
             return
 
 
@@ -177,8 +178,8 @@ def _placed(piece: AudioFrame, first: float, expected: float) -> tuple[float, Fl
     return expected - len(samples) / RATE if piece.time is None else piece.time - first, samples
 
 
-def _first_picture(container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> float:
-    """When the first picture is shown, on the clock of the container."""
+def _first_frame_time(container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> float:
+    """Time of the first frame on the clock of the container."""
     try:
         for frame in container.decode(stream):
             return frame.time or 0.0

@@ -17,7 +17,7 @@ from pipelines.errors import BasslError, VideoError
 from pipelines.scenes import SceneList, Shot, group_shots
 from pipelines.stages.split import SplitSettings, split, write_chapters
 from pipelines.video import cutting
-from pipelines.video.decoding import Film
+from pipelines.video.decoding import VideoDecoder
 from tests import films
 
 CUTS = (30, 61, 90)
@@ -28,7 +28,7 @@ GROUPS = {"preset": "ultrafast", "crf": "12", "g": "12", "bf": "2", "x264-params
 
 def scenes_of(path: Path, cuts: tuple[int, ...] = CUTS) -> SceneList:
     """Scenes that begin at ``cuts``, with the times that decoding gives."""
-    with Film(path) as film:
+    with VideoDecoder(path) as film:
         times = [time for _, time, _ in film.frames()]
         facts = film.facts
     borders = [0, *cuts, facts.frames]

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from pipelines.errors import VideoError
-from pipelines.video.decoding import Film
+from pipelines.video.decoding import VideoDecoder
 from tests import films
 from tests.conftest import CUTS
 
 
-def read(path: Path) -> tuple[list[float], Film]:
-    with Film(path) as film:
+def read(path: Path) -> tuple[list[float], VideoDecoder]:
+    with VideoDecoder(path) as film:
         return [time for _, time, _ in film.frames()], film
 
 
 def test_every_frame_is_decoded_once_and_in_order(film: Path) -> None:
-    with Film(film) as opened:
+    with VideoDecoder(film) as opened:
         numbers = [films.number_of(frame.to_ndarray(format="rgb24")) for _, _, frame in opened.frames()]
     assert numbers == list(range(120))
 
@@ -30,7 +30,7 @@ def test_facts_are_those_of_the_film(film: Path) -> None:
 
 
 def test_facts_are_not_to_be_had_before_the_end(film: Path) -> None:
-    with Film(film) as opened:
+    with VideoDecoder(film) as opened:
         next(opened.frames())
         with pytest.raises(RuntimeError, match="only when all"):
             _ = opened.facts
@@ -165,8 +165,8 @@ NO_FILMS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "noise": ("noise.mp4", noise, "not a video"),
     "MP4 without its index": ("cut.mp4", without_index, "not a video that can be read"),
     "unknown codec": ("unknown.mp4", of_unknown_codec, "codec"),
-    "sound": ("sound.m4a", films.write_sound, "no moving pictures"),
-    "sound with a cover": ("song.mp3", films.write_sound_with_cover, "no moving pictures"),
+    "sound": ("sound.m4a", films.write_sound, "no video stream"),
+    "sound with a cover": ("song.mp3", films.write_sound_with_cover, "no video stream"),
     "PNG": ("still.png", films.write_still, "still image"),
     "JPEG": ("still.jpg", films.write_still, "still image"),
     "WebP": ("still.webp", films.write_still, "still image"),

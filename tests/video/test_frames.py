@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.video.frames import FrameReader, YUVPicture, halve, rgb, shown_size, small_rgb, upright
+from pipelines.video.frames import FrameReader, YUVImage, halve, rgb, shown_size, small_rgb, upright
 from tests import films
 
-Picture = NDArray[np.uint8]
+RGBImage = NDArray[np.uint8]
 
 # name -> codec, pixel format, suffix, encoder options
 FORMATS: dict[str, tuple[str, str, str, dict[str, str]]] = {
@@ -32,7 +32,7 @@ def first_frame(path: Path) -> av.VideoFrame:
         return next(container.decode(video=0))
 
 
-def blocks(picture: Picture) -> NDArray[np.float64]:
+def blocks(picture: RGBImage) -> NDArray[np.float64]:
     """The colours in the middle of the texture's blocks, where no interpolation between them reaches."""
     height, width = picture.shape[:2]
     rows, columns = (np.arange(3) * 2 + 1) * height // 8, (np.arange(6) * 2 + 1) * width // 12
@@ -97,10 +97,10 @@ def test_10_bit_video_in_high_definition_has_the_colours_of_the_8_bit_one(tmp_pa
     assert np.abs(blocks(pictures["yuv420p"]) - blocks(pictures["yuv420p10le"])).max() <= 4
 
 
-def yuv(rng: np.random.Generator, width: int, height: int) -> YUVPicture:
+def yuv(rng: np.random.Generator, width: int, height: int) -> YUVImage:
     half = ((height + 1) // 2, (width + 1) // 2)
     planes = [rng.integers(0, 256, shape).astype(np.uint8) for shape in ((height, width), half, half)]
-    return YUVPicture(*planes, np.eye(3, 4, dtype=np.float32))
+    return YUVImage(*planes, np.eye(3, 4, dtype=np.float32))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 2), (3, 5), (17, 13), (101, 51), (640, 1), (1, 480), (4000, 3)])

@@ -17,8 +17,8 @@ from pipelines.datasets.synthetic import SyntheticFilm
 from pipelines.errors import BasslError, DatasetError, VideoError
 from pipelines.video import reader as reader_module
 from pipelines.video.detectors import DETECTORS
-from pipelines.video.frames import Picture, YUVPicture
-from pipelines.video.reader import FilmReader, HeldPictures, keyframe_indices
+from pipelines.video.frames import RGBImage, YUVImage
+from pipelines.video.reader import FilmReader, FrameBuffer, keyframe_indices
 from pipelines.video.shots import FilmedShot, ReaderSettings
 from tests import films
 from tests.conftest import CUTS
@@ -125,7 +125,7 @@ class LateDetector:
         self.lag = lag
         self._cuts = cuts
 
-    def prepare(self, pictures: Picture) -> list[None]:
+    def prepare(self, pictures: RGBImage) -> list[None]:
         return [None] * len(pictures)
 
     def push(self, index: int, prepared: None) -> list[int]:
@@ -306,14 +306,14 @@ def test_shots_of_a_damaged_film_cover_what_could_be_read(tmp_path: Path, suffix
 PICTURE_BYTES = 24
 
 
-def numbered_pictures(count: int) -> Iterator[tuple[int, YUVPicture]]:
+def numbered_pictures(count: int) -> Iterator[tuple[int, YUVImage]]:
     plane = np.zeros((4, 4), np.uint8)
     half = np.zeros((2, 2), np.uint8)
     for index in range(count):
-        yield index, YUVPicture(plane, half, half, np.eye(3, 4, dtype=np.float32))
+        yield index, YUVImage(plane, half, half, np.eye(3, 4, dtype=np.float32))
 
 
-def held_count(held: HeldPictures) -> int:
+def held_count(held: FrameBuffer) -> int:
     return len(held._older) + len(held._recent)
 
 
@@ -327,7 +327,7 @@ def held_count(held: HeldPictures) -> int:
 def test_of_a_long_shot_no_more_is_held_than_the_budget_and_key_frames_stay_near(
     frames: int, recent: int, capacity: int, wanted: list[float]
 ) -> None:
-    held = HeldPictures(recent=recent, budget=capacity * PICTURE_BYTES)
+    held = FrameBuffer(recent=recent, budget=capacity * PICTURE_BYTES)
     most = 0
     for index, picture in numbered_pictures(frames):
         held.add(index, picture)
@@ -346,7 +346,7 @@ def test_of_a_long_shot_no_more_is_held_than_the_budget_and_key_frames_stay_near
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(0, 20))
 def test_a_shot_after_a_long_one_is_held_whole_again(lengths: list[int], lag: int) -> None:
     """Shots of these lengths, each cut reported ``lag`` frames late, with room for twenty pictures before those."""
-    held = HeldPictures(recent=lag + 1, budget=20 * PICTURE_BYTES)
+    held = FrameBuffer(recent=lag + 1, budget=20 * PICTURE_BYTES)
     ends = np.cumsum(lengths).tolist()
     start = 0
     for index, picture in numbered_pictures(ends[-1] + lag + 1):

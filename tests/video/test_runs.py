@@ -11,9 +11,9 @@ import pytest
 from av.video.frame import VideoFrame
 
 from pipelines.video import runs
-from pipelines.video.decoding import Film
+from pipelines.video.decoding import VideoDecoder
 from pipelines.video.reader import FilmReader
-from pipelines.video.runs import DecodedRuns
+from pipelines.video.runs import ParallelDecoder
 from pipelines.video.shots import ReaderSettings
 from tests import films
 
@@ -47,8 +47,8 @@ RANGES = ("start_frame", "end_frame", "start", "end", "keyframe_indices")
 def decoded_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Gets an entry for each run that is decoded."""
     found: list[int] = []
-    decode = DecodedRuns._decode
-    monkeypatch.setattr(DecodedRuns, "_decode", lambda self, *run: found.append(1) or decode(self, *run))
+    decode = ParallelDecoder._decode
+    monkeypatch.setattr(ParallelDecoder, "_decode", lambda self, *run: found.append(1) or decode(self, *run))
     return found
 
 
@@ -144,7 +144,7 @@ def test_the_first_picture_is_looked_at_before_any_other(film: Path) -> None:
         looked.extend(frame.pts or 0 for frame in frames)
         return frames
 
-    with Film(film, 4) as opened:
+    with VideoDecoder(film, 4) as opened:
         list(opened.frames(look))
     assert looked[0] == min(looked)
     assert len(looked) == len(set(looked)) == 600
@@ -157,8 +157,8 @@ def test_only_so_many_pictures_are_decoded_ahead(film: Path) -> None:
         looked.extend(frames)
         return frames
 
-    with Film(film, 2) as opened:
-        frames = opened.frames(look, waiting=32)
+    with VideoDecoder(film, 2) as opened:
+        frames = opened.frames(look, queue_limit=32)
         list(islice(frames, 5))
         time.sleep(0.5)
         # Of four runs 32 each, and what is in hand.
@@ -173,8 +173,8 @@ def threads_of_runs() -> list[threading.Thread]:
 
 def test_reading_that_is_given_up_ends_its_threads(film: Path) -> None:
     before = threads_of_runs()
-    with Film(film, 3) as opened:
-        list(islice(opened.frames(waiting=16), 40))
+    with VideoDecoder(film, 3) as opened:
+        list(islice(opened.frames(queue_limit=16), 40))
         assert threads_of_runs() != before
     assert threads_of_runs() == before
 
@@ -190,18 +190,18 @@ def test_what_goes_wrong_in_a_thread_is_raised(film: Path, at: int) -> None:
         return frames
 
     before = threads_of_runs()
-    with Film(film, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
+    with VideoDecoder(film, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
         list(opened.frames(stumble))
     assert threads_of_runs() == before
 
 
 def test_what_goes_wrong_with_the_container_is_raised(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packets = Film._packets
+    packets = VideoDecoder._packets
 
-    def broken(self: Film, damage: runs.Damage) -> Iterator[object]:
+    def broken(self: VideoDecoder, damage: runs.Damage) -> Iterator[object]:
         yield from islice(packets(self, damage), 100)
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(Film, "_packets", broken)
-    with Film(film, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
+    monkeypatch.setattr(VideoDecoder, "_packets", broken)
+    with VideoDecoder(film, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
         list(opened.frames())
