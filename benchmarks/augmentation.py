@@ -26,7 +26,7 @@ from torch import Tensor
 from torchvision import transforms
 from torchvision.transforms import functional as tv
 
-from pipelines.training.augmentation import Augmentations, augment, draw_augmentations
+from pipelines.training.augmentation import Augmentations, augment, plan_augmentations, random_numbers
 from pipelines.training.settings import AugmentationSettings
 from pipelines.video.resizing import resize_to_square
 
@@ -94,7 +94,7 @@ def main() -> None:
     peer = picture_by_picture(settings)
 
     def draw() -> Augmentations:
-        return draw_augmentations(frame, S, torch.Generator().manual_seed(0), settings)
+        return plan_augmentations(random_numbers(len(frame), S, torch.Generator().manual_seed(0)), frame, settings)
 
     def ours() -> Tensor:
         return augment(batch, draw(), settings)

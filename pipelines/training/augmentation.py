@@ -1,15 +1,15 @@
-"""Augmentation of windows of key-frames, a batch at a time, on the device that the pictures are on.
+"""Data augmentation of windows of keyframes, a batch at a time, on the device that holds them.
 
 The random crop, flip, colour jitter, grey-scale and blur of the BaSSL paper's appendix A, in this order. A window has
-one crop, flip and blur; its shots differ in colour. What happens to a batch is first drawn on the CPU as plain tensors
-(:func:`draw_augmentations`) and then done (:func:`augment`), so that a run is the same on a CPU and on a GPU up to
-rounding, and nothing that is decided has to be read back from the device.
+one crop, flip and blur; its shots differ in colour. The augmentations of a batch are first drawn on the CPU as plain
+tensors (:func:`random_numbers`, :func:`plan_augmentations`) and then applied (:func:`augment`), so that a run is the
+same on a CPU and on a GPU up to rounding, and no decision has to be read back from the device.
 
-The distributions are torchvision's own, the order of the four colour operations included: it is drawn for each picture.
+The distributions are torchvision's own, including the order of the four colour operations, drawn for each image.
 Brightness, contrast and saturation are all blends with a reference (black, mean grey, grey), so one step does any
-of the three for each picture of a batch; hue, much dearer, is done for those pictures whose turn it is.
+of the three for each image of a batch; hue, which is slower, is changed only for those images whose turn it is.
 
-What differs from torchvision on PIL images, as the paper's release uses it, is arithmetic: pictures are not rounded to
+What differs from torchvision on PIL images, as the paper's release uses it, is arithmetic: images are not rounded to
 8 bits between operations, the crop is read from the frame as it was squeezed to a square and without antialiasing (of
 little weight while the square is hardly larger than the result), and the blur is a true Gaussian where PIL's
 approximates it by boxes.
@@ -33,14 +33,14 @@ _PER_WINDOW = 2 * _TRIES + 4
 _PER_SHOT = 11
 _HUE = 3  # torchvision's numbers: 0 brightness, 1 contrast, 2 saturation, 3 hue
 _GREY = (0.2989, 0.587, 0.114)  # torchvision's weights of red, green and blue
-# Pictures worked on at a time: on a CPU few enough to stay near its caches, on a GPU few enough to leave it its memory
-# (one to two GB at 224 x 224, reckoned and not measured) and enough to fill it.
-_CPU_PICTURES, _GPU_PICTURES = 9, 512
+# Images in one pass: on a CPU few enough for its caches, on a GPU few enough for its memory (one to two GB at
+# 224 x 224, calculated and not measured) and enough to keep it busy.
+_CPU_IMAGES, _GPU_IMAGES = 9, 512
 
 
 @dataclass(frozen=True, eq=False)
 class Augmentations:
-    """What happens to each of B windows of S shots. All tensors are on the CPU.
+    """The augmentations of B windows of S shots. All tensors are on the CPU.
 
     Attributes:
         frame: (B, 2) int64, height and width of the original frames.
@@ -135,68 +135,43 @@ def plan_augmentations(
     )
 
 
-def draw_augmentations(
-    frame: Tensor, shots: int, generator: torch.Generator, settings: AugmentationSettings = AugmentationSettings()
-) -> Augmentations:
-    """Draw how B windows of S shots are augmented; draw again for their slow sequences.
-
-    Args:
-        frame: (B, 2) height and width of each window's original frames.
-        shots: S.
-        generator: of the CPU.
-        settings: the distributions.
-
-    Raises:
-        ValueError: as :func:`plan_augmentations`.
-
-    Example::
-
-        generator = torch.Generator().manual_seed(0)
-        frame = torch.tensor([[252, 448]]).expand(len(pictures), 2)
-        view = augment(pictures, draw_augmentations(frame, pictures.shape[1], generator))
-        ends = pictures[:, [0, -1]]
-        slow = augment(ends, draw_augmentations(frame, 2, generator))
-    """
-    return plan_augmentations(random_numbers(len(frame), shots, generator), frame, settings)
-
-
 @torch.no_grad()
 def augment(
-    pictures: Tensor, augmentations: Augmentations, settings: AugmentationSettings = AugmentationSettings()
+    keyframes: Tensor, augmentations: Augmentations, settings: AugmentationSettings = AugmentationSettings()
 ) -> Tensor:
     """Augment windows of key-frames.
 
-    The work is done in float32 whatever autocast says, some hundred pictures at a time on a GPU (a window or so at a
+    The work is done in float32 whatever autocast says, some hundred images at a time on a GPU (a window or so at a
     time on a CPU), and never waits for the device.
 
     Args:
-        pictures: (B, S, 3, Q, Q) uint8 RGB of any memory layout, each the whole frame squeezed to a square.
+        keyframes: (B, S, 3, Q, Q) uint8 RGB of any memory layout, each the whole frame squeezed to a square.
         augmentations: of these B windows of S shots.
         settings: for the size of the result, the taps of the blur and the normalisation; the distributions in it are
-            not looked at.
+            not used.
 
     Returns:
         (B, S, 3, size, size) float32, normalised; seen as (B S, 3, size, size) it is channels-last in memory.
 
     Raises:
-        ValueError: for pictures of another shape or type, or augmentations of other windows.
+        ValueError: for keyframes of another shape or type, or augmentations of other windows.
     """
     B, S = augmentations.jittered.shape
-    if pictures.ndim != 5 or pictures.shape[2] != 3 or pictures.shape[3] != pictures.shape[4]:
-        raise ValueError(f"pictures must have the shape (B, S, 3, Q, Q), not {tuple(pictures.shape)}")
-    if pictures.dtype != torch.uint8:
-        raise ValueError(f"pictures must be uint8, not {pictures.dtype}")
-    if pictures.shape[:2] != (B, S):
-        raise ValueError(f"{B} windows of {S} shots were drawn, and {tuple(pictures.shape[:2])} given")
-    device = pictures.device
+    if keyframes.ndim != 5 or keyframes.shape[2] != 3 or keyframes.shape[3] != keyframes.shape[4]:
+        raise ValueError(f"keyframes must have the shape (B, S, 3, Q, Q), not {tuple(keyframes.shape)}")
+    if keyframes.dtype != torch.uint8:
+        raise ValueError(f"keyframes must be uint8, not {keyframes.dtype}")
+    if keyframes.shape[:2] != (B, S):
+        raise ValueError(f"{B} windows of {S} shots were drawn, and {tuple(keyframes.shape[:2])} given")
+    device = keyframes.device
     size = settings.size
     views = torch.empty(B * S, 3, size, size, device=device, memory_format=torch.channels_last)
     mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), device) for v in (settings.mean, settings.std))
     views = views.view(B, S, 3, size, size)
-    for windows, shots in _portions(B, S, _CPU_PICTURES if device.type == "cpu" else _GPU_PICTURES):
+    for windows, shots in _portions(B, S, _CPU_IMAGES if device.type == "cpu" else _GPU_IMAGES):
         drawn = augmentations.part(windows, shots)
         with torch.autocast(device.type, enabled=False):
-            x = _crop(pictures[windows, shots], drawn, size)
+            x = _crop(keyframes[windows, shots], drawn, size)
             _jitter(x, drawn)
             _greyscale(x, drawn.greyscale)
             _blur(x, drawn, settings.kernel_size)
@@ -204,11 +179,11 @@ def augment(
     return views
 
 
-def _portions(B: int, S: int, pictures: int) -> Iterator[tuple[slice, slice]]:
-    """Parts of B windows of S shots with no more than so many pictures each: whole windows, or shots of one window."""
-    for window in range(0, B, max(1, pictures // S)):
-        for shot in range(0, S, min(S, pictures)):
-            yield slice(window, window + max(1, pictures // S)), slice(shot, shot + min(S, pictures))
+def _portions(B: int, S: int, keyframes: int) -> Iterator[tuple[slice, slice]]:
+    """Parts of B windows of S shots with no more than so many images each: whole windows, or shots of one window."""
+    for window in range(0, B, max(1, keyframes // S)):
+        for shot in range(0, S, min(S, keyframes)):
+            yield slice(window, window + max(1, keyframes // S)), slice(shot, shot + min(S, keyframes))
 
 
 def _between(numbers: Tensor, low: float, high: float) -> Tensor:
@@ -227,7 +202,7 @@ def _crop_boxes(numbers: Tensor, frame: Tensor, settings: AugmentationSettings) 
     first = fits.int().argmax(dim=1, keepdim=True)  # of equal values the first
     width, height = width.gather(1, first)[:, 0], height.gather(1, first)[:, 0]
     top, left = torch.floor(place * torch.stack([H - height + 1, W - width + 1], dim=1)).unbind(1)
-    # What is taken when nothing fitted: the whole frame, cut to the nearest allowed ratio about its centre.
+    # Where none of the ten fits: the whole frame, cut to the nearest allowed ratio about its centre.
     none = ~fits.any(dim=1)
     shape = W / H
     narrow, wide = shape < settings.ratio[0], shape > settings.ratio[1]
@@ -238,13 +213,13 @@ def _crop_boxes(numbers: Tensor, frame: Tensor, settings: AugmentationSettings) 
     return torch.stack([top, left, height, width], dim=1).to(torch.int64)
 
 
-def _crop(pictures: Tensor, drawn: Augmentations, size: int) -> Tensor:
+def _crop(keyframes: Tensor, drawn: Augmentations, size: int) -> Tensor:
     """Crop, resize and flip: (n, S, 3, Q, Q) uint8 to (n S, 3, size, size) between 0 and 1.
 
     The box, drawn in pixels of the original frame, is mapped to the square that the frame was squeezed to. Bilinear;
-    what lies outside of the box is never seen, as if the crop had been cut out first.
+    nothing outside the box is read, as if it had been cut out first.
     """
-    n, S, _, Q, _ = pictures.shape
+    n, S, _, Q, _ = keyframes.shape
     start, extent = drawn.box[:, :2].double(), drawn.box[:, 2:].double()
     squeeze = Q / drawn.frame.double()
     start, extent = (start * squeeze)[:, :, None], (extent * squeeze)[:, :, None]  # (n, 2, 1), rows then columns
@@ -253,11 +228,11 @@ def _crop(pictures: Tensor, drawn: Augmentations, size: int) -> Tensor:
     margin = (extent / 2).clamp(max=0.5)
     at = torch.minimum(torch.maximum(at, start + margin), start + extent - margin)
     at[:, 1] = torch.where(drawn.flip[:, None], at[:, 1].flip(1), at[:, 1])
-    rows, columns = send((at * 2 / Q - 1).float(), pictures.device).unbind(1)
+    rows, columns = send((at * 2 / Q - 1).float(), keyframes.device).unbind(1)
     grid = torch.stack(
         [columns[:, None, :].expand(n, size, size), rows[:, :, None].expand(n, size, size)], dim=3
     )  # the same for all shots of a window, which are therefore its channels
-    planes = pictures.contiguous().float().view(n, S * 3, Q, Q)
+    planes = keyframes.contiguous().float().view(n, S * 3, Q, Q)
     cropped = F.grid_sample(planes, grid, mode="bilinear", padding_mode="border", align_corners=False)
     return cropped.mul_(1 / 255).view(n * S, 3, size, size)
 
@@ -268,7 +243,7 @@ def _grey(x: Tensor) -> Tensor:
 
 
 def _jitter(x: Tensor, drawn: Augmentations) -> None:
-    """Each picture's four colour operations in its own order, in place; x is (N, 3, H, W), N windows times shots."""
+    """Each image's four colour operations in its own order, in place; x is (N, 3, H, W), N windows times shots."""
     jittered, order, factors = drawn.jittered.flatten(), drawn.order.flatten(0, 1), drawn.factors.flatten(0, 1)
     hue_place = (order == _HUE).int().argmax(dim=1)
     blends = order[order != _HUE].view(-1, 3)
@@ -292,7 +267,7 @@ def _greyscale(x: Tensor, which: Tensor) -> None:
 
 
 def _change(x: Tensor, which: Tensor, operation: Callable[[Tensor, Tensor], Tensor], values: Tensor) -> None:
-    """Replace some of the pictures, given on the CPU so that their number is known there, by the operation's result."""
+    """Replace some of the images by the operation's result; ``which`` is on the CPU, where their number is needed."""
     chosen = which.nonzero()[:, 0]
     if len(chosen):
         index = send(chosen, x.device)
@@ -315,7 +290,7 @@ def _shift_hue(x: Tensor, shift: Tensor) -> Tensor:
 
 
 def _blur(x: Tensor, drawn: Augmentations, taps: int) -> None:
-    """Gaussian blur of the pictures of the blurred windows, each with its sigma, as torchvision's, one axis a time."""
+    """Gaussian blur of the images of the blurred windows, each with its sigma, as torchvision's, one axis at a time."""
     S = drawn.sigma.shape[1]
     at = torch.arange(taps, dtype=torch.float32) - taps // 2
     kernels = torch.exp(-0.5 * (at / drawn.sigma.flatten()[:, None]) ** 2)
@@ -327,7 +302,7 @@ def _convolve(x: Tensor, kernels: Tensor) -> Tensor:
     """(N, 3, H, W) with (N, taps), along both axes, mirrored at the edges."""
     N, C, H, W = x.shape
     margin = kernels.shape[1] // 2
-    # Every plane is a channel with a kernel of its own: a depthwise convolution of one picture with many channels.
+    # Every plane is a channel with a kernel of its own: a depthwise convolution of one image with many channels.
     kernels = kernels.repeat_interleave(C, dim=0)
     wide = F.pad(x, (margin, margin, 0, 0), mode="reflect").view(1, N * C, H, W + 2 * margin)
     x = F.conv2d(wide, kernels[:, None, None, :], groups=N * C).view(N, C, H, W)

@@ -17,7 +17,7 @@ def make_lars(
     The release leaves them out by name, which is the same: they are the parameters with one dimension. Its learning
     rate is set before each step, see :func:`learning_rate`.
     """
-    from timm.optim import Lars
+    from timm.optim import Lars  # start-up time: timm, which fine-tuning does not need
 
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     groups = [

@@ -17,7 +17,6 @@ from pipelines.training import augmentation
 from pipelines.training.augmentation import (
     Augmentations,
     augment,
-    draw_augmentations,
     plan_augmentations,
     random_numbers,
 )
@@ -28,6 +27,12 @@ PLAIN = replace(SMALL, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 """Small pictures, not normalised: what torchvision's functions give."""
 LIKELY = 1e-3
 """With fixed seeds a test passes or fails for good; at this level one in a thousand seeds would fail."""
+
+
+def draw_augmentations(
+    frame: Tensor, shots: int, generator: torch.Generator, settings: AugmentationSettings = AugmentationSettings()
+) -> Augmentations:
+    return plan_augmentations(random_numbers(len(frame), shots, generator), frame, settings)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -338,7 +343,7 @@ def test_what_is_done_to_a_window_depends_on_no_other(portion: int, monkeypatch:
     x = pictures(5, 4, 48)
     drawn = draw_augmentations(frames(5), 4, generator(), replace(SMALL, greyscale=0.2))
     alone = torch.cat([augment(x[b : b + 1], drawn.part(slice(b, b + 1)), SMALL) for b in range(5)])
-    monkeypatch.setattr(augmentation, "_CPU_PICTURES", portion)
+    monkeypatch.setattr(augmentation, "_CPU_IMAGES", portion)
     torch.testing.assert_close(augment(x, drawn, SMALL), alone, atol=1e-6, rtol=0)
 
 

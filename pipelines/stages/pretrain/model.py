@@ -54,7 +54,7 @@ class PretrainModel(nn.Module):
         Parameters keep their names. The networks of timm have norms with an activation inside, which PyTorch's own
         conversion would drop.
         """
-        from timm.layers import convert_sync_batchnorm
+        from timm.layers import convert_sync_batchnorm  # start-up time: timm, which only this needs
 
         if self.encoder is not None and not self.frozen:
             self.encoder = convert_sync_batchnorm(self.encoder)
