@@ -20,7 +20,7 @@ from bassl_cli import app
 from pipelines.datasets.synthetic import SyntheticFilmSettings
 from pipelines.errors import BasslError
 from pipelines.evaluation import paper_tables
-from pipelines.models import encoders
+from pipelines.models import encoders, torch_encoders
 from pipelines.models.threads import one_thread
 from pipelines.options import parse
 from pipelines.stages.baseline import BaselineSettings, baseline
@@ -305,14 +305,14 @@ def test_films_are_drawn_cut_indexed_and_learnt_from(tmp_path: Path, monkeypatch
     assert row_of(own, "Grouping").cells["AP"].values
 
 
-def test_without_weights_of_the_papers_encoder_that_in_the_box_is_taken_and_named(
+def test_without_weights_of_the_papers_encoder_the_built_in_one_is_taken_and_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def none(name: str) -> Any:
         raise BasslError("cannot be downloaded")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(encoders, "_load_resnet", none)
+    monkeypatch.setattr(torch_encoders, "load_resnet", none)
     planning.image_encoder.cache_clear()
     try:
         name, identity = planning.image_encoder()

@@ -26,6 +26,7 @@ from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.reproduce.steps import Command, Step
 from pipelines.stages.score import ScoreResult, ScoreSettings, score
+from pipelines.training.launching import launch
 from pipelines.training.machines import Machines
 from pipelines.training.run_folder import RESULT
 
@@ -145,8 +146,6 @@ def _train(step: Step, gpus: int | None, resume: bool, report: ReportProgress) -
 
 def _torchrun(step: Step, gpus: int, resume: bool) -> None:
     """Run the same function in one process for each GPU."""
-    from pipelines.training.launching import launch  # start-up time: torch
-
     words = [*shlex.split(step.line())[2:], "--resume" if resume else "--overwrite", "--device", "cuda"]
     if launch(Machines(gpus=gpus), f"pipelines.stages.{step.command}", words):
         raise StoppedError
