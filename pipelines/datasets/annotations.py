@@ -1,8 +1,8 @@
-"""What every reader of label files gives, `VideoAnnotation`, and what the readers share: text, numbers, JSON, ranges.
+"""`VideoAnnotation`, the result of all label readers, and their shared parsing of text, numbers, JSON and ranges.
 
-A reader is a plain function from a path to a list of `VideoAnnotation`, sorted by video id. Whatever is wrong with a
-file ends in one `DatasetError` of one line that names the file, the line where there is one, and the fault; a record
-that exists has passed all checks.
+A reader is a function from a path to a list of `VideoAnnotation`, sorted by video id. Any fault of a file raises a
+`DatasetError` of one line with the file, the line number if there is one, and the fault. Every record has passed all
+checks.
 """
 
 import json
@@ -24,43 +24,43 @@ from pipelines.errors import DatasetError
 SCENE_END = 1
 """Label of a shot that is the last of its scene."""
 INSIDE = 0
-"""Label of any other shot, and of the last shot of a video: the film's end is no scene end that a model has to find."""
+"""Label of any other shot, and of the last shot of a video: the end of the film is not a scene end to predict."""
 DOUBTFUL = -1
 """MovieNet's label of a doubtful scene end."""
 
 MAX_POSITION = 2**31 - 1
-"""Largest frame number, count or time in seconds that is believed; more is damage."""
+"""Largest valid frame number, count or time in seconds; more is taken as damage."""
 MAX_TEXT_BYTES = 64 * 2**20
-"""Largest file that is read whole."""
+"""Maximum size of a file that is read at once."""
 MAX_LINE_BYTES = 2**16
-"""Longest line of a file that is read line by line."""
+"""Maximum length of a line in files that are read line by line."""
 
 Ranges = NDArray[np.int64] | NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class VideoAnnotation:
-    """What one source says about one video. N is its number of shots, M its number of scenes.
+    """The annotation of one video by one source, with N shots and M scenes.
 
-    Sources label either shots (`shots`, `scene_end`) or the time line (`scenes_frames`, `scenes_seconds`), some both.
+    Sources label shots (`shots`, `scene_end`) or the time line (`scenes_frames`, `scenes_seconds`), some both.
     All ranges are half-open, in order and do not overlap; gaps are allowed (gradual transitions, unlabelled stretches).
 
     Attributes:
-        video_id: name of the video: printable, without slashes.
-        source: file or folder that the record was read from, for messages.
+        video_id: name of the video; printable, without slashes.
+        source: file or folder of the record, for messages.
         shots: (N, 2) int64, frame range of each shot.
-        shots_seconds: (N, 2) float64, the same shots in seconds, where the source says so.
-        scene_end: (N,) int8: `SCENE_END` at the last shot of a scene, `DOUBTFUL` where MovieNet doubts it, else
-            `INSIDE`. The last shot is always `INSIDE`, whatever the source holds there.
+        shots_seconds: (N, 2) float64, the same in seconds, if the source has it.
+        scene_end: (N,) int8: `SCENE_END` at the last shot of a scene, `DOUBTFUL` at a doubtful one of MovieNet, else
+            `INSIDE`. The last shot is always `INSIDE`, whatever the source has.
         scenes_frames: (M, 2) int64, frame range of each scene.
         scenes_seconds: (M, 2) float64, the scenes in seconds.
-        keyframe_files: for each shot, the files of its key-frames in order of time.
-        split: the part of the data set that the source puts the video in ("train", "val", "test", "pretrain").
-        frame_rate: frames a second, where the source says so or the data set is known for it.
-        scores: (N,) float64, 0 to 1, how likely a scene ends with each shot, where the source is a prediction.
+        keyframe_files: the keyframe files of each shot, in order of time.
+        split: split of the data set ("train", "val", "test", "pretrain"), if the source has it.
+        frame_rate: frames per second, if the source has it or it is known for the data set.
+        scores: (N,) float64, 0 to 1, predicted scores of scene ends, if the source is a prediction.
 
     Raises:
-        DatasetError: the values contradict this description or each other.
+        DatasetError: the values are invalid or inconsistent.
     """
 
     video_id: str
@@ -93,7 +93,7 @@ class VideoAnnotation:
             ("scores", self.scores, self.scene_end),
         ):
             if first is not None and second is not None and len(first) != len(second):
-                raise fault(self.source, f"{len(first)} {name}, but {len(second)} of what they belong to")
+                raise fault(self.source, f"{len(first)} {name}, but {len(second)} entries that they belong to")
         if self.number_of_shots is None and self.scenes_frames is None and self.scenes_seconds is None:
             raise fault(self.source, f"holds neither shots nor scenes of {self.video_id}")
         if self.scene_end is not None:
@@ -105,7 +105,7 @@ class VideoAnnotation:
 
     @property
     def number_of_shots(self) -> int | None:
-        """N; None for a source that labels the time line only."""
+        """N; None if the source labels only the time line."""
         for per_shot in (self.shots, self.keyframe_files, self.scene_end):
             if per_shot is not None:
                 return len(per_shot)
@@ -126,13 +126,13 @@ def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:
 
 
 def fault(path: Path, what: str, line: int | None = None) -> DatasetError:
-    """The error to raise about a file: one printable line, whatever the file's name or content."""
+    """A `DatasetError` about a file: one line of printable characters, others escaped."""
     message = f"{path}: {what}" if line is None else f"{path}, line {line}: {what}"
     return DatasetError("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message))
 
 
 def quote(text: str) -> str:
-    """The beginning of a piece of a file, fit for a message."""
+    """The beginning of a text from a file, for a message."""
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
@@ -140,22 +140,22 @@ def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | N
     """Check (M, 2) half-open ranges in frames or seconds; `unit` ("shot") and `lines` are for the message.
 
     Raises:
-        DatasetError: there is none, or one is negative, not finite, too large, empty or overlaps the one before.
+        DatasetError: no range, or one is negative, not finite, too large, empty or overlaps the one before.
     """
     if ranges.ndim != 2 or ranges.shape[1] != 2 or ranges.dtype not in (np.int64, np.float64):
         raise TypeError(f"ranges must be (M, 2) int64 or float64, not {ranges.shape} {ranges.dtype}")
     if not len(ranges):
         raise fault(path, f"lists no {unit}s")
     start, end = ranges[:, 0], ranges[:, 1]
-    # Written so that a NaN, of which no comparison holds, fails too.
-    believable = (start >= 0) & (end <= MAX_POSITION) & (start < end)
+    # All comparisons with NaN are false, so that NaN fails too.
+    valid = (start >= 0) & (end <= MAX_POSITION) & (start < end)
     in_order = np.concatenate([[True], start[1:] >= end[:-1]])
-    if (believable & in_order).all():
+    if (valid & in_order).all():
         return
-    i = int(np.flatnonzero(~(believable & in_order))[0])
+    i = int(np.flatnonzero(~(valid & in_order))[0])
     what = f"{unit} {i}, from {start[i]} to {end[i]},"
     if not (np.isfinite(ranges[i]).all() and end[i] <= MAX_POSITION and start[i] <= MAX_POSITION):
-        what += " is not within any believable video"
+        what += " is outside the valid range"
     elif start[i] < 0:
         what += " starts before the video"
     elif start[i] >= end[i]:
@@ -166,10 +166,10 @@ def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | N
 
 
 def check_labels(scene_end: NDArray[np.int8], path: Path) -> None:
-    """Check (N,) labels of shots: known ones, and `INSIDE` at the last shot.
+    """Check labels of shots (N,).
 
     Raises:
-        DatasetError: otherwise.
+        DatasetError: a value is unknown, or the last one is not `INSIDE`.
     """
     if scene_end.ndim != 1 or scene_end.dtype != np.int8:
         raise TypeError(f"scene_end must be (N,) int8, not {scene_end.shape} {scene_end.dtype}")
@@ -193,12 +193,11 @@ def labels_from_ends(last_shots: Iterable[int], number_of_shots: int) -> NDArray
 def read_inclusive_ranges(path: Path, unit: str, extra: bool = False) -> NDArray[np.int64]:
     """Read a file of lines `first last` (frames, inclusive, separated by white space), as (M, 2) half-open ranges.
 
-    Where a range begins on the very frame on which the one before ends, as in a few places of BBC and OVSD, the frame
-    belongs to the later one. With `extra`, more frames may follow on a line; they must lie inside its range
-    (MovieNet's key-frames).
+    If a range begins on the last frame of the one before, as in a few places of BBC and OVSD, the frame belongs to the
+    later one. With `extra`, more frame numbers may follow on a line, inside its range (MovieNet's keyframes).
 
     Raises:
-        DatasetError: the file cannot be read, or its ranges are not as `check_ranges` wants them.
+        DatasetError: the file cannot be read, or its ranges are invalid, see `check_ranges`.
     """
     rows: list[tuple[int, int]] = []
     lines: list[int] = []
@@ -221,11 +220,12 @@ def read_inclusive_ranges(path: Path, unit: str, extra: bool = False) -> NDArray
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 file that are not blank, stripped, with their numbers from 1. Memory does not grow with the
-    file. A byte-order mark and Windows' line ends are accepted.
+    """The non-blank lines of a UTF-8 file, stripped, with their numbers from 1, in bounded memory.
+
+    A byte-order mark and Windows line ends are accepted.
 
     Raises:
-        DatasetError: the file cannot be opened, is not text, or has an absurdly long line.
+        DatasetError: the file cannot be opened, is not text, or has a line that is too long.
     """
     with _opened(path) as file:
         number = 0
@@ -239,7 +239,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: Path) -> str:
-    """The whole of a UTF-8 file, without its byte-order mark; line ends as they are.
+    """The content of a UTF-8 file without its byte-order mark; line ends are kept.
 
     Raises:
         DatasetError: the file cannot be opened, is not text or too large.
@@ -254,7 +254,7 @@ def read_text(path: Path) -> str:
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
-        # A pipe or a device in the place of a file would be waited for without end.
+        # Reading a pipe or a device could block forever.
         if not stat.S_ISREG(path.stat().st_mode):
             raise fault(path, "is not a file")
         with path.open("rb") as file:
@@ -274,10 +274,10 @@ def _decoded(data: bytes, path: Path, line: int) -> str:
 
 
 def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
-    """A plain decimal number; `what` it should be, for the message.
+    """Parse a decimal integer; `what` it should be is for the message.
 
     Raises:
-        DatasetError: it is none (Python's own `int` also takes `1_000` and digits of other scripts), or is absurd.
+        DatasetError: another text (Python's `int` also takes `1_000` and digits of other scripts), or too large.
     """
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         raise fault(path, f"{quote(text)} is not {what}", line)
@@ -290,7 +290,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, path: Path, line: int | None = None) -> Any:
-    """The value of a JSON text: strictly JSON (no NaN, no infinity), and no key twice in one object.
+    """Parse JSON strictly: no NaN, no infinity, no duplicate keys.
 
     Raises:
         DatasetError: it is not.
@@ -330,7 +330,7 @@ def member(value: Any, key: str, what: str, path: Path, line: int | None = None)
 
 
 def as_int(value: Any, what: str, path: Path, line: int | None = None) -> int:
-    """A JSON value that is a whole number of believable size.
+    """Check that a JSON value is an integer of valid size.
 
     Raises:
         DatasetError: it is not.
@@ -341,7 +341,7 @@ def as_int(value: Any, what: str, path: Path, line: int | None = None) -> int:
 
 
 def as_number(value: Any, what: str, path: Path, line: int | None = None) -> float:
-    """A JSON value that is a finite number of believable size.
+    """Check that a JSON value is a finite number of valid size.
 
     Raises:
         DatasetError: it is not.
@@ -352,7 +352,7 @@ def as_number(value: Any, what: str, path: Path, line: int | None = None) -> flo
 
 
 def as_text(value: Any, what: str, path: Path, line: int | None = None) -> str:
-    """A JSON value that is a string.
+    """Check that a JSON value is a string.
 
     Raises:
         DatasetError: it is not.
@@ -363,7 +363,7 @@ def as_text(value: Any, what: str, path: Path, line: int | None = None) -> str:
 
 
 def as_list(value: Any, what: str, path: Path, line: int | None = None) -> list[Any]:
-    """A JSON value that is a list.
+    """Check that a JSON value is a list.
 
     Raises:
         DatasetError: it is not.
@@ -374,7 +374,7 @@ def as_list(value: Any, what: str, path: Path, line: int | None = None) -> list[
 
 
 def _shown(value: Any) -> str:
-    """A JSON value for a message. Containers are not printed: they can be huge, or too deep to print."""
+    """A JSON value for a message. Containers are not printed, as they can be huge or deeply nested."""
     if isinstance(value, list):
         return "a list"
     if isinstance(value, dict):
@@ -385,8 +385,8 @@ def _shown(value: Any) -> str:
 
 
 def listed_files(folder: Path, suffix: str) -> dict[str, Path]:
-    """The files of a folder whose names end with `suffix`, by what stands before it; {} where there is no folder.
-    Hidden files are left out: systems strew them.
+    """The files of a folder whose names end with `suffix`, by name without it; {} if there is no folder. Hidden files,
+    such as those of operating systems, are left out.
 
     Raises:
         DatasetError: the folder cannot be listed.
@@ -396,8 +396,7 @@ def listed_files(folder: Path, suffix: str) -> dict[str, Path]:
 
 
 def listed_names(folder: Path) -> list[str]:
-    """The sorted names in a folder, without hidden ones and without asking the disk about each; [] where there is no
-    folder.
+    """The sorted names in a folder without hidden ones, without a stat of each; [] if there is no folder.
 
     Raises:
         DatasetError: the folder cannot be listed.

@@ -21,24 +21,23 @@ from pipelines.datasets.annotations import (
 )
 
 FRAME_RATE = 25.0
-"""Frames a second of the series as broadcast; the files do not say."""
+"""Frames per second of the series as broadcast; the files do not have it."""
 
 
 def is_bbc(root: Path) -> bool:
-    """Whether the folder holds `annotations/shots` and `annotations/scenes/annotator_*`, or is that `annotations`."""
+    """Whether the folder contains `annotations/shots` and `annotations/scenes/annotator_*`, or is that folder."""
     folder = _annotations(root)
     return (folder / "shots").is_dir() and any(child.is_dir() for child in folder.glob("scenes/annotator_*"))
 
 
 def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
-    """Read all videos, with the scenes as one of the annotators (0 to 4 in the full set) saw them.
+    """Read all videos with the scenes of one annotator (0 to 4 in the full set).
 
     A video's id is its file name without `.txt`. Frame rate: `FRAME_RATE`.
 
     Raises:
-        DatasetError: a folder or file is missing or damaged, a scene begins beyond the last shot, or a list of scenes
-            does not run from shot 0 to the number of shots, as all of the set's do: then it or the shot list is cut
-            off.
+        DatasetError: a folder or file is missing or damaged, a scene begins after the last shot, or a list of scenes
+            does not run from shot 0 to the number of shots: then it or the shot list is truncated.
     """
     folder = _annotations(root)
     scene_folder = folder / "scenes" / f"annotator_{annotator}"
@@ -55,7 +54,7 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
 
 
 def read_bbc_file(scene_file: Path) -> VideoAnnotation:
-    """Read one video, by its list of scenes in the data set's folders.
+    """Read one video from its list of scenes in the data set's folders.
 
     Raises:
         DatasetError: the list, or the shot list that belongs to it, is missing or damaged, as for `read_bbc`.
@@ -65,7 +64,7 @@ def read_bbc_file(scene_file: Path) -> VideoAnnotation:
 
 
 def is_bbc_file(path: Path) -> bool:
-    """Whether a file lies where a list of scenes of the data set does."""
+    """Whether a file is at the path of a list of scenes of the data set."""
     return path.suffix == ".txt" and path.resolve().parent.name.startswith("annotator_")
 
 

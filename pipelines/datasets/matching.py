@@ -1,8 +1,7 @@
-"""Labels of others on our own shots.
+"""Matching of annotated scene ends to shot ends: labels of other shot lists or time lines on the shots detected here.
 
-Label files speak of frames, seconds or shots that another detector found; our shots end elsewhere. Each labelled scene
-end goes to the nearest end of one of our shots, each shot takes at most one, order is kept, and what finds no shot end
-within the tolerance is reported, never dropped in silence.
+Each annotated scene end is assigned to the nearest shot end within a tolerance, at most one per shot and in order.
+Scene ends without a shot end are reported.
 """
 
 from collections.abc import Callable
@@ -14,39 +13,38 @@ from numpy.typing import ArrayLike, NDArray
 from pipelines.datasets.annotations import INSIDE, SCENE_END, VideoAnnotation, fault
 
 Clock = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""Frame numbers, any shape, to seconds."""
+"""Converts frame numbers of any shape to seconds."""
 
 DEFAULT_TOLERANCE = 1.0
-"""How far, in seconds, a labelled scene end may be from the end of the shot that takes it."""
+"""Maximum distance in seconds between an annotated scene end and the end of its shot."""
 
 
 @dataclass(frozen=True)
 class MatchReport:
-    """How well labelled scene ends fell on ends of shots. Times and distances are in the unit of the match."""
+    """Quality of a matching of scene ends to shot ends. Times and distances are in the unit of the matching."""
 
     scene_ends: int
-    """How many scene ends were given, those that fell on the end of the film left out."""
+    """Number of scene ends, without those at the end of the film."""
     matched: int
-    """How many of them found a shot."""
+    """Number of them that have a shot."""
     unmatched: tuple[float, ...]
-    """Where the others are."""
+    """Positions of the others."""
     at_film_end: int
-    """How many more fell on the end of the last shot: no label comes of them, for the film's end is no scene end to
-    find."""
+    """Number of further ones at the end of the last shot, which are not labels: the film's end is not a scene end."""
     mean_distance: float
-    """Mean distance between a matched scene end and the end of its shot; 0 when nothing matched."""
+    """Mean distance between a matched scene end and the end of its shot; 0 if there is none."""
     max_distance: float
     """Largest such distance."""
 
 
 def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> NDArray[np.int64]:
-    """The shot that takes each scene end: one to one and in order, as many as possible, and among these assignments
-    the one of least total distance; of equally near shots the earlier.
+    """Assign scene ends to shots, one to one and in order: as many as possible, with minimum total distance; of equally
+    near shots the earlier.
 
     Args:
         shot_ends: (N,), strictly increasing.
-        scene_ends: (M,), in order and in the same unit; or (M, 2), the earliest and latest place of each end, for ends
-            that lie somewhere in a gap. A shot end inside the gap is at distance 0.
+        scene_ends: (M,), in order and in the same unit; or (M, 2), the earliest and latest position of each end, for
+            ends inside a gap. A shot end inside the gap is at distance 0.
         tolerance: largest distance, same unit; may be infinite.
 
     Returns:
@@ -59,7 +57,7 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
     assigned = np.full(len(spans), -1, dtype=np.int64)
     low = np.searchsorted(ends, spans[:, 0] - tolerance, "left")
     high = np.searchsorted(ends, spans[:, 1] + tolerance, "right")
-    # Scene ends compete only while their candidates overlap: each such run is a small problem of its own.
+    # Scene ends compete only if their candidates overlap: each run of overlapping candidates is solved separately.
     first = 0
     for m in range(1, len(spans) + 1):
         if m == len(spans) or low[m] >= high[m - 1]:
@@ -72,16 +70,17 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
 def match_scenes(
     shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float, labels: ArrayLike | None = None
 ) -> tuple[NDArray[np.int8], MatchReport]:
-    """Labels of shots from scene ends on the time line.
+    """Label shots from scene ends on the time line.
 
-    The end of the last scene, which is the end of the film, may be among the scene ends: it then falls on the last
-    shot, whose label is 0 by convention, and is set aside in the report.
+    The end of the last scene, which is the end of the film, may be among the scene ends: it is then assigned to the
+        last
+    shot, whose label is 0 by convention, and counted separately in the report.
 
     Args:
-        shot_ends: (N,) ends of our shots, in frames or seconds.
+        shot_ends: (N,) ends of the shots, in frames or seconds.
         scene_ends: (M,) or (M, 2), as for `assign_scene_ends`.
         tolerance: in the same unit.
-        labels: (M,) what the shots that take them are labelled with; `SCENE_END` by default.
+        labels: (M,) labels of their shots; `SCENE_END` by default.
 
     Returns:
         (N,) int8 labels as in `VideoAnnotation.scene_end`, and the report.
@@ -115,16 +114,16 @@ def match_annotation(
     shots_seconds: NDArray[np.float64],
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> tuple[NDArray[np.int8], MatchReport]:
-    """Labels of our shots from what a source says about the video, on the time line in seconds.
+    """Label shots from an annotation of the video, on the time line in seconds.
 
-    Taken is the most direct that the source has: scenes in seconds, scenes in frames, labelled shots in seconds,
-    labelled shots in frames. Frames become seconds by our own shots' times, which also holds for a variable frame
-    rate; the source's frames must then be those of the same file. A scene end of a source with gaps between its scenes
-    or shots may lie anywhere in the gap. Labels keep their value: a doubtful end stays doubtful.
+    Of what the annotation has, the first is used: scenes in seconds, scenes in frames, labelled shots in seconds,
+    labelled shots in frames. Frames are converted by the times of `shots`, also with a variable frame rate; the
+    annotation's frames must be those of the same file. If there is a gap after a scene or shot of the annotation, its
+    end may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful.
 
     Args:
         annotation: of this video.
-        shots: (N, 2) frame ranges of our shots.
+        shots: (N, 2) frame ranges of the shots to label.
         shots_seconds: (N, 2) the same in seconds.
         tolerance: in seconds.
 
@@ -139,14 +138,14 @@ def match_annotation(
 
 
 def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """When, in seconds, the scenes of a source end, in order; taken from what `match_annotation` says.
+    """Times of the scene ends of an annotation in seconds, in order; see `match_annotation`.
 
     Args:
-        annotation: the source.
-        clock: what its frames are in seconds; not asked where it says seconds itself.
+        annotation: scenes or labelled shots.
+        clock: converts its frames to seconds; not used if it has seconds itself.
 
     Returns:
-        (M, 2) the earliest and latest time of each end, which differ where the source has a gap, and the label (M,).
+        (M, 2) the earliest and latest time of each end, which differ if there is a gap, and the label (M,).
 
     Raises:
         DatasetError: the source has no scenes and no labelled shots.
@@ -158,7 +157,7 @@ def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[NDArray[np
     else:
         labels, own = annotation.scene_end, annotation.shots
         if labels is None or own is None:
-            raise fault(annotation.source, f"has no scenes of {annotation.video_id} that our shots could be matched to")
+            raise fault(annotation.source, f"has no scenes of {annotation.video_id} to match with shots")
         last_shots = np.flatnonzero(labels != INSIDE)
         if annotation.shots_seconds is not None:
             spans = _end_spans(annotation.shots_seconds)[last_shots]
@@ -175,12 +174,12 @@ def _end_spans(ranges: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.fl
 
 
 def frame_clock(shots: NDArray[np.int64], shots_seconds: NDArray[np.float64]) -> Clock:
-    """What frames are in seconds, from shots (N, 2) of which both are known; right for a variable frame rate, too."""
+    """Conversion of frames to seconds, from shots (N, 2) with both; also for a variable frame rate."""
     known, seconds = shots.ravel().astype(np.float64), shots_seconds.ravel()
     rate = (seconds[-1] - seconds[0]) / (known[-1] - known[0])
 
     def clock(frames: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Outside our shots np.interp would move every frame to the film's edge, as if it had matched.
+        # Outside the shots, np.interp would clip every frame to the film's edge; extrapolate instead.
         outside = np.minimum(frames - known[0], 0) + np.maximum(frames - known[-1], 0)
         result: NDArray[np.float64] = np.interp(frames, known, seconds) + rate * outside
         return result
@@ -218,11 +217,11 @@ def _assign_run(ends: NDArray[np.float64], spans: NDArray[np.float64], tolerance
         return assigned
     distance = _distances(ends[None, :], spans[:, None, :])  # (M, N)
     near = distance <= tolerance
-    # Dearer than any sum of distances, so that to match one more always pays.
+    # Greater than any sum of distances, so that one more match is always better.
     unmatched = 1.0 + len(spans) * distance[near].max(initial=0.0)
     distance[~near] = np.inf
 
-    # cost[m, n]: least cost of the first m scene ends on the first n shots. It never grows with n.
+    # cost[m, n]: minimum cost of the first m scene ends on the first n shots, non-increasing in n.
     cost = np.zeros((len(spans) + 1, len(ends) + 1))
     for m in range(len(spans)):
         skip = cost[m] + unmatched
@@ -231,7 +230,7 @@ def _assign_run(ends: NDArray[np.float64], spans: NDArray[np.float64], tolerance
 
     n = len(ends)
     for m in range(len(spans), 0, -1):
-        n = int(np.argmax(cost[m] <= cost[m, n]))  # the fewest shots at the same cost: the earlier of equals
+        n = int(np.argmax(cost[m] <= cost[m, n]))  # the fewest shots with the same cost: the earlier of equals
         if n > 0 and cost[m - 1, n - 1] + distance[m - 1, n - 1] == cost[m, n]:
             n -= 1
             assigned[m - 1] = n

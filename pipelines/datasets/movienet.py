@@ -1,11 +1,11 @@
-"""MovieNet as people have it on disk (Huang et al., "MovieNet", ECCV 2020; scene labels: Rao et al., "A Local-to-Global
-Approach to Multi-modal Movie Scene Segmentation", CVPR 2020). Below one root, any of:
+"""Reader of MovieNet's annotations and keyframes (Huang et al., "MovieNet", ECCV 2020; scene labels: Rao et al., "A
+Local-to-Global Approach to Multi-modal Movie Scene Segmentation", CVPR 2020). One root folder with any of:
 
-    240P_frames/<imdb id>/shot_0000_img_0.jpg       key-frames
-    scene318/shot_movie318/<imdb id>.txt            `49 329 119 189 259`: first and last frame, then the key-frames'
+    240P_frames/<imdb id>/shot_0000_img_0.jpg       keyframes
+    scene318/shot_movie318/<imdb id>.txt            `49 329 119 189 259`: first and last frame, then the keyframes
     scene318/label318/<imdb id>.txt                 `0003 1`: shot and label 0, 1 or -1
     scene318/meta/split318.json                     {"train": [ids], "val": [...], "test": [...]}
-    anno/anno.{train,val,test,trainvaltest,pretrain}.ndjson     the BaSSL release's, one shot a line
+    anno/anno.{train,val,test,trainvaltest,pretrain}.ndjson     of the BaSSL release, one shot per line
 """
 
 import re
@@ -40,30 +40,30 @@ from pipelines.datasets.annotations import (
 from pipelines.errors import DatasetError
 
 FRAME_RATE = 24.0
-"""Frames a second, by the field's convention; MovieNet's files do not say."""
+"""Frames per second, by convention in the literature; MovieNet's files do not have it."""
 SPLITS = ("train", "val", "test")
 MAX_UNLABELLED = 2
-"""How many shots of a film may have no label: none in one film of MovieNet, the last in 316, two in one."""
+"""Maximum number of shots without a label per film: none in one film of MovieNet, the last in 316, two in one."""
 
 _KEYFRAMES = Path("240P_frames")
 _LABELS = Path("scene318/label318")
 _SHOTS = Path("scene318/shot_movie318")
 _SPLIT = Path("scene318/meta/split318.json")
 _LISTS = Path("anno")
-_JPEG_TAIL = 4096  # bytes in which the end of a JPEG must lie: some programs write more behind it
+_JPEG_TAIL = 4096  # bytes at the end of a file in which the JPEG must end: some programs append data
 _LIST_PARTS = (*SPLITS, "trainvaltest", "pretrain")
 
 
 @dataclass(frozen=True)
 class KeyframeFolder(Sequence[tuple[Path, ...]]):
-    """The key-frames of a film, a tuple of paths for each shot. The paths are made when asked for: all of MovieNet has
-    4.8 million, and their names follow from their numbers."""
+    """The keyframe files of a film, a tuple of paths for each shot. Paths are made on access, as MovieNet has 4.8 million
+    files, and their names follow from their numbers."""
 
     folder: Path
     shots: int
     """Number of shots, N."""
     images: int
-    """Number of key-frames of each shot."""
+    """Number of keyframes per shot."""
 
     def __len__(self) -> int:
         return self.shots
@@ -80,24 +80,24 @@ class KeyframeFolder(Sequence[tuple[Path, ...]]):
 
 
 def is_movienet(root: Path) -> bool:
-    """Whether the folder holds any of MovieNet's files, at the places that the module's docstring lists."""
+    """Whether the folder has any of MovieNet's files, at the paths in the module's docstring."""
     return any(_is_there(root / part) for part in (_KEYFRAMES, _LABELS, _SHOTS, *_list_files()))
 
 
 def read_movienet(root: Path) -> list[VideoAnnotation]:
-    """Read every film of which the folder holds key-frames, a shot list or labels.
+    """Read every film with keyframes, a shot list or labels.
 
-    Shots and labels come from `scene318`, where it has the film, else from the ndjson lists. A film has as many shots
-    as its shot list has lines, else as it has key-frame folders' shots, else as the ndjson says. Shots without a label
-    (at most `MAX_UNLABELLED` a film: the last ones, or a first shot that the numbering leaves out) are `INSIDE`; so is
-    the last shot whatever its label. Doubtful ends stay -1. A film that is only named in a list
-    or a split, without labels, is left out. Frame rate: `FRAME_RATE`.
+    Shots and labels come from `scene318` if it has the film, else from the ndjson lists. The number of shots is that of
+    the shot list, else of the keyframe folder, else of the ndjson list. Shots without a label (at most `MAX_UNLABELLED`
+    per film: the last ones, or a first shot left out by the numbering) are `INSIDE`; so is the last shot, whatever its
+    label. Doubtful ends stay -1. Films that are only named in a list or split, without labels, are left out. Frame
+    rate: `FRAME_RATE`.
 
-    Key-frame folders are listed once and their numbering is checked, without asking the disk about each file.
+    Keyframe folders are listed once and their numbering is checked, without a stat of each file.
 
     Raises:
-        DatasetError: nothing of MovieNet is there, a file is damaged, files contradict each other about a film (both
-            are named), a film has labels but its number of shots is nowhere, or a key-frame is missing.
+        DatasetError: there are no files of MovieNet, a file is damaged, two files contradict each other about a film
+            (both are named), a film has labels but no number of shots, or a keyframe is missing.
     """
     if not is_movienet(root):
         raise fault(root, "holds neither 240P_frames nor scene318 nor anno/anno.*.ndjson; give MovieNet's folder")
@@ -125,7 +125,7 @@ def read_movienet(root: Path) -> list[VideoAnnotation]:
 
 
 def read_movienet_splits(root: Path) -> dict[str, str]:
-    """The split of each film in `split318.json`: what a complete MovieNet-SSeg would hold. {} where it is missing.
+    """The split of each film of MovieNet-SSeg, from `split318.json`; {} if it is missing.
 
     Raises:
         DatasetError: the file is damaged, or a film is listed twice.
@@ -146,11 +146,11 @@ def read_movienet_splits(root: Path) -> dict[str, str]:
 
 @dataclass
 class _Listed:
-    """A film as an ndjson list has it."""
+    """A film in an ndjson list."""
 
     path: Path
     line: int
-    """Where it begins."""
+    """Its first line."""
     shots: int
     part: str
     labels: dict[int, int | None] = field(default_factory=dict)
@@ -158,7 +158,7 @@ class _Listed:
 
     @property
     def labelled(self) -> bool:
-        """A list has labels of all the shots of a film that it lists, or of none."""
+        """Whether the list has labels of the film: of all listed shots, or of none."""
         return None not in self.labels.values()
 
 
@@ -209,8 +209,7 @@ def _film(
 
 
 def _spread(labels: dict[int, int], number: int, path: Path, whose: str) -> NDArray[np.int8]:
-    """Labels (N,) of all shots from those of a run of shots, which must leave out few of them; `whose` are the shots,
-    for messages."""
+    """Labels (N,) of all shots from those of a contiguous range that leaves out few shots; `whose` is for messages."""
     if not labels:
         raise fault(path, "holds no labels")
     first, last = min(labels), max(labels)
@@ -229,7 +228,7 @@ def _spread(labels: dict[int, int], number: int, path: Path, whose: str) -> NDAr
 
 
 def _compare(labels: dict[int, int], listed: _Listed, label_file: Path) -> None:
-    """The lists of the release are made from the label files, with or without the sign of a doubtful end."""
+    """Check a list of the release against the label file; the sign of a doubtful end may differ."""
     for shot, label in listed.labels.items():
         if label is not None and shot in labels and abs(label) != abs(labels[shot]):
             raise fault(
@@ -262,7 +261,7 @@ def _label(value: int, path: Path, line: int) -> int:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is anything of the name: a link that leads nowhere is a fault, not a file that nobody has."""
+    """Whether the path exists, or is a broken link, which is an error and not a missing file."""
     return path.exists() or path.is_symlink()
 
 
@@ -282,7 +281,7 @@ def _read_lists(root: Path) -> dict[str, _Listed]:
                 continue
             if part in SPLITS:
                 raise fault(path, f"has the film {video_id}, and so has {first.path}", film.line)
-            # `trainvaltest` repeats the three, `pretrain` may; they must say the same.
+            # `trainvaltest` repeats the three, `pretrain` may; they must agree.
             if film.shots != first.shots:
                 raise fault(path, f"gives {video_id} {film.shots} shots, {first.path} {first.shots}", film.line)
             for shot, label in film.labels.items():
@@ -329,7 +328,7 @@ def _shot_number(value: Any, path: Path, line: int) -> int:
 
 
 def _subfolders(folder: Path) -> list[str]:
-    # A folder that is a link counts too, hence is_dir of each; it is a thousand names, not a million.
+    # Links to folders count, too, hence is_dir for each of about a thousand names.
     return [name for name in listed_names(folder) if (folder / name).is_dir()]
 
 
@@ -348,7 +347,7 @@ def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
             raise fault(folder / name, "is not named like a key-frame (shot_0000_img_0.jpg)")
         shots, images = max(shots, shot + 1), max(images, image + 1)
     if len(names) != shots * images:
-        # Names are distinct and in range, so one is missing, and it turns up after as many steps as there are names.
+        # Names are distinct and in range, so one is missing, and is found in at most len(names) + 1 steps.
         there = set(names)
         every = ((shot, image) for shot in range(shots) for image in range(images))
         shot, image = next(pair for pair in every if _keyframe_name(*pair) not in there)
@@ -357,10 +356,10 @@ def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
 
 
 def read_jpeg(path: Path) -> bytes:
-    """A JPEG file as it is.
+    """The bytes of a JPEG file.
 
     Raises:
-        DatasetError: one line, when it cannot be read, is no JPEG or breaks off.
+        DatasetError: one line, when it cannot be read, is not a JPEG or is truncated.
     """
     try:
         content = path.read_bytes()
@@ -369,5 +368,5 @@ def read_jpeg(path: Path) -> bytes:
     if not content.startswith(b"\xff\xd8"):
         raise DatasetError(f"{path}: is not a JPEG")
     if b"\xff\xd9" not in content[-_JPEG_TAIL:]:
-        raise DatasetError(f"{path}: is a JPEG that breaks off")
+        raise DatasetError(f"{path}: is a truncated JPEG")
     return content

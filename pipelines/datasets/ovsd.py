@@ -19,27 +19,27 @@ from pipelines.datasets.annotations import (
 from pipelines.datasets.matching import assign_scene_ends
 
 MAX_DIFFERENCE = 48
-"""By how many frames, about two seconds, the scenes may begin or end before or after the shots."""
+"""Maximum difference in frames, about two seconds, between the starts and ends of all scenes and of all shots."""
 
 _SCENES = "_scenes.txt"
 _SHOTS = "_shots.txt"
 
 
 def is_ovsd(root: Path) -> bool:
-    """Whether the folder holds a file `<id>_scenes.txt`."""
+    """Whether the folder contains a file `<id>_scenes.txt`."""
     return root.is_dir() and any(root.glob(f"[!.]*{_SCENES}"))
 
 
 def read_ovsd(root: Path) -> list[VideoAnnotation]:
-    """Read all videos of a folder, with the scenes as frames and, where a shot list is there, labelled shots.
+    """Read all videos of a folder, with scenes as frame ranges and, if there is a shot list, labelled shots.
 
-    Scenes were marked by eye: they seldom end exactly where a shot does, often some frames and at times many seconds
-    away, and there may be frames between two of them. A scene ends with the shot whose end is nearest to the scene's,
-    one shot to one scene. A video's id is what stands before `_scenes.txt`. The files do not give the frame rate.
+    Scenes were annotated by eye: most ends differ from the nearest shot end, often by some frames and sometimes by many
+    seconds, and there may be gaps between scenes. A scene ends with the shot with the nearest end, one shot per scene.
+    A video's id is the name before `_scenes.txt`. The files do not have the frame rate.
 
     Raises:
-        DatasetError: a file is missing or damaged, a shot list is without scenes, scenes are more than shots, or scenes
-            and shots do not begin and end together, as they do in the whole set: then one of the files is cut off.
+        DatasetError: a file is missing or damaged, a shot list has no scenes, there are more scenes than shots, or
+            scenes and shots do not begin and end together, as in the whole set: then one of the files is truncated.
     """
     scene_files, shot_files = listed_files(root, _SCENES), listed_files(root, _SHOTS)
     if not scene_files:
@@ -50,7 +50,7 @@ def read_ovsd(root: Path) -> list[VideoAnnotation]:
 
 
 def read_ovsd_file(scene_file: Path) -> VideoAnnotation:
-    """Read one video, by its list of scenes; its list of shots is read where it lies beside it.
+    """Read one video from its list of scenes, and its list of shots if it is beside it.
 
     Raises:
         DatasetError: a file is missing or damaged, as for `read_ovsd`.
@@ -61,7 +61,7 @@ def read_ovsd_file(scene_file: Path) -> VideoAnnotation:
 
 
 def is_ovsd_file(path: Path) -> bool:
-    """Whether a file is called `<id>_scenes.txt`."""
+    """Whether a file is named `<id>_scenes.txt`."""
     return path.name.endswith(_SCENES)
 
 

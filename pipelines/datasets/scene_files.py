@@ -1,4 +1,4 @@
-"""Scenes of one video in one file: our own `scenes.json`, or a CSV such as people make by hand or by other tools."""
+"""Readers of scene lists: `scenes.json` of bassl, and CSV files made by hand or by other tools."""
 
 import csv
 import io
@@ -29,11 +29,10 @@ from pipelines.datasets.annotations import (
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION
 
 TIME_ROUNDING = 0.002
-"""By how many seconds times that should be the same may differ in a scenes.json: what rounding does."""
+"""Maximum difference in seconds between equal times in a scenes.json, due to rounding."""
 
 _SUFFIXES = (".json", ".csv")
-# Names of CSV columns, after lower-casing and with anything but letters and digits as "_"; the first that is there is
-# taken.
+# Names of CSV columns, in lower case with "_" for anything but letters and digits; the first one found is taken.
 _FRAMES = (("start_frame",), ("end_frame",))
 _TIMES = (
     ("start_time_seconds", "start_seconds", "start_s", "start", "start_time", "start_timecode"),
@@ -47,11 +46,11 @@ _SCENEDETECT = {
     "length_timecode",
     "length_seconds",
 }
-"""Two of these columns are enough to know PySceneDetect's list by; a table with scenes.json's names has none."""
+"""Two of these columns identify a list of PySceneDetect; a table with the names of scenes.json has none."""
 
 
 def is_scene_files(path: Path) -> bool:
-    """Whether this is a .json or .csv file, or a folder with some; ask the other readers about a folder first."""
+    """Whether this is a .json or .csv file, or a folder with some; for folders, try the other readers first."""
     if path.is_dir():
         return any(child.suffix.lower() in _SUFFIXES for child in path.glob("[!.]*"))
     return path.suffix.lower() in _SUFFIXES and path.is_file()
@@ -61,7 +60,7 @@ def read_scene_files(path: Path, frame_rate: float | None = None) -> list[VideoA
     """Read a scenes.json or a CSV of scenes, or all of a folder. See `read_scenes_json` and `read_scenes_csv`.
 
     Raises:
-        DatasetError: a file is damaged or of another kind, or two are about the same video.
+        DatasetError: a file is damaged or of another format, or two are of the same video.
     """
     files = [path]
     if path.is_dir():
@@ -74,13 +73,13 @@ def read_scene_files(path: Path, frame_rate: float | None = None) -> list[VideoA
 
 
 def read_scenes_json(path: Path) -> VideoAnnotation:
-    """Read a `scenes.json`, version 1: shots in frames and seconds, their labels, and their scores where it has them.
+    """Read a `scenes.json`, version 1: shots in frames and seconds, their labels and optional scores.
 
     The id is the stem of the video's own file name.
 
     Raises:
-        DatasetError: it is none, is of another version, or contradicts itself: shots and scenes follow one another
-            without gap from frame 0 to the end of the video, and scenes begin and end where their shots do.
+        DatasetError: it is not a scenes.json, of another version, or inconsistent: shots and scenes must be contiguous
+            from frame 0 to the end of the video, and scenes begin and end with their shots.
     """
     content = read_json(path)
     schema = content.get("schema") if isinstance(content, dict) else None
@@ -122,7 +121,7 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
 
 
 def _scores(shots: list[Any], path: Path) -> NDArray[np.float64] | None:
-    """The scores of the shots of a scenes.json, which no shot has, or all."""
+    """The scores of the shots of a scenes.json; None if no shot has one."""
     if not any("score" in shot for shot in shots):
         return None
     scores = np.array(
@@ -138,24 +137,23 @@ def _scores(shots: list[Any], path: Path) -> NDArray[np.float64] | None:
 
 
 def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
-    """Read a table of scenes: one a line, in order, below a line with the names of the columns.
+    """Read a table of scenes: a header line, then one scene per line, in order.
 
-    Taken are the columns `start` and `end` (seconds, or timecodes `H:MM:SS`, `MM:SS`, `HH:MM:SS.mmm`, `HH:MM:SS:FF`),
-    or `start_frame` and `end_frame` (counted from zero, the end frame being the first that is no longer in the scene),
-    or both; capitals, blanks and units in a name ("Start Time (seconds)") do not matter, other columns neither.
-    Columns may be separated by commas, semicolons or tabs.
+    Columns: `start` and `end` (seconds, or timecodes `H:MM:SS`, `MM:SS`, `HH:MM:SS.mmm`, `HH:MM:SS:FF`), or
+    `start_frame` and `end_frame` (counted from zero, end exclusive), or both. Case, blanks and units in a name ("Start
+    Time (seconds)") and other columns are ignored. The separator is a comma, semicolon or tab.
 
-    PySceneDetect's `list-scenes` is recognised by its columns, with or without the list of cuts ("Timecode List:") as
-    its first line; it counts frames from one, and its End Frame is the last of the scene.
+    The output of PySceneDetect's `list-scenes` is recognised by its columns, with or without the list of cuts
+    ("Timecode List:") as its first line; it counts frames from one, and its End Frame is inclusive.
 
-    The id is the file's name without `.csv` and without the `-Scenes` that PySceneDetect adds, or `.scenes`.
+    The id is the file name without `.csv` and without `-Scenes`, which PySceneDetect appends, or `.scenes`.
 
     Args:
         path: the file.
-        frame_rate: frames a second, for timecodes that end in a frame number (non-drop-frame); no other use.
+        frame_rate: frames per second, only for timecodes that end in a frame number (non-drop-frame).
 
     Raises:
-        DatasetError: the file is no such table, or a cell of it is wrong; the line is named.
+        DatasetError: the file is not such a table, or a cell is wrong; the line is named.
     """
     header, rows = _table(path)
     lines = [line for _, line in rows]
@@ -183,7 +181,7 @@ def _check_lengths(frames: NDArray[np.int64], lengths: list[str], path: Path, li
 
 
 def _timed(entries: list[Any], unit: str, path: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The frame ranges and the times of the shots or scenes of a scenes.json, checked."""
+    """Read and check the frame ranges and times of the shots or scenes of a scenes.json."""
     for i, entry in enumerate(entries):
         index = as_int(member(entry, "index", f"{unit} {i}", path), f"the index of {unit} {i}", path)
         if index != i:
@@ -215,7 +213,7 @@ def _integers(entries: list[Any], unit: str, keys: tuple[str, str], path: Path) 
 
 
 def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
-    """The names of the columns, normalised, and the rows as stripped cells, each with its line number."""
+    """The normalised column names, and the rows as stripped cells, each with its line number."""
     text = read_text(path)
     for delimiter in ",;\t":
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -243,15 +241,15 @@ def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
 
 
 def _is_cut_list(row: list[str]) -> bool:
-    """Whether the row is PySceneDetect's list of cuts: "Timecode List:" and timecodes. Written from Python without a
-    list of cuts, release 0.7.2 leaves out the words."""
+    """Whether the row is PySceneDetect's list of cuts: "Timecode List:" and timecodes. Release 0.7.2 omits the words if
+    called from Python without a list of cuts."""
     if row[0] == "Timecode List:":
         return True
     return all(re.fullmatch(r"[0-9]{2,}:[0-9]{2}:[0-9]{2}\.[0-9]{3}", cell) for cell in row)
 
 
 def _columns(header: list[str], names: tuple[tuple[str, ...], tuple[str, ...]]) -> list[int]:
-    """Indices of the start's and the end's column, which must be of the same kind; [] without."""
+    """Indices of the start and end columns, of the same kind; [] if there are none."""
     for start, end in zip(*names, strict=True):
         if start in header and end in header:
             return [header.index(start), header.index(end)]

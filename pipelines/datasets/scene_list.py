@@ -1,4 +1,4 @@
-"""A ``scenes.json`` back into a :class:`SceneList`."""
+"""Reads a ``scenes.json`` into a :class:`SceneList`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def read_scene_list(path: Path) -> SceneList:
     """Read a ``scenes.json``, version 1.
 
     Raises:
-        DatasetError: one line, where it is none, is of another version, or contradicts itself.
+        DatasetError: one line, when it is not a scenes.json, of another version, or inconsistent.
     """
-    read_scenes_json(path)  # refuses gaps, overlaps, and scenes that do not begin and end where their shots do
+    read_scenes_json(path)  # checks for gaps, overlaps, and scenes that do not begin and end with their shots
     content = read_json(path)
     settings = content.get("settings", {})
     if not isinstance(settings, dict):

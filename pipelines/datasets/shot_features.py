@@ -1,4 +1,4 @@
-"""Per-shot features with scene labels, as plain `.npz` files: what the default model is trained on."""
+"""Reader of per-shot features with scene labels in `.npz` files, on which the built-in model is trained."""
 
 import zipfile
 import zlib
@@ -16,11 +16,11 @@ ARRAYS = ("features", "shots", "scene_end")
 
 @dataclass(frozen=True)
 class ShotFeatures:
-    """One video as its shots.
+    """The shots of one video, with features and labels.
 
     Attributes:
         video_id: name of the file's folder and its stem, such as `bbc/01`.
-        features: (N, D) float32, one encoding a shot.
+        features: (N, D) float32, one encoding per shot.
         shots: (N, 2) int64, half-open frame range of each shot, in order; gaps between shots are allowed (gradual
             transitions belong to no shot).
         scene_end: (N,) uint8, 1 at the last shot of a scene.
@@ -42,8 +42,8 @@ def read_shot_features(path: Path) -> ShotFeatures:
     """Read one `.npz` file.
 
     Raises:
-        DatasetError: the file is not an `.npz`, is truncated, lacks an array, or its arrays contradict the layout of
-            `ShotFeatures` or each other.
+        DatasetError: the file is not an `.npz`, is truncated, lacks an array, or its arrays do not have the layout of
+            `ShotFeatures` or are inconsistent.
     """
     arrays = _read_arrays(path)
     features, shots, scene_end = (arrays[name] for name in ARRAYS)
@@ -103,7 +103,7 @@ def read_shot_feature_folder(folder: Path) -> list[ShotFeatures]:
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     if not path.is_file():
         raise DatasetError(f"{path}: no such file")
-    # np.load takes a file that is not a zip for a pickle or a bare array; neither is what we want.
+    # np.load reads a file that is not a zip as a pickle or a single array.
     if not zipfile.is_zipfile(path):
         raise DatasetError(f"{path}: not an .npz file, or truncated")
     arrays: dict[str, NDArray[Any]] = {}
@@ -114,15 +114,15 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
                     raise DatasetError(f"{path}: array '{name}' is missing")
                 arrays[name] = archive[name]
     except (OSError, EOFError, ValueError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
-        # ValueError is also what numpy says about an array of Python objects, which only a pickle can hold;
-        # RuntimeError is what zipfile says about an encrypted member or a compression it does not know.
+        # NumPy raises ValueError for arrays of Python objects, which need a pickle; zipfile raises RuntimeError for
+        # encrypted members and unknown compression.
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DatasetError(f"{path}: cannot be read as an .npz file: {reason}") from error
     return arrays
 
 
 def _to_float32(features: NDArray[Any], path: Path) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):  # a float64 beyond the range of float32 becomes inf, which the check below finds
+    with np.errstate(over="ignore"):  # float64 beyond the range of float32 becomes inf, which the check below finds
         values = features.astype(np.float32)
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if len(bad):
@@ -131,10 +131,10 @@ def _to_float32(features: NDArray[Any], path: Path) -> NDArray[np.float32]:
 
 
 def _without_shared_frames(shots: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give a frame that two neighbours both claim to the later one.
+    """Assign a frame that is in two consecutive shots to the later one.
 
-    TransNetV2's shot lists, on which the public sets rest, count the frame of a cut twice now and then (three times in
-    the BBC set). `_check_shots` has made sure that at most one frame is shared and that no shot becomes empty.
+    TransNetV2's shot lists, used for the public sets, sometimes count the frame of a cut twice (three times in the BBC
+    set). `_check_shots` ensures that at most one frame is shared and that no shot becomes empty.
     """
     ends = np.append(np.minimum(shots[:-1, 1], shots[1:, 0]), shots[-1:, 1])
     return np.stack([shots[:, 0], ends], axis=1)

@@ -1,4 +1,4 @@
-"""What says where scenes end, in any format that is known: a file of one video, or a folder of many."""
+"""Reading scene annotations of any supported format: a file of one video, or a folder of many."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LABEL_FOLDER = "label318"  # MovieNet's
 
 def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
     """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, or the label file of one
-    video of BBC, OVSD or MovieNet in the data set's own folders (its shots stand in another file there).
+    video of BBC, OVSD or MovieNet in the data set's own folders (its shots are in another file there).
 
     Args:
         path: the file.
         frame_rate: for timecodes in a CSV that end in a frame number.
 
     Raises:
-        DatasetError: one line, for a file that is none of these, or damaged.
+        DatasetError: one line, for another kind of file, or a damaged one.
     """
     suffix = path.suffix.lower()
     if not path.is_file():
@@ -48,26 +48,25 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
                 return film
     raise fault(
         path,
-        "is of no kind that is known: a scenes.json, .csv or .npz, or a label file in the folders of BBC, OVSD or "
-        "MovieNet",
+        "is of no supported format: scenes.json, .csv or .npz, or a label file in the folders of BBC, OVSD or MovieNet",
     )
 
 
 def read_scenes_of_folder(
     folder: Path, annotator: int = 0, frame_rate: float | None = None
 ) -> tuple[dict[str, VideoAnnotation], list[str]]:
-    """Read the scenes of all videos of a folder: of BBC, OVSD or MovieNet, or files as `read_scenes_of_video` reads.
+    """Read the scenes of all videos of a folder: of BBC, OVSD or MovieNet, or files for `read_scenes_of_video`.
 
-    Of a scenes.json and a CSV of the same video, which `bassl predict` can write both, the first is read.
+    If a video has a scenes.json and a CSV (`bassl predict` can write both), the scenes.json is read.
 
     Args:
-        folder: with the files.
-        annotator: whose labels of BBC.
+        folder: the data set, or the folder with the files.
+        annotator: of BBC.
         frame_rate: for timecodes in a CSV that end in a frame number.
 
     Returns:
-        The records by video id, sorted, and a line for each file that could not be read: it costs itself only. (The
-        data sets are read as a whole: a damaged file of theirs raises.)
+        The records by video id, sorted, and a message for each file that could not be read. (The data sets are read as
+        a whole: a damaged file raises.)
 
     Raises:
         DatasetError: one line, for a folder without any such file.
@@ -82,7 +81,7 @@ def read_scenes_of_folder(
     if not files:
         files = sorted(path for path in folder.rglob("*.npz") if path.is_file())
     if not files:
-        raise fault(folder, "holds no scenes of any kind that is known: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
+        raise fault(folder, "holds no scenes of a supported format: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
     records: dict[str, VideoAnnotation] = {}
     problems = []
     for path in sorted(files, key=lambda path: path.suffix.lower() == ".csv"):
@@ -123,6 +122,6 @@ def _sorted(records: Iterable[VideoAnnotation]) -> dict[str, VideoAnnotation]:
 
 def _from_features(path: Path) -> VideoAnnotation:
     video = read_shot_features(path)
-    # The film's end is no scene end that is to be found.
+    # The film's end is not a scene end to predict.
     scene_end = np.append(video.scene_end[:-1], 0).astype(np.int8)
     return VideoAnnotation(path.stem, path, shots=video.shots, scene_end=scene_end)

@@ -1,14 +1,14 @@
-"""Little animated films with known scenes, drawn by a program.
+"""Generator of synthetic animated films with known scenes.
 
-`plan_film` writes the screenplay (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few
-frames of every shot without encoding anything, and `write_film` draws and encodes the whole film and puts its truth
-beside it. What makes finding the scenes a real problem: within a scene the shots look different (wide shots, shot and
-reverse shot against opposite sides of the set, inserts), while sets return later in the film with other people and
-another light, and people return in other sets.
+`plan_film` makes the screenplay (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few frames
+of every shot without encoding, and `write_film` draws and encodes the whole film and writes its true scenes beside it.
+Scenes are not trivial to find: within a scene the shots look different (wide shots, shot and reverse shot against
+opposite sides of the set, inserts), while sets recur later with other people and another light, and people recur in
+other sets.
 
     python -m pipelines.datasets.synthetic film.mp4 --seed 3
 
-What it draws is in `synthetic_art`; places are in metres, x to the right and y up from the ground.
+Drawing is in `synthetic_art`; positions are in metres, x to the right and y up from the ground.
 """
 
 import argparse
@@ -49,26 +49,26 @@ Camera = tuple[float, float, float]  # centre x, y and height of what it sees, i
 
 @dataclass(frozen=True)
 class SyntheticFilmSettings:
-    """What film to make. The same settings always give the same pictures."""
+    """Settings of a film; the same settings always give the same frames."""
 
     seed: int = 0
-    """Chooses everything that the other settings leave open; 0 or more."""
+    """Seed of all random choices; 0 or more."""
     scenes: int = 12
     """Number of scenes, 1 or more."""
     shots_per_scene: tuple[int, int] = (4, 12)
-    """Fewest and most shots in a scene, both included."""
+    """Minimum and maximum number of shots in a scene."""
     shot_seconds: tuple[float, float] = (1.5, 6.0)
-    """Shortest and longest shot, in seconds; short shots are the common ones. A shot has 4 frames or more."""
+    """Shortest and longest shot, in seconds; short shots are more frequent. A shot has 4 frames or more."""
     frame_rate: float = 24.0
-    """Frames a second, 1 to 240. 23.976 and its like become the exact n/1001 fraction."""
+    """Frames per second, 1 to 240. 23.976 and the like become exact n/1001 fractions."""
     width: int = 640
-    """Width of the picture in pixels, even, 16 to 4096."""
+    """Width of the frame in pixels, even, 16 to 4096."""
     height: int = 360
-    """Height of the picture in pixels, even, 16 to 4096."""
+    """Height of the frame in pixels, even, 16 to 4096."""
     dissolves: int = 2
-    """How many scene changes are dissolves (all, if there are fewer). Every other change of shot is a hard cut."""
+    """Number of scene changes that are dissolves (all, if there are fewer). All other shot changes are hard cuts."""
     dissolve_seconds: float = 1.0
-    """Length of a dissolve, at most two thirds of the shorter shot. The cut is deemed to be in its middle."""
+    """Length of a dissolve, at most two thirds of the shorter shot. The cut is in its middle."""
     grain: float = 1.2
     """Standard deviation of the film grain in steps of luma, 0 to 20."""
 
@@ -77,8 +77,8 @@ class SyntheticFilmSettings:
 class SyntheticShot:
     """The frames `[start_frame, end_frame)` of the film, and what they show.
 
-    `kind` is wide, two (people), close, medium, detail (a piece of the set) or insert (the prop number `which` fills
-    the picture); `cameras` are those of its start and its end.
+    `kind` is wide, two (people), close, medium, detail (a part of the set) or insert (the prop number `which` fills the
+    frame); `cameras` are those at its start and end.
     """
 
     start_frame: int
@@ -92,10 +92,11 @@ class SyntheticShot:
 
 @dataclass(frozen=True)
 class SyntheticFilm:
-    """A film that is known to the last frame.
+    """The screenplay of a film.
 
-    Of every scene: its set (in `sets`; the same number is the same place), light and cast. `dissolves` are the
-    half-open frame ranges in which two shots are mixed.
+    For every scene: its set (in `sets`; equal numbers are the same place), light and cast. `dissolves` are the
+        half-open
+    frame ranges in which two shots are mixed.
     """
 
     settings: SyntheticFilmSettings
@@ -107,7 +108,7 @@ class SyntheticFilm:
 
     @property
     def frame_rate(self) -> Fraction:
-        """Frames a second, exactly."""
+        """Exact frames per second."""
         rate = self.settings.frame_rate
         ntsc = Fraction(1000 * round(rate), 1001)
         return ntsc if abs(ntsc - rate) < 0.003 else Fraction(rate).limit_denominator(1000)
@@ -132,7 +133,7 @@ class SyntheticFilm:
 
 
 def plan_film(settings: SyntheticFilmSettings) -> SyntheticFilm:
-    """The film's screenplay, without a picture drawn (a few milliseconds).
+    """Make the screenplay of a film, without drawing.
 
     Raises:
         BasslError: a setting is out of range.
@@ -147,7 +148,7 @@ def plan_film(settings: SyntheticFilmSettings) -> SyntheticFilm:
         likely = np.where(np.arange(people) < 2, 3.0, 1.0)  # the first two are the leads
         for earlier, cast in enumerate(casts):
             if sets[earlier] == place:
-                likely[list(cast)] = 0.01  # a set returns with other people
+                likely[list(cast)] = 0.01  # a set recurs with other people
         size = min(people, int(rng.choice((1, 2, 2, 2, 3))))
         casts.append(tuple(map(int, rng.choice(people, size, replace=False, p=likely / likely.sum()))))
         cameras, over_shoulder = _set_up_cameras(rng), bool(rng.random() < 0.4)
@@ -163,7 +164,7 @@ def plan_film(settings: SyntheticFilmSettings) -> SyntheticFilm:
 
 
 def _check(s: SyntheticFilmSettings) -> None:
-    """Raises BasslError for settings that no film can be made with."""
+    """Raise BasslError for settings out of range."""
     sane = {
         "seed": (s.seed >= 0, "0 or more"),
         "scenes": (s.scenes >= 1, "1 or more"),
@@ -185,7 +186,7 @@ def _check(s: SyntheticFilmSettings) -> None:
 
 
 def _order_of_sets(rng: Generator, scenes: int) -> tuple[int, ...]:
-    """Set of every scene: about a third of the scenes return to an earlier set, never the one just left."""
+    """Set of every scene: about a third of the scenes reuse an earlier set, never that of the scene before."""
     sets = min(scenes, max(2, round(0.65 * scenes)))
     order: list[int] = []
     shown = 0
@@ -199,12 +200,12 @@ def _order_of_sets(rng: Generator, scenes: int) -> tuple[int, ...]:
 
 
 def _storyboard(rng: Generator, count: int, people: int) -> list[tuple[str, int]]:
-    """`count` set-ups (kind and which speaker, prop or detail), neighbours always different."""
+    """`count` shots (kind and which speaker, prop or detail); consecutive ones differ."""
     board = [("wide", 0)] if rng.random() < 0.75 else [("insert", int(rng.integers(len(PROPS))))]
     while len(board) < count:
         kind = str(rng.choice(("talk", "two", "insert", "wide", "detail"), p=(0.5, 0.14, 0.16, 0.1, 0.1)))
         beats = [(kind, int(rng.integers(len(PROPS))) if kind in ("insert", "detail") else 0)]
-        if kind == "talk":  # shot and reverse shot; someone alone is seen from two sides
+        if kind == "talk":  # shot and reverse shot; a single person is seen from two sides
             one, other = rng.permutation(people)[:2] if people > 1 else (0, 0)
             sides = (("close", int(one)), ("close", int(other)) if people > 1 else ("medium", 0))
             beats = [sides[turn % 2] for turn in range(rng.integers(3, 7))]
@@ -216,7 +217,7 @@ def _storyboard(rng: Generator, count: int, people: int) -> list[tuple[str, int]
 
 
 def _set_up_cameras(rng: Generator) -> dict[tuple[str, int], Camera]:
-    """The scene's camera positions; every speaker has another side of the set behind them."""
+    """The scene's camera positions; each speaker has another side of the set behind them."""
     one, other = rng.permutation((2.4, 13.6))
     jitter, tight = rng.uniform(-0.5, 0.5, 6), rng.uniform(0.75, 1.0)
     places = zip((one, other, 8.0), jitter, strict=False)
@@ -236,7 +237,7 @@ def _stage(
     cameras: dict[tuple[str, int], Camera],
     over_shoulder: bool,
 ) -> tuple[tuple[Camera, Camera], tuple[Actor, ...]]:
-    """Puts the camera and the actors of one shot in place."""
+    """The cameras and actors of one shot."""
     x, y, height = cameras[kind, which]
     actors: list[Actor] = []
     if kind == "wide":
@@ -277,7 +278,7 @@ def _place_dissolves(
 
 @lru_cache(maxsize=2)
 def _backdrop(place: LitSet, shot: SyntheticShot) -> View:
-    """The picture behind a shot's actors, out of focus as far as the camera is near."""
+    """The background of a shot's actors, more out of focus the nearer the camera is."""
     if shot.kind == "insert":
         return insert_backdrop(place, shot.which)
     view, height = set_backdrop(place), shot.cameras[0][2]
@@ -287,9 +288,9 @@ def _backdrop(place: LitSet, shot: SyntheticShot) -> View:
 
 @lru_cache(maxsize=2)
 def _background(place: LitSet, shot: SyntheticShot, camera: Camera, width: int) -> Image:
-    """What a camera sees of the backdrop; cached because most cameras stand still."""
+    """The part of the backdrop that a camera sees; cached because most cameras do not move."""
     view, (x, y, height) = _backdrop(place, shot), camera
-    zoom = height / place.height * view.scale  # pixels of the backdrop a pixel of the picture
+    zoom = height / place.height * view.scale  # backdrop pixels per frame pixel
     left = (x - view.left) * view.scale - zoom * width / 2
     top = (view.top - y) * view.scale - zoom * place.height / 2
     window, how = np.array(((zoom, 0, left), (0, zoom, top))), cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
@@ -299,7 +300,7 @@ def _background(place: LitSet, shot: SyntheticShot, camera: Camera, width: int) 
 
 
 def _draw_shot(film: SyntheticFilm, index: int, frame: int) -> Image:
-    """What the camera of a shot sees at a frame of the film (which a dissolve may put outside the shot)."""
+    """Draw a shot at a frame of the film (which may be outside the shot, in a dissolve)."""
     shot, s = film.shots[index], film.settings
     along = (frame - shot.start_frame) / (shot.end_frame - shot.start_frame)
     x, y, height = (a + (b - a) * along for a, b in zip(*shot.cameras, strict=True))
@@ -308,7 +309,7 @@ def _draw_shot(film: SyntheticFilm, index: int, frame: int) -> Image:
     camera = View(image, scale, x - s.width / 2 / scale, y + height / 2, *LIGHTS[place.light])
     for actor in shot.actors:
         view = camera
-        if actor.near:  # half as large again, around the same place, and lower
+        if actor.near:  # 1.5 times as large, around the same position, and lower
             left, top = actor.x - (actor.x - camera.left) / 1.5, 1.5 + (camera.top - 1.62) / 1.5
             view = replace(camera, scale=1.5 * scale, left=left, top=top)
         draw_figure(view, actor, s.seed, (frame - shot.start_frame) / s.frame_rate)
@@ -323,29 +324,29 @@ def _grain(settings: SyntheticFilmSettings) -> Image:
 
 
 def _draw_frame(film: SyntheticFilm, index: int, frame: int) -> Image:
-    """A frame of the film, which lies in shot `index`, as I420 (3/2 height, width): dissolve, flicker and grain too."""
+    """Draw a frame of the film in shot `index`, as I420 (3/2 height, width), with dissolve, flicker and grain."""
     image = _draw_shot(film, index, frame)
     for start, end in film.dissolves:
         if start <= frame < end:
             other = _draw_shot(film, index + (1 if frame < (start + end) // 2 else -1), frame)
             share = abs(frame + 0.5 - (start + end) / 2) / (end - start) + 0.5
             image = cv2.addWeighted(image, share, other, 1 - share, 0)
-    picture: Image = cv2.cvtColor(image, cv2.COLOR_BGR2YUV_I420)
-    luma, flicker = picture[: film.settings.height], 1 + 0.008 * math.sin(1.7 * frame) + 0.006 * math.sin(0.61 * frame)
+    yuv: Image = cv2.cvtColor(image, cv2.COLOR_BGR2YUV_I420)
+    luma, flicker = yuv[: film.settings.height], 1 + 0.008 * math.sin(1.7 * frame) + 0.006 * math.sin(0.61 * frame)
     cv2.addWeighted(luma, flicker, _grain(film.settings)[frame * 5 % 8], 1.0, -128, luma)
-    return picture
+    return yuv
 
 
 def render_keyframes(film: SyntheticFilm, per_shot: int = 3) -> Image:
-    """Evenly spread frames of every shot, RGB, (shots, per_shot, height, width, 3), without encoding a film.
+    """Render evenly spaced keyframes of every shot, RGB, (shots, per_shot, height, width, 3), without encoding a film.
 
-    Frame k of a shot lies at (k + 1) / (per_shot + 1) of it, as key-frames do.
+    Keyframe k of a shot is at (k + 1) / (per_shot + 1) of it, as in keyframe stores.
     """
     keyframes: Image = np.empty((len(film.shots), per_shot, film.settings.height, film.settings.width, 3), np.uint8)
     for index, (start, end) in enumerate(film.shot_ranges):
         for k in range(per_shot):
-            picture = _draw_frame(film, index, start + (end - start) * (k + 1) // (per_shot + 1))
-            keyframes[index, k] = cv2.cvtColor(picture, cv2.COLOR_YUV2RGB_I420)
+            yuv = _draw_frame(film, index, start + (end - start) * (k + 1) // (per_shot + 1))
+            keyframes[index, k] = cv2.cvtColor(yuv, cv2.COLOR_YUV2RGB_I420)
     return keyframes
 
 
@@ -357,12 +358,12 @@ _CONTAINERS = {".mp4": "mp4", ".mkv": "matroska", ".mov": "mov", ".avi": "avi"} 
 def write_film(
     path: str | Path, settings: SyntheticFilmSettings, progress: Callable[[int, int], None] | None = None
 ) -> SyntheticFilm:
-    """Draws and encodes the film, and writes its true scenes beside it (film.mp4 and film.scenes.json).
+    """Draw and encode a film, and write its true scenes beside it (film.mp4 and film.scenes.json).
 
-    Both files appear only when both are whole. `progress` is called with the frames done and the frames in all.
+    Both files appear only when both are complete. `progress` is called with the frames done and the frames in all.
 
     Raises:
-        BasslError: a setting is out of range, or the path cannot be written or names no kind of video.
+        BasslError: a setting is out of range, or the path cannot be written or has an unsupported suffix.
     """
     film, path = plan_film(settings), Path(path)
     if path.suffix not in _CONTAINERS:
@@ -379,7 +380,7 @@ def write_film(
 
 
 def truth_path(film: Path) -> Path:
-    """Where the true scenes of a film are."""
+    """Path of the true scenes of a film."""
     return film.with_suffix(".scenes.json")
 
 
@@ -396,16 +397,16 @@ def _encode(
         stream.codec_context.thread_count = 1  # the number of threads changes what x264 writes
         for index, shot in enumerate(film.shots):
             for frame in range(shot.start_frame, shot.end_frame):
-                picture = av.VideoFrame.from_ndarray(_draw_frame(film, index, frame), format="yuv420p")
-                picture.pts, picture.time_base = frame, 1 / film.frame_rate
-                container.mux(stream.encode(picture))
+                encoded = av.VideoFrame.from_ndarray(_draw_frame(film, index, frame), format="yuv420p")
+                encoded.pts, encoded.time_base = frame, 1 / film.frame_rate
+                container.mux(stream.encode(encoded))
                 if progress is not None:
                     progress(frame + 1, film.frames)
         container.mux(stream.encode())
 
 
 def _truth(film: SyntheticFilm, path: Path) -> SceneList:
-    """The film's scenes; nothing is in doubt, so scores are 1 and 0."""
+    """The true scenes of the film, with scores of 1 and 0."""
     s, rate = film.settings, film.frame_rate
     shots = []
     for i, (shot, following) in enumerate(zip(film.shots, (*film.scene_of_shot[1:], None), strict=True)):

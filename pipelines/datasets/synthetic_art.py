@@ -1,4 +1,4 @@
-"""What the films of `pipelines.datasets.synthetic` show: sets, props and characters.
+"""Drawing of sets, props and characters for the films of `pipelines.datasets.synthetic`.
 
 Everything is drawn in metres (x to the right, y up from the ground) with colours in OpenCV's order: blue, green, red.
 """
@@ -33,7 +33,7 @@ _FLOOR = 1.1  # metres of ground in front of the actors' feet: y runs from -_FLO
 
 @dataclass(frozen=True)
 class LitSet:
-    """Set `number` of the film with this seed in one of the LIGHTS, for pictures of `height` pixels."""
+    """Set `number` of the film with this seed in one of the LIGHTS, for frames of `height` pixels."""
 
     seed: int
     number: int
@@ -43,7 +43,7 @@ class LitSet:
 
 @dataclass(frozen=True)
 class Actor:
-    """A character in a shot, `x` metres along the set at its start, walking at `speed` metres a second.
+    """A character in a shot, `x` metres along the set at its start, walking at `speed` metres per second.
 
     Characters look to the right (`facing` 1) or to the left (-1), or stand `near` the camera with their backs to us.
     """
@@ -61,13 +61,13 @@ class Actor:
 
 @dataclass(frozen=True)
 class View:
-    """A picture with a place in the world: `left`, `top` in metres are its upper left corner.
+    """An image with a position in the world: `left`, `top` in metres are its upper left corner.
 
     All colours are multiplied by `gain`, the colour of the light; lamps and lit windows shine from 0 to 1.
     """
 
     image: Image
-    scale: float  # pixels a metre
+    scale: float  # pixels per metre
     left: float
     top: float
     gain: Colour
@@ -123,7 +123,7 @@ def _fade(view: View, top: float, bottom: float, above: Colour, below: Colour) -
 
 
 def _texture(view: View, rng: Generator, strength: float) -> None:
-    """Multiplies the picture with cloudy noise and with a slow change of light from one side to the other."""
+    """Multiplies the image by cloudy noise and with a slow change of light from one side to the other."""
     rows, columns = view.image.shape[:2]
     factor = np.linspace(0.84, 1.16, columns, dtype=np.float32)[:: int(rng.choice((-1, 1)))] * np.ones((rows, 1))
     for octave, cells in enumerate((4, 16, 64)):

@@ -1,4 +1,4 @@
-"""Films out of films: scenes copied from key-frame to cut, scenes encoded anew to the frame, copies with chapters."""
+"""Cutting videos: scenes copied from keyframe to cut without encoding, scenes re-encoded to the frame, chapters."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from pipelines.video.decoding import VideoDecoder
 
 Progress = Callable[[str, float, float | None], None]
 
-# Times nearer to each other than this, in seconds, are of one frame: containers round to milliseconds.
+# Times that differ by less than this, in seconds, are equal: containers round to milliseconds.
 _SAME_TIME = 0.002
 
-# So many seconds after its end a piece is closed: sound may lie behind its pictures in the file, but not so far.
+# Seconds after its end at which a piece is closed: sound may come later in the file than its frames, but not more.
 _SLACK = 10.0
 
 _NO_TIMES = "so it cannot be copied in pieces; give --exact"
-_FAR_SOUND = "{}: its sound lies far from its pictures in the file; copy it whole (--chapters does) and cut the copy"
+_FAR_SOUND = "{}: its sound is interleaved too far from its frames; copy it whole (with --chapters) and cut the copy"
 
-# So many decoded pictures of each thread may wait: whole ones, which are large.
+# Frames that each decoding thread holds ready: full frames, which are large.
 _QUEUE_LIMIT = 8
 
-# A clock that steps back further than this, in seconds, was set anew.
+# Timestamps that step back by more than this, in seconds, start a new clock.
 _CLOCK_NOISE = 0.5
 
-# What FFmpeg writes as it read it, by the names of demuxers; Matroska takes nearly everything else.
+# Suffix of copies, by demuxer, for formats that FFmpeg also writes; Matroska takes nearly everything else.
 _COPIES: Mapping[str, str] = {
     "mov": ".mp4",
     "matroska": ".mkv",
@@ -66,7 +66,7 @@ _MUXERS: Mapping[str, str] = {
 }
 _WITH_CHAPTERS = ("mov", "matroska")
 
-# What libx264 encodes; anything else is converted.
+# Pixel formats that libx264 encodes; others are converted.
 _H264_FORMATS = frozenset(
     "yuv420p yuvj420p yuv422p yuvj422p yuv444p yuvj444p yuv420p10le yuv422p10le yuv444p10le gray gray10le".split()  # noqa: SIM905
 )
@@ -79,14 +79,14 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, er
 
 @dataclass(frozen=True)
 class Cut:
-    """How many seconds before its scene a piece begins, and how many after it it ends."""
+    """Seconds by which a piece begins before its scene, and ends after it."""
 
     early: float
     late: float
 
 
 class _Packets(VideoDecoder):
-    """A film as packets: its pictures, all of its sound, and its subtitles."""
+    """A film as packets: its video stream, all sound tracks, and subtitles."""
 
     def __enter__(self) -> _Packets:
         return self
@@ -96,36 +96,36 @@ class _Packets(VideoDecoder):
         return self._container
 
     @property
-    def pictures(self) -> VideoStream:
+    def video(self) -> VideoStream:
         return self._stream
 
     @property
     def kind(self) -> str:
-        """The first name of its demuxer: ``mov`` for MP4 and its relatives."""
+        """The first name of its demuxer: ``mov`` for MP4 and related formats."""
         return self._container.format.name.split(",")[0]
 
     def tracks(self) -> list[Stream]:
-        """Pictures first."""
+        """The video stream, then sound and subtitles."""
         others = (*self._container.streams.audio, *self._container.streams.subtitles)
         return [self._stream, *(stream for stream in others if stream.codec_context is not None)]
 
     def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Stream]]:
-        """As they stand in the file. What cannot be read ends them, as it does when the film is decoded."""
+        """The packets in file order, up to the first read error, as in decoding."""
         packets = self._container.demux(tracks)
         while True:
             try:
                 packet = next(packets)
             except (StopIteration, av.FFmpegError):
                 return
-            if packet.size:  # the empty ones at the end only flush decoders
+            if packet.size:  # empty packets at the end only flush decoders
                 yield packet
 
 
 def ending_for_copies(film: Path) -> str:
-    """The ending of pieces that are copied out of a film: its own where FFmpeg writes what it read.
+    """The suffix of pieces copied from a film: its own, if FFmpeg can write the format.
 
     Raises:
-        VideoError: it is no video.
+        VideoError: it is not a video.
     """
     with _Packets(film) as source:
         ending = _COPIES.get(source.kind, ".mkv")
@@ -134,10 +134,10 @@ def ending_for_copies(film: Path) -> str:
 
 
 def ending_for_chapters(film: Path) -> str:
-    """The ending of a copy with chapters; what cannot hold any becomes Matroska.
+    """The suffix of a copy with chapters; formats without chapters become Matroska.
 
     Raises:
-        VideoError: it is no video.
+        VideoError: it is not a video.
     """
     with _Packets(film) as source:
         kind = source.kind
@@ -145,10 +145,10 @@ def ending_for_chapters(film: Path) -> str:
 
 
 def ending_for_encoding(film: Path) -> str:
-    """The ending of pieces that are encoded: MP4 for MP4 and its relatives, else Matroska.
+    """The suffix of encoded pieces: MP4 for MP4 and related formats, else Matroska.
 
     Raises:
-        VideoError: it is no video.
+        VideoError: it is not a video.
     """
     with _Packets(film) as source:
         return ".mp4" if source.kind == "mov" else ".mkv"
@@ -159,10 +159,10 @@ def ending_for_encoding(film: Path) -> str:
 
 @dataclass(frozen=True)
 class _Range:
-    """The packets of a scene, ``first`` to ``last``, counted in the order of the file.
+    """The packets of a scene, ``first`` to ``last``, counted in file order.
 
-    ``start`` is when the first is shown and ``end`` when the scene ends, in seconds from the film's first frame;
-    ``late`` is how long after that the last is shown.
+    ``start`` is the presentation time of the first and ``end`` the end of the scene, in seconds from the film's first
+    frame; ``late`` is the time after ``end`` for which the last is shown.
     """
 
     first: int
@@ -173,13 +173,13 @@ class _Range:
 
 
 def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: Progress) -> list[Cut]:
-    """Copy each scene, from the key-frame at or before its first frame, to its file.
+    """Copy each scene to its file, from the keyframe at or before its first frame, without encoding.
 
-    Frames of the scene before that key-frame was shown, which lean on the key-frame before (open GOP), are left out.
-    Where frames are not in the order in which they are shown, a few of the next scene may be at the end.
+    Frames shown before that keyframe but stored after it (open GOP) depend on the keyframe before and are left out.
+    With reordered frames (B-frames), a few frames of the next scene may be at the end.
 
     Raises:
-        VideoError: the film is another one than that of ``scenes``, or cannot be copied.
+        VideoError: the film is not that of ``scenes``, or cannot be copied.
     """
     first = _first_time(film, _NO_TIMES)
     with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
@@ -194,27 +194,27 @@ def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: 
 
 
 def _first_time(film: Path, consequence: str) -> Fraction:
-    """When the first frame that can be decoded is shown, in seconds of the file's own clock."""
+    """Presentation time of the first frame that can be decoded, in seconds on the file's clock."""
     with VideoDecoder(film, threads=1) as source:
         for _, _, frame in source.frames(queue_limit=_QUEUE_LIMIT):
             if frame.pts is None or not frame.time_base:
                 break
             return Fraction(frame.pts * frame.time_base)
-    raise VideoError(f"{film}: does not say when its frames are shown, {consequence}")
+    raise VideoError(f"{film}: has frames without timestamps, {consequence}")
 
 
 def _times(source: _Packets, film: Path, first: Fraction) -> tuple[list[float], list[int]]:
-    """When each picture is shown, in the order of the file, and which of them are key-frames."""
+    """Presentation time of each frame, in file order, and the indices of keyframes."""
     times: list[float] = []
     keys: list[int] = []
     latest = float("-inf")
-    for packet in source.packets([source.pictures]):
+    for packet in source.packets([source.video]):
         if packet.pts is None:
-            raise VideoError(f"{film}: does not say when its frames are shown, {_NO_TIMES}")
+            raise VideoError(f"{film}: has frames without timestamps, {_NO_TIMES}")
         time = float(packet.pts * packet.time_base - first)
         if time < latest - _SLACK:
             raise VideoError(
-                f"{film}: its clock is set anew on the way, so it cannot be copied in pieces; give --exact"
+                f"{film}: its timestamps restart in the middle, so it cannot be copied in pieces; give --exact"
             )
         latest = max(latest, time)
         if packet.is_keyframe:
@@ -230,7 +230,8 @@ def _ranges(film: Path, scenes: SceneList, times: Sequence[float], keys: Sequenc
         raise _other_film(film, f"{length:.1f} s", f"{scenes.video.duration:.1f} s")
     shown = sorted(range(len(times)), key=times.__getitem__)
     in_order = [times[i] for i in shown]
-    # Of the pictures shown up to each, the last in the file; of those in the file up to each, when the last is shown.
+    # reach: the last position in the file of all frames shown so far; latest: the latest time of all frames stored so
+    # far.
     reach = list(accumulate(shown, max))
     latest = list(accumulate(times, max))
     key_times = [times[i] for i in keys]
@@ -241,7 +242,7 @@ def _ranges(film: Path, scenes: SceneList, times: Sequence[float], keys: Sequenc
         final = scene.index == len(scenes.scenes) - 1
         count = len(times) if final else bisect_left(in_order, scene.end - _SAME_TIME)
         last = reach[count - 1]
-        # What others lean on is shown after them and comes along; then nothing shown before it may be missing.
+        # Reference frames shown later are included; then all frames shown before them must be, too.
         while (closing := reach[bisect_right(in_order, latest[last]) - 1]) > last:
             last = closing
         after = 0.0 if final or latest[last] < scene.end - _SAME_TIME else latest[last] + nominal - scene.end
@@ -256,7 +257,7 @@ def _copy(
     times: Sequence[float],
     ranges: Sequence[_Range],
     paths: Sequence[Path],
-    tell: Callable[[float], None],
+    progress: Callable[[float], None],
 ) -> None:
     firsts, lasts = [r.first for r in ranges], [r.last for r in ranges]
     starts, ends = [r.start for r in ranges], [r.end for r in ranges]
@@ -267,16 +268,17 @@ def _copy(
     index = -1
     try:
         for packet in source.packets(tracks):
-            if packet.stream.index == source.pictures.index:
+            if packet.stream.index == source.video.index:
                 index += 1
-                tell(times[index])
+                progress(times[index])
                 wanted = range(bisect_left(lasts, index), bisect_right(firsts, index))
-                # Shown before the key-frame that it follows in the file: leans on pictures that are not in this piece.
+                # Shown before the keyframe that it follows in the file: it depends on frames that are not in this
+                # piece.
                 pieces = [k for k in wanted if times[index] > starts[k] - _SAME_TIME]
             else:
                 stamp = packet.pts if packet.pts is not None else packet.dts
                 if stamp is None:
-                    raise VideoError(f"{film}: does not say when its sound is heard; give --exact")
+                    raise VideoError(f"{film}: has sound without timestamps; give --exact")
                 middle = float(stamp * packet.time_base - first) + float((packet.duration or 0) * packet.time_base) / 2
                 pieces = list(range(bisect_right(ends, middle), bisect_right(starts, middle)))
                 if packet.stream.type == "subtitle":
@@ -296,10 +298,10 @@ def _copy(
 
 
 class _Copy:
-    """A file in the making: packets as they are, with the clock set so that it begins at ``start``.
+    """Writes a copy: packets unchanged, with timestamps relative to ``start``.
 
-    Subtitles that the format does not take are left out. A start timecode is kept only where it is still true: in a
-    copy of the ``whole`` film.
+    Subtitles that the format does not support are left out. A start timecode is kept only in a copy of the ``whole``
+    film.
     """
 
     def __init__(
@@ -311,7 +313,7 @@ class _Copy:
         for track in tracks:
             try:
                 stream = self._container.add_stream_from_template(track)
-            except ValueError as error:  # what PyAV makes of a codec that the format does not take
+            except ValueError as error:  # PyAV's error for a codec that the format does not support
                 if track.type == "subtitle":
                     continue
                 raise VideoError(f"{source.path}: cannot be copied ({first_line(error)})") from error
@@ -320,8 +322,8 @@ class _Copy:
             self._streams[track.index] = stream
             self._shifts[track.index] = round(start / track.time_base) if track.time_base else 0
         self._container.metadata.update(_tags(source.container.metadata))
-        if whole and "timecode" in source.pictures.metadata:
-            self._streams[source.pictures.index].metadata["timecode"] = source.pictures.metadata["timecode"]
+        if whole and "timecode" in source.video.metadata:
+            self._streams[source.video.index].metadata["timecode"] = source.video.metadata["timecode"]
         self._ends: dict[int, int] = {}
 
     def add(self, packet: Packet[Stream]) -> None:
@@ -338,13 +340,13 @@ class _Copy:
             copy.set_sidedata(data)
         copy.stream = self._streams[index]
         if packet.stream.type == "audio" and copy.dts is not None:
-            if copy.dts <= self._ends.get(index, copy.dts - 1):  # where recordings were joined, sound may overlap
+            if copy.dts <= self._ends.get(index, copy.dts - 1):  # sound may overlap where recordings were joined
                 return
             self._ends[index] = copy.dts
         self._container.mux(copy)
 
     def set_chapters(self, scenes: SceneList, titles: Sequence[str], first: Fraction) -> None:
-        """Make each scene a chapter; ``first`` is when the film's first frame is shown."""
+        """Make each scene a chapter; ``first`` is the presentation time of the film's first frame."""
 
         def micro(seconds: float) -> int:
             return max(0, round((first + Fraction(seconds)) * 1_000_000))
@@ -363,7 +365,7 @@ class _Copy:
         )
 
     def attach(self, attachment: AttachmentStream) -> None:
-        """Carry over a file that is in the film, such as a font."""
+        """Copy an attached file, such as a font."""
         name = attachment.name or f"attachment-{attachment.index}"
         self._container.add_attachment(name, attachment.mimetype or "application/octet-stream", attachment.data)
 
@@ -372,7 +374,7 @@ class _Copy:
 
 
 def _tags(metadata: Mapping[str, str]) -> dict[str, str]:
-    # A start timecode is that of the film; what muxers say of themselves, ours says anew.
+    # The start timecode is wrong in a piece; tags of the muxer are written anew.
     unwanted = {"timecode", "encoder", "major_brand", "minor_version", "compatible_brands", "DURATION"}
     return {key: value for key, value in metadata.items() if key not in unwanted and not key.startswith("_STATISTICS")}
 
@@ -381,17 +383,17 @@ def _tags(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def copy_with_chapters(film: Path, scenes: SceneList, titles: Sequence[str], path: Path, progress: Progress) -> None:
-    """Copy pictures, sound, subtitles and attachments of a film to a file in which each scene is a chapter.
+    """Copy video, sound, subtitles and attachments of a film to a file with a chapter for each scene.
 
     Raises:
-        VideoError: the film is another one than that of ``scenes``, or cannot be copied.
+        VideoError: the film is not that of ``scenes``, or cannot be copied.
     """
     first = _first_time(film, "so it cannot have chapters")
     with _Packets(film) as source, _writing(film):
         tracks = source.tracks()
-        covers = [s for s in source.container.streams.video if s.index != source.pictures.index and s.codec_context]
+        covers = [s for s in source.container.streams.video if s.index != source.video.index and s.codec_context]
         tracks += covers
-        # Players count from the start of the file, which may be that of its sound.
+        # Players count from the start of the file, which may be the start of its sound.
         start = Fraction(source.container.start_time or 0, av.time_base)
         copy = _Copy(path, source, tracks, start, whole=True)
         try:
@@ -400,7 +402,7 @@ def copy_with_chapters(film: Path, scenes: SceneList, titles: Sequence[str], pat
                 copy.attach(attachment)
             end = 0.0
             for packet in source.packets(tracks):
-                if packet.stream.index == source.pictures.index and packet.pts is not None:
+                if packet.stream.index == source.video.index and packet.pts is not None:
                     end = max(end, float(packet.pts * packet.time_base - first))
                     progress("reading", end, scenes.video.duration)
                 copy.add(packet)
@@ -410,16 +412,16 @@ def copy_with_chapters(film: Path, scenes: SceneList, titles: Sequence[str], pat
         raise _other_film(film, f"{end:.1f} s", f"{scenes.video.duration:.1f} s")
 
 
-# --- scenes encoded anew --------------------------------------------------------------------------------------------
+# --- re-encoded scenes ----------------------------------------------------------------------------------------------
 
 
 def encode_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: Progress) -> list[Cut]:
-    """Encode each scene, exactly its frames, to its file: H.264 that looks the same (CRF 18), AAC, upright.
+    """Encode exactly the frames of each scene to its file: H.264 with CRF 18, AAC, upright.
 
-    Frames keep their times, also where the rate varies; sound is cut to the sample.
+    Frames keep their times, also with a variable frame rate; sound is cut to the sample.
 
     Raises:
-        VideoError: the film is another one than that of ``scenes``, or not one of its frames can be decoded.
+        VideoError: the film is not that of ``scenes``, or no frame can be decoded.
     """
     listed = scenes.scenes
     opened: dict[int, _Encoding] = {}
@@ -438,7 +440,7 @@ def encode_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress
                     sound.begin(frame)
                 if current not in opened:
                     opened[current] = _Encoding(paths[current], source, frame, sound.tracks)
-                opened[current].show(frame, time - listed[current].start)
+                opened[current].add_frame(frame, time - listed[current].start)
                 for heard_at, track, part in sound.until(time):
                     _share(film, track, part, heard_at, listed, opened, closed)
                 while closed < current and (not sound.tracks or time > listed[closed].end + _SLACK):
@@ -456,7 +458,7 @@ def encode_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress
 
 
 class _Sound:
-    """The sound of a film, decoded in step with its pictures."""
+    """The sound of a film, decoded in step with its frames."""
 
     def __init__(self, container: InputContainer, film: Path) -> None:
         self.tracks = [track for track in container.streams.audio if track.codec_context is not None]
@@ -466,12 +468,12 @@ class _Sound:
         self._first = 0.0
 
     def begin(self, frame: VideoFrame) -> None:
-        """Take the time of the first picture as zero."""
+        """Set time 0 to that of the first frame."""
         self._first = frame.time or 0.0
         self._next = next(self._parts, None)
 
     def until(self, time: float) -> Iterator[tuple[float, int, AudioFrame]]:
-        """What ends up to ``time`` and was not given before: ``(seconds, place of the track, samples)``."""
+        """Yield new parts that end up to ``time``: ``(seconds, track, samples)``."""
         while self._next is not None and self._next[0] + self._next[2].samples / self._next[2].sample_rate <= time:
             yield self._next
             self._next = next(self._parts, None)
@@ -487,14 +489,14 @@ class _Sound:
                 packet = next(packets)
             except (StopIteration, av.FFmpegError):
                 return
-            with suppress(av.FFmpegError):  # a damaged packet costs its own samples
+            with suppress(av.FFmpegError):  # the samples of a damaged packet are missing
                 for part in packet.decode():
                     assert isinstance(part, AudioFrame)
                     place = places[packet.stream.index]
                     time = ends[place] if part.time is None else part.time - self._first
                     if time < ends[place] - _CLOCK_NOISE:
                         raise VideoError(
-                            f"{self._film}: the clock of its sound is set anew on the way; cut it where that is first"
+                            f"{self._film}: the timestamps of its sound restart in the middle; cut the film there first"
                         )
                     ends[place] = time + part.samples / part.sample_rate
                     yield time, place, part
@@ -509,9 +511,9 @@ def _share(
     opened: Mapping[int, _Encoding],
     closed: int,
 ) -> None:
-    """Give each scene its samples of a decoded part.
+    """Add the samples of a decoded part to the scenes that they belong to.
 
-    The scene that is shown when the part ends is open, and so are those before it, unless they ended long ago.
+    The scene at the end of the part is open, and so are those before it, unless they ended more than the slack ago.
     """
     rate = part.sample_rate
     if closed and time < scenes[closed - 1].end - _CLOCK_NOISE:
@@ -520,7 +522,7 @@ def _share(
         start = max(0, round((scenes[k].start - time) * rate))
         end = min(part.samples, round((scenes[k].end - time) * rate))
         if start < end:
-            piece.hear(track, _samples(part, start, end), time + start / rate - scenes[k].start)
+            piece.add_sound(track, _samples(part, start, end), time + start / rate - scenes[k].start)
 
 
 def _samples(part: AudioFrame, start: int, end: int) -> AudioFrame:
@@ -534,7 +536,7 @@ def _samples(part: AudioFrame, start: int, end: int) -> AudioFrame:
 
 
 class _Encoding:
-    """A piece in the making: frames and samples, at times from its own beginning."""
+    """Encodes a piece from frames and samples, with times from its own start."""
 
     def __init__(self, path: Path, film: VideoDecoder, frame: VideoFrame, tracks: Sequence[AudioStream]) -> None:
         self._container = av.open(f"file:{path}", "w", format=_MUXERS[path.suffix])
@@ -542,7 +544,7 @@ class _Encoding:
         width, height = (frame.height, frame.width) if film.rotation % 2 else (frame.width, frame.height)
         layout = frame.format.name if frame.format.name in _H264_FORMATS else "yuv420p"
         if (width % 2 or height % 2) and not layout.startswith(("yuv444", "yuvj444", "gray")):
-            layout = "yuv444p"  # halved colours need even sides
+            layout = "yuv444p"  # chroma subsampling needs even sizes
         self._clock = frame.time_base if frame.time_base else Fraction(1, 90_000)
         rate = Fraction(film.frame_rate).limit_denominator(1001)
         picture = self._container.add_stream("libx264", rate=rate, options=dict(_H264))
@@ -559,7 +561,7 @@ class _Encoding:
             rate_heard = track.codec_context.sample_rate
             stream = self._container.add_stream("aac", rate=rate_heard if rate_heard in _AAC_RATES else 48000)
             named = track.codec_context.layout.name
-            # Some files tell how many channels there are, but not which.
+            # Some files have a number of channels, but no layout.
             stream.layout = named if "channels" not in named else _LAYOUTS.get(track.codec_context.channels, "stereo")
             stream.metadata.update(_tags(track.metadata))
             self._sound.append(stream)
@@ -567,26 +569,26 @@ class _Encoding:
         self._converters: dict[tuple[int, str, str, int], av.AudioResampler] = {}
         self._last = -1
 
-    def show(self, frame: VideoFrame, time: float) -> None:
+    def add_frame(self, frame: VideoFrame, time: float) -> None:
         if self._turns:
             frame = _upright(frame, self._turns)
         self._last = max(self._last + 1, round(time / self._clock))
         frame.pts, frame.time_base = self._last, self._clock
-        frame.pict_type = 0  # the encoder chooses where key-frames are, not the film
+        frame.pict_type = 0  # the encoder chooses keyframes, not the source
         self._container.mux(self._picture.encode(frame))
 
-    def hear(self, track: int, part: AudioFrame, time: float) -> None:
+    def add_sound(self, track: int, part: AudioFrame, time: float) -> None:
         stamp = round(time * part.sample_rate)
         behind = self._heard[track] - stamp
-        if abs(behind) < part.sample_rate * 0.02:  # rounded to milliseconds: no gap of some samples
+        if abs(behind) < part.sample_rate * 0.02:  # rounding to milliseconds, not a gap
             stamp = self._heard[track]
         elif behind >= part.samples:
             return
-        elif behind > 0:  # where recordings were joined, sound may overlap
+        elif behind > 0:  # sound may overlap where recordings were joined
             part, stamp = _samples(part, behind, part.samples), self._heard[track]
         self._heard[track] = stamp + part.samples
         part.pts, part.time_base = stamp, Fraction(1, part.sample_rate)
-        # Broadcasts change between stereo and surround on the way; the encoder cannot.
+        # Broadcasts may switch between stereo and surround; the encoder cannot.
         key = (track, part.format.name, part.layout.name, part.sample_rate)
         stream = self._sound[track]
         if key not in self._converters:
@@ -605,7 +607,7 @@ class _Encoding:
 
 
 def _upright(frame: VideoFrame, turns: int) -> VideoFrame:
-    """The picture turned clockwise by so many quarters."""
+    """Rotate a frame clockwise by quarter turns."""
     graph = av.filter.Graph()
     source = graph.add_buffer(
         width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base or Fraction(1, 90_000)
@@ -623,7 +625,7 @@ def _upright(frame: VideoFrame, turns: int) -> VideoFrame:
 
 def _other_film(film: Path, found: str, expected: str) -> VideoError:
     return VideoError(
-        f"{film}: has {found}, but the scenes are those of a film with {expected}; give the scenes.json of this film"
+        f"{film}: has {found}, but the scenes are of a film with {expected}; give the scenes.json of this film"
     )
 
 

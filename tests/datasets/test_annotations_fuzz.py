@@ -379,8 +379,8 @@ def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
         ({"shots": [[0, 1]], "keyframe_files": [(), ()]}, "2 shots with key-frames, but 1"),
         ({"shots": [[0, 1]], "frame_rate": float("nan")}, "nan is not a number of frames a second"),
         ({"shots": [[0, 1]], "split": ""}, "'' is not the name of a split"),
-        ({"shots_seconds": [[0.0, float("nan")]]}, "shot 0, from 0.0 to nan, is not within any believable video"),
-        ({"scenes_seconds": [[0.0, float("inf")]]}, "scene 0, from 0.0 to inf, is not within any believable video"),
+        ({"shots_seconds": [[0.0, float("nan")]]}, "shot 0, from 0.0 to nan, is outside the valid range"),
+        ({"scenes_seconds": [[0.0, float("inf")]]}, "scene 0, from 0.0 to inf, is outside the valid range"),
     ],
 )
 def test_contradictory_records(values: dict[str, Any], message: str) -> None:

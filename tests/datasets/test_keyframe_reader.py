@@ -119,7 +119,7 @@ def test_stores_and_folders_in_one_index(movienet: Path, tmp_path: Path) -> None
         (b"", "is not a JPEG"),
         (b"GIF89a", "is not a JPEG"),
         (b"\x89PNG\r\n\x1a\n", "is not a JPEG"),
-        (jpeg(1)[: len(jpeg(1)) // 2], "breaks off"),
+        (jpeg(1)[: len(jpeg(1)) // 2], "truncated JPEG"),
     ],
 )
 def test_a_file_that_is_no_jpeg_is_named(movienet: Path, content: bytes | None, words: str) -> None:

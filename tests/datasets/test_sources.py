@@ -112,7 +112,7 @@ def test_two_files_about_one_video_are_named(tmp_path: Path) -> None:
 
 def test_what_is_nothing_of_the_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DatasetError, match=r"notes\.txt: is of no kind that is known"):
+    with pytest.raises(DatasetError, match=r"notes\.txt: is of no supported format"):
         read_scenes_of_video(tmp_path / "notes.txt")
     with pytest.raises(DatasetError, match="no such file"):
         read_scenes_of_video(tmp_path / "missing.json")

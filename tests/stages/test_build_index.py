@@ -185,7 +185,7 @@ def test_a_store_of_other_shots_in_the_place_of_a_packed_one(
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "not a JPEG"), (b"GIF89a", "not a JPEG"), (jpeg(1)[:-30], "breaks off"), (None, "no such file")],
+    [(b"", "not a JPEG"), (b"GIF89a", "not a JPEG"), (jpeg(1)[:-30], "truncated JPEG"), (None, "no such file")],
 )
 def test_key_frames_that_cannot_be_packed(
     tmp_path: Path, settings: Settings, content: bytes | None, words: str
