@@ -56,8 +56,8 @@ _LIST_PARTS = (*SPLITS, "trainvaltest", "pretrain")
 
 @dataclass(frozen=True)
 class KeyframeFolder(Sequence[tuple[Path, ...]]):
-    """The keyframe files of a film, a tuple of paths for each shot. Paths are made on access, as MovieNet has 4.8 million
-    files, and their names follow from their numbers."""
+    """The keyframe files of a film, a tuple of paths for each shot. Paths are made on access: MovieNet has
+    4.8 million files, and their names follow from their numbers."""
 
     folder: Path
     shots: int
