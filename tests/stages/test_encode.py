@@ -27,6 +27,8 @@ from pipelines.stages.encode import (
     parts,
 )
 from pipelines.stages.encode.__main__ import main
+from pipelines.stages.finetune import FinetuneSettings
+from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stores.features import features_of, open_features, read_features, write_features
 from pipelines.stores.index import read_index
 from pipelines.stores.jpeg import from_jpeg
@@ -275,6 +277,14 @@ def test_a_damaged_key_frame_is_named_and_the_videos_before_it_are_kept(index: P
 
 def test_a_folder_that_cannot_be_written(index: Path, encoder: ShotEncoder) -> None:
     refusal(lambda: encode_shots(settings_of(index, folder=index)), index, "folder cannot be made", error=BasslError)
+
+
+def test_paths_may_be_text() -> None:
+    assert EncodeSettings("index.h5", "resnet50", "store") == EncodeSettings(
+        Path("index.h5"), "resnet50", Path("store")
+    )
+    assert PretrainSettings(features="a.h5") == PretrainSettings(features=(Path("a.h5"),))
+    assert FinetuneSettings(output="run") == FinetuneSettings(output=Path("run"))
 
 
 def test_settings_that_make_no_sense() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.options import accept_text
+
 
 @dataclass(frozen=True)
 class EncodeSettings:
@@ -25,6 +27,7 @@ class EncodeSettings:
     """Make a store again that is there already."""
 
     def __post_init__(self) -> None:
+        accept_text(self)
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers must be at least 1, not {self.workers}")
 

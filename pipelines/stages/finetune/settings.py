@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from pipelines.options import accept_text
 from pipelines.training.settings import PRECISIONS, Precision
 
 CRNName = Literal["transformer", "mlp", "ms-lstm", "relational"]
@@ -117,6 +118,7 @@ class FinetuneSettings:
     """Begin again in a folder that holds a run."""
 
     def __post_init__(self) -> None:
+        accept_text(self)
         positive = (
             "seeds",
             "epochs",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipelines.options import accept_text
 from pipelines.pretext.settings import PretextSettings
 from pipelines.training.settings import PRECISIONS, AugmentationSettings, Precision
 
@@ -83,6 +84,7 @@ class PretrainSettings:
     """Begin again in a folder that holds a run."""
 
     def __post_init__(self) -> None:
+        accept_text(self)
         whole = ("neighbours", "epochs", "width", "layers", "heads", "decoded_size", "log_steps")
         for name in whole:
             if getattr(self, name) < 1:
