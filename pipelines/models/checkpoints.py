@@ -10,15 +10,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as save_arrays
 
 from pipelines.errors import StoreError
 from pipelines.files import write_atomically
 
-if TYPE_CHECKING:  # optional dependency: torch
+if TYPE_CHECKING:  # start-up time: NumPy; optional dependency: torch
+    from numpy.typing import NDArray
     from torch import Tensor
 
 SCHEMA = "bassl.model"
@@ -132,6 +130,9 @@ def _metadata(path: Path, file: Any) -> dict[str, str]:
 
 
 def _as_bytes(tensors: Mapping[str, Tensor | NDArray[Any]], metadata: dict[str, str]) -> bytes:
+    import numpy as np  # start-up time: reading headers needs none
+    from safetensors.numpy import save as save_arrays  # start-up time: NumPy
+
     arrays = {name: np.ascontiguousarray(each) for name, each in tensors.items() if isinstance(each, np.ndarray)}
     if len(arrays) == len(tensors):
         return bytes(save_arrays(arrays, metadata))
