@@ -17,6 +17,10 @@ class DatasetError(BasslError):
     """A label, shot list or feature file that cannot be read or contradicts itself."""
 
 
+class UnexpectedError(BasslError):
+    """An exception in a child process that is a bug: its type and text, and where it was raised."""
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an exception's text, or its type where it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

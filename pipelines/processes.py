@@ -13,6 +13,7 @@ import os
 import struct
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
@@ -21,7 +22,7 @@ from threading import Thread
 from typing import Any, Protocol
 
 import pipelines.errors
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, first_line
 
 _HEAD_LENGTH = struct.Struct("<I")
 
@@ -77,7 +78,7 @@ class Child:
         """The next message as (kind, fields, raw bytes); None when the child has ended, normally or not.
 
         Raises:
-            BasslError: what was raised in the child, of the same type.
+            BasslError: what was raised in the child, of the same type; UnexpectedError for what is none.
         """
         length = self._stdout.read(_HEAD_LENGTH.size)
         if len(length) < _HEAD_LENGTH.size:
@@ -112,7 +113,7 @@ class Child:
 
 
 def serve(module: str, function: str) -> None:
-    """Entry point of the child: read the task, run it, send back a :class:`BasslError`; other errors are tracebacks."""
+    """Entry point of the child: read the task, run it, send back its exception; what is a bug in one line, too."""
     line = sys.stdin.buffer.readline()
     if not line:  # the parent has ended already
         return
@@ -137,6 +138,10 @@ def serve(module: str, function: str) -> None:
         work(json.loads(line), send)
     except BasslError as error:
         send("error", {"kind": type(error).__name__, "text": str(error)})
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"unexpected {type(error).__name__} in {Path(at.filename).name}, line {at.lineno}: {first_line(error)}"
+        send("error", {"kind": "UnexpectedError", "text": text})
 
 
 def _end_with_parent() -> None:

@@ -25,7 +25,7 @@ from av.video.stream import VideoStream
 
 from pipelines.errors import BasslError, VideoError, first_line
 from pipelines.scenes import Scene, SceneList
-from pipelines.video.decoding import VideoDecoder
+from pipelines.video.decoding import VideoDecoder, demux, open_container
 
 Progress = Callable[[str, float, float | None], None]
 
@@ -111,7 +111,7 @@ class _Packets(VideoDecoder):
 
     def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Stream]]:
         """The packets in file order, up to the first read error, as in decoding."""
-        packets = self._container.demux(tracks)
+        packets = demux(self._container, *tracks)
         while True:
             try:
                 packet = next(packets)
@@ -427,7 +427,7 @@ def encode_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress
     opened: dict[int, _Encoding] = {}
     closed = current = 0
     frames = 0
-    with VideoDecoder(film) as source, av.open(f"file:{film}", metadata_errors="replace") as heard, _writing(film):
+    with VideoDecoder(film) as source, open_container(film) as heard, _writing(film):
         sound = _Sound(heard, film)
         try:
             for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
@@ -483,7 +483,7 @@ class _Sound:
             return
         places = {track.index: place for place, track in enumerate(self.tracks)}
         ends = [float("-inf")] * len(self.tracks)
-        packets = container.demux(self.tracks)
+        packets = demux(container, *self.tracks)
         while True:
             try:
                 packet = next(packets)

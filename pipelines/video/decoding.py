@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import av
 from av.container import InputContainer
 from av.packet import Packet
-from av.stream import Disposition
+from av.stream import Disposition, Stream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
@@ -38,6 +38,7 @@ _CLOCK_NOISE = 0.5
 _MOST_THREADS = 4
 
 Result = TypeVar("Result")
+S = TypeVar("S", bound=Stream)
 
 
 class VideoDecoder:
@@ -189,7 +190,7 @@ class VideoDecoder:
 
     def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
         try:
-            for packet in self._container.demux(self._stream):
+            for packet in demux(self._container, self._stream):
                 if packet.size:  # an empty packet would signal the end to the decoder
                     yield packet
         except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
@@ -217,8 +218,9 @@ def open_container(path: Path) -> InputContainer:
             raise VideoError(f"{path}: is a folder, not a video")
         if S_ISREG(status.st_mode) and status.st_size == 0:
             raise VideoError(f"{path}: is empty")
-        # "file:" prevents FFmpeg from taking a name with a colon for a protocol.
-        container = av.open(f"file:{path}", metadata_errors="replace")
+        # "file:" prevents FFmpeg from taking a name with a colon for a protocol. The option is of MPEG-TS: a programme
+        # whose streams get new ids, as between two broadcasts, goes on in the same streams.
+        container = av.open(f"file:{path}", metadata_errors="replace", options={"merge_pmt_versions": "1"})
     except FileNotFoundError as error:
         raise VideoError(f"{path}: no such file") from error
     except PermissionError as error:
@@ -231,6 +233,22 @@ def open_container(path: Path) -> InputContainer:
         what = "plain text" if "tty" in formats else "a still image"
         raise VideoError(f"{path}: is {what}, not a video")
     return container
+
+
+def demux(container: InputContainer, *streams: S) -> Iterator[Packet[S]]:
+    """The packets of some streams in the order of the file, each stream ended by an empty packet.
+
+    Raises:
+        av.FFmpegError: the container is damaged.
+    """
+    packets: Any = container.demux(streams)
+    try:
+        yield from packets
+    except IndexError:
+        # PyAV knows the streams that were there at opening. Where more appear, which only the header-less formats have,
+        # it fails after the last packet of the file, when it looks for those to end them. FFmpeg's own command line
+        # ignores such streams, too.
+        return
 
 
 def _reason(error: Exception) -> str:

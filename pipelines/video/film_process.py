@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.errors import BasslError, VideoError
+from pipelines.errors import BasslError, UnexpectedError, VideoError
 from pipelines.processes import Child, Send
 from pipelines.scenes import VideoFacts
 from pipelines.video.shots import FilmedShot, ReaderSettings
@@ -98,6 +98,8 @@ class FilmProcess:
         while not self._closing:
             try:
                 message = self._child.receive()
+            except UnexpectedError as error:
+                message = VideoError(f"{self._path}: cannot be read ({error})")
             except BasslError as error:
                 message = error
             self._messages.put(message)

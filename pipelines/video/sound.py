@@ -12,7 +12,7 @@ from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
-from pipelines.video.decoding import open_container, video_stream
+from pipelines.video.decoding import demux, open_container, video_stream
 
 RATE = 16000
 """Sample rate in hertz, to which sound is resampled."""
@@ -156,7 +156,7 @@ def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
         resampler = av.AudioResampler("fltp", "mono", RATE)
         expected = 0.0
         try:
-            for packet in container.demux(stream):
+            for packet in demux(container, stream):
                 try:
                     frames = packet.decode()
                 except av.FFmpegError:  # a damaged packet: its samples are missing

@@ -119,6 +119,25 @@ def test_damage_in_the_middle_is_warned_of_and_the_rest_read(tmp_path: Path, nam
     assert any("damaged" in warning for warning in film.warnings)
 
 
+def broadcast(path: Path, start_pid: int, table_pid: int) -> bytes:
+    """A recording of 100 frames of noise: longer than what FFmpeg reads to find the streams of a film."""
+    shown = np.random.default_rng(0).integers(0, 255, (100, 240, 320, 3)).astype(np.uint8)
+    options = {"mpegts_start_pid": str(start_pid), "mpegts_pmt_start_pid": str(table_pid)}
+    return films.write_film(path, shown, codec="mpeg2video", container_options=options).read_bytes()
+
+
+def test_a_recording_goes_on_where_the_streams_of_its_programme_get_new_ids(tmp_path: Path) -> None:
+    film = tmp_path / "film.ts"
+    film.write_bytes(broadcast(tmp_path / "a.ts", 256, 4096) + broadcast(tmp_path / "b.ts", 400, 4096))
+    assert len(read(film)[0]) == 200
+
+
+def test_another_programme_in_the_middle_of_a_recording_does_not_lose_the_first(tmp_path: Path) -> None:
+    film = tmp_path / "film.ts"
+    film.write_bytes(broadcast(tmp_path / "a.ts", 256, 4096) + broadcast(tmp_path / "b.ts", 400, 4100))
+    assert len(read(film)[0]) == 100
+
+
 def as_text(path: Path) -> Path:
     path.write_text("this is no film\n" * 200)
     return path

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError, StoreError, UnexpectedError
 from pipelines.files import remove_partials
 from pipelines.processes import Child, cores
 from pipelines.progress import FilmProgress
@@ -173,6 +173,8 @@ def _extract_in_child(task: FilmTask, report: Report, children: _Children) -> Fi
             elif kind == "end":
                 return task.finished("done", head["shots"], head["frames"], head["duration"], head["warnings"])
         return task.failed(f"{task.film}: the process that read it died ({child.how_it_ended()})")
+    except UnexpectedError as error:
+        return task.failed(f"{task.film}: cannot be read ({error})")
     except BasslError as error:
         return task.failed(str(error))
     finally:
