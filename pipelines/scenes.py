@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ class VideoFacts:
 
     ``width`` and ``height`` are pixels as shown (after the rotation that phones write). ``duration`` is in seconds and
     ``frames`` counts what could be decoded. ``frame_rate`` is the nominal rate in frames a second; times never come
-    from it.
+    from it. ``id`` is the film's, as stores and labels have it; None in files that do not say.
     """
 
     path: str
@@ -32,6 +32,7 @@ class VideoFacts:
     duration: float
     frames: int
     frame_rate: float
+    id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class SceneList:
         return {
             "schema": SCHEMA,
             "version": SCHEMA_VERSION,
-            "video": asdict(self.video),
+            "video": entry(self.video),
             "settings": dict(self.settings),
             "shots": [entry(shot) for shot in self.shots],
             "scenes": [entry(scene) for scene in self.scenes],
@@ -106,9 +107,10 @@ class SceneList:
         write_atomically(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False).encode() + b"\n")
 
 
-def entry(item: Shot | Scene) -> dict[str, Any]:
-    """A shot or scene as it stands in ``scenes.json``: without a name where it has none."""
-    return {key: value for key, value in asdict(item).items() if value is not None}
+def entry(item: VideoFacts | Shot | Scene) -> dict[str, Any]:
+    """A video, shot or scene as it stands in ``scenes.json``: without what it does not have, such as a name."""
+    optional = {field.name for field in fields(item) if field.default is None}
+    return {key: value for key, value in asdict(item).items() if value is not None or key not in optional}
 
 
 def timecode(seconds: float) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import DatasetError
+from pipelines.video.films import safe_id
 
 SCENE_END = 1
 """Label of a shot that is the last of its scene."""
@@ -46,7 +47,7 @@ class VideoAnnotation:
     All ranges are half-open, in order and do not overlap; gaps are allowed (gradual transitions, unlabelled stretches).
 
     Attributes:
-        video_id: name of the video; printable, without slashes.
+        video_id: name of the video, without slashes; made an id by `safe_id`, as the name of a film is.
         source: file or folder of the record, for messages.
         shots: (N, 2) int64, frame range of each shot.
         shots_seconds: (N, 2) float64, the same in seconds, if the source has it.
@@ -76,8 +77,9 @@ class VideoAnnotation:
     scores: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        if not self.video_id.strip() or not self.video_id.isprintable() or re.search(r"[/\\]|^\.+$", self.video_id):
+        if not self.video_id.strip() or re.search(r"[/\\]|^\.+$", self.video_id):
             raise fault(self.source, f"{quote(self.video_id)} is not usable as the id of a video")
+        object.__setattr__(self, "video_id", safe_id(self.video_id))
         for shots in (self.shots, self.shots_seconds):
             if shots is not None:
                 check_ranges(shots, "shot", self.source)

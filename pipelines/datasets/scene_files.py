@@ -75,7 +75,7 @@ def read_scene_files(path: Path, frame_rate: float | None = None) -> list[VideoA
 def read_scenes_json(path: Path) -> VideoAnnotation:
     """Read a `scenes.json`, version 1: shots in frames and seconds, their labels and optional scores.
 
-    The id is the stem of the video's own file name.
+    The id is the video's own; in a file without one, it is made of the stem of the video's file name.
 
     Raises:
         DatasetError: it is not a scenes.json, of another version, or inconsistent: shots and scenes must be contiguous
@@ -91,6 +91,7 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
 
     video = member(content, "video", "the file", path)
     name = as_text(member(video, "path", "the video", path), "the path of a video", path)
+    video_id = as_text(video.get("id", PureWindowsPath(name).stem), "the id of a video", path)
     length = as_int(member(video, "frames", "the video", path), "a number of frames", path)
     frame_rate = as_number(member(video, "frame_rate", "the video", path), "a frame rate", path)
 
@@ -110,7 +111,7 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
             (start, end), m = of_scenes[wrong[0]], wrong[0]
             raise fault(path, f"scene {m}, {start} to {end}, is not where its shots {firsts[m]} to {ends[m] - 1} are")
     return VideoAnnotation(
-        PureWindowsPath(name).stem,
+        video_id,
         path,
         shots=shot_frames,
         shots_seconds=shot_times,

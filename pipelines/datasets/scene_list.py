@@ -40,6 +40,9 @@ def read_scene_list(path: Path) -> SceneList:
             raise fault(path, f"the name of {of} is empty; leave it out")
         return given
 
+    def text(entry: dict[str, Any], key: str) -> str | None:
+        return as_text(entry[key], f"the {key} of the video", path) if key in entry else None
+
     video = content["video"]
     facts = VideoFacts(
         path=as_text(member(video, "path", "the video", path), "the path of the video", path),
@@ -48,6 +51,7 @@ def read_scene_list(path: Path) -> SceneList:
         duration=number(video, "duration", "the video"),
         frames=whole(video, "frames", "the video"),
         frame_rate=number(video, "frame_rate", "the video"),
+        id=text(video, "id"),
     )
     shots = tuple(
         Shot(

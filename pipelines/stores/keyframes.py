@@ -22,7 +22,7 @@ import json
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.scenes import VideoFacts
+from pipelines.scenes import VideoFacts, entry
 from pipelines.stores.hdf5 import create_store, open_store, read_array, read_json_attribute
 
 SCHEMA = "bassl.keyframes"
@@ -114,7 +114,7 @@ def write_keyframes(
                 checksums.append(zlib.crc32(jpeg))
                 buffer.write(jpeg)
         facts, source = describe()
-        file.attrs["video"] = json.dumps(asdict(facts))
+        file.attrs["video"] = json.dumps(entry(facts))
         file.attrs["source"] = json.dumps(dict(source))
         file.attrs["settings"] = json.dumps(dict(settings))
         file["shots/frames"] = np.array(frames, np.int64)

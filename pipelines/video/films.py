@@ -75,15 +75,15 @@ def video_ids(films: Sequence[Path]) -> list[str]:
     Ids that differ only in case count as equal, because their files would be the same on some systems.
     """
     folders = [film.parent.resolve() for film in films]
-    inside = Counter((folder, _key(_safe(film.stem))) for folder, film in zip(folders, films, strict=True))
+    inside = Counter((folder, _key(safe_id(film.stem))) for folder, film in zip(folders, films, strict=True))
     names = [
-        film.name if inside[folder, _key(_safe(film.stem))] > 1 else film.stem
+        film.name if inside[folder, _key(safe_id(film.stem))] > 1 else film.stem
         for folder, film in zip(folders, films, strict=True)
     ]
     parts = [(*folder.parts[1:], name) for folder, name in zip(folders, names, strict=True)]
     depth = [1] * len(films)
     while True:
-        ids = [_safe("_".join(p[-d:])) for p, d in zip(parts, depth, strict=True)]
+        ids = [safe_id("_".join(p[-d:])) for p, d in zip(parts, depth, strict=True)]
         # Folder names can only distinguish films in different folders.
         places: dict[str, set[Path]] = {}
         for name, folder in zip(ids, folders, strict=True):
@@ -104,7 +104,11 @@ def video_ids(films: Sequence[Path]) -> list[str]:
     return ids
 
 
-def _safe(name: str) -> str:
+def safe_id(name: str) -> str:
+    """A video id from a file name without suffix, or from the name that labels give a film; an id stays as it is.
+
+    Stores, scenes and labels all take their ids from here, so that labels that are named as the film meet it.
+    """
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     kept = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
     return kept.lstrip("._-").rstrip("_") or "film"

@@ -19,6 +19,7 @@ from pipelines.datasets.movienet import read_movienet
 from pipelines.datasets.ovsd import read_ovsd
 from pipelines.datasets.scene_files import read_scene_files
 from pipelines.errors import DatasetError
+from pipelines.video.films import video_ids
 from tests.datasets.test_scene_files import scenes_json
 
 CASES_PER_FORMAT = 350
@@ -334,16 +335,24 @@ def test_lost_key_frames(tmp_path: Path) -> None:
             (root / name).touch()
 
 
-def test_file_names_that_do_not_print(tmp_path: Path) -> None:
-    path = tmp_path / "new\nline.csv"
-    path.write_text("start,end\n0,1\n")
-    with pytest.raises(DatasetError, match="not usable as the id of a video") as caught:
-        read_scene_files(path)
-    assert str(caught.value).isprintable()
-    (tmp_path / os.fsdecode(b"latin\xe9.csv")).write_text("start,end\n0,1\n")
-    path.unlink()
-    with pytest.raises(DatasetError, match="not usable as the id of a video"):
-        read_scene_files(tmp_path)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "new\nline",
+        os.fsdecode(b"latin\xe9"),
+        "3.45.12\u202fPM",
+        "a\u3000b",
+        "no\xa0break",
+        "a\u200db",
+        "soft\xadly",
+        "a b!",
+    ],
+)
+def test_labels_named_as_a_film_have_its_id(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.csv").write_text("start,end\n0,1\n")
+    (record,) = read_scene_files(tmp_path)
+    assert [record.video_id] == video_ids([tmp_path / f"{name}.mov"])
+    assert_sound(record)
 
 
 def test_faults_of_text_name_the_line(tmp_path: Path) -> None:

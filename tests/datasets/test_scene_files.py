@@ -65,7 +65,7 @@ def test_scenes_json(tmp_path: Path) -> None:
 def test_scenes_json_from_windows(tmp_path: Path) -> None:
     content = scenes_json(path="C:\\movies\\My film.mkv")
     video = read_scenes_json(put(tmp_path / "a.json", "\ufeff" + json.dumps(content, indent=1).replace("\n", "\r\n")))
-    assert video.video_id == "My film"
+    assert video.video_id == "My_film"
 
 
 def test_scenes_json_as_the_package_writes_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from io import BytesIO
@@ -19,6 +20,7 @@ from pipelines.stages.build_index.statistics import missing, statistics
 from pipelines.stores.features import read_features
 from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_index
 from pipelines.stores.keyframes import read_keyframes
+from pipelines.video.films import video_ids
 from tests.datasets.test_bbc import SHOTS as BBC_SHOTS
 from tests.datasets.test_bbc import write as put_bbc
 from tests.datasets.test_movienet import put_labels, put_list, put_shots, put_split
@@ -295,6 +297,16 @@ def test_a_csv_is_matched_to_our_shots(tmp_path: Path, settings: Settings) -> No
     more = build_index([tmp_path / "stores"], settings(labels=(tmp_path / "labels",), tolerance=1.0, overwrite=True))
     assert more.matches["film"].matched == 3
     assert more.index.label.tolist()[:5] == [1, 0, 1, 1, 0]
+
+
+def test_labels_named_as_the_film_meet_its_store(tmp_path: Path, settings: Settings) -> None:
+    films = [tmp_path / name for name in ("1999/a.mp4", "2001/a.mp4", "with space.mp4", "3.45\u202fPM.mov")]
+    for name in video_ids(films):
+        put_store(tmp_path / "stores" / f"{name}.h5", shots=10)
+    labels = tuple(put_csv(film.with_suffix(".csv"), (0, 4), (4, 10)) for film in films)
+    report = build_index([tmp_path / "stores"], settings(labels=labels, tolerance=math.inf))
+    assert sorted(report.matches) == sorted(video_ids(films)) == ["1999_a", "2001_a", "3.45_PM", "with_space"]
+    assert not any("not among the sources" in note for note in report.notes)
 
 
 def test_labels_of_movienet_on_stores_bring_their_split(tmp_path: Path, settings: Settings) -> None:

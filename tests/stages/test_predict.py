@@ -428,8 +428,10 @@ def test_each_film_has_a_file_and_a_bad_one_costs_itself(
     assert "\n" not in failed.error
     written = json.loads(first.output.read_text())
     jsonschema.validate(written, SCHEMA)
-    assert written == result.to_dict() | {"video": asdict(result.video) | {"path": written["video"]["path"]}}
-    assert other.output.exists()
+    assert written == result.to_dict() | {
+        "video": asdict(result.video) | {"path": written["video"]["path"], "id": "films_a"}
+    }
+    assert json.loads(other.output.read_text())["video"]["id"] == "b_a"
 
 
 def test_what_is_done_is_kept_unless_it_was_done_otherwise(library: Path, model: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from pipelines.stages.build_index.sources import read_source
 from pipelines.stages.build_index.statistics import missing, statistics
 from pipelines.stores.features import write_features
 from pipelines.stores.index import IndexedVideo, read_index, write_index
+from pipelines.video.films import safe_id
 
 
 def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport:
@@ -66,9 +67,11 @@ def _label(
 ) -> tuple[list[IndexedVideo], dict[str, MatchReport], list[str]]:
     """The videos with the labels of the label files, how these were matched to shots, and notes."""
 
+    known = {video.video_id for video in videos}
     records: dict[str, VideoAnnotation] = {}
     for path in settings.labels:
         for record in read_annotations(path, settings.annotator):
+            record = _named_with_folder(record, known)
             if record.video_id in records:
                 first = records[record.video_id].source
                 raise DatasetError(f"{record.source}: labels {record.video_id}, which {first} labels too")
@@ -89,6 +92,14 @@ def _label(
         are = "labelled video is" if len(records) == 1 else "labelled videos are"
         notes.append(f"{len(records)} {are} not among the sources: {names}")
     return labelled, matches, notes
+
+
+def _named_with_folder(record: VideoAnnotation, known: Set[str]) -> VideoAnnotation:
+    """Labels with the id of their film: where films share a name, stores have those of the folders in front of it."""
+    parts = record.source.resolve().parent.parts[1:]
+    longer = (safe_id("_".join((*parts[-depth:], record.video_id))) for depth in range(1, len(parts) + 1))
+    name = next((name for name in (record.video_id, *longer) if name in known), record.video_id)
+    return replace(record, video_id=name)
 
 
 def _listed_splits(videos: list[IndexedVideo], path: Path) -> list[IndexedVideo]:

@@ -31,6 +31,7 @@ def predict_to_files(
     storyboard: Path | None = None,
     page: Path | None = None,
     progress: Progress | None = None,
+    video_id: str | None = None,
 ) -> SceneList:
     """Find the scenes of a film and write what was asked for; the list of scenes last, so that it says all is there.
 
@@ -41,12 +42,15 @@ def predict_to_files(
         storyboard: PNG of the scenes with their key-frames.
         page: HTML to look at the scenes and to correct them.
         progress: as for :func:`predict`.
+        video_id: id of the film, where films of several folders share its name.
 
     Raises:
         BasslError: one line, for a film that cannot be used or a file that cannot be written.
     """
     pictured = PicturedScenes(storyboard, page)
     found = model.predict(film, progress=progress, on_shot=pictured.add)
+    if video_id is not None:
+        found = replace(found, video=replace(found.video, id=video_id))
     pictured.save(found, film, output or Path("scenes.json"))
     if output is not None:
         save(found, output)
@@ -95,6 +99,7 @@ def predict_all(
                     storyboard=board,
                     page=page,
                     progress=_of_film(name, progress),
+                    video_id=name,
                 )
                 result = replace(
                     result,

@@ -14,6 +14,7 @@ from pipelines.models.opening import OpenedModel, open_model
 from pipelines.scenes import SceneList, Shot, group_shots
 from pipelines.stages.predict.settings import FilmOptions, PredictSettings
 from pipelines.video.film_process import FilmProcess
+from pipelines.video.films import safe_id
 from pipelines.video.shots import FilmedShot, ReaderSettings
 
 if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
@@ -86,7 +87,7 @@ class SceneModel:
         scores, chosen = choose_scene_ends(self._loaded, ranges, features, settings)
         shots = tuple(Shot(i, *r, score=p) for i, (r, p) in enumerate(zip(ranges, scores, strict=True)))
         return SceneList(
-            video=reading.facts,
+            video=replace(reading.facts, id=safe_id(Path(video).stem)),
             settings=self.record(settings),
             shots=shots,
             scenes=group_shots(shots, chosen),
