@@ -6,6 +6,7 @@ Local-to-Global Approach to Multi-modal Movie Scene Segmentation", CVPR 2020). O
     scene318/label318/<imdb id>.txt                 `0003 1`: shot and label 0, 1 or -1
     scene318/meta/split318.json                     {"train": [ids], "val": [...], "test": [...]}
     anno/anno.{train,val,test,trainvaltest,pretrain}.ndjson     of the BaSSL release, one shot per line
+                                                    (`num_shot`: number of shots or index of the last)
 """
 
 import re
@@ -151,7 +152,10 @@ class _Listed:
     path: Path
     line: int
     """Its first line."""
+    num_shot: int
+    """As in the file: the number of shots, or the index of the last shot. Both are in use."""
     shots: int
+    """Number of shots, at least `num_shot`."""
     part: str
     labels: dict[int, int | None] = field(default_factory=dict)
     """By shot."""
@@ -282,8 +286,9 @@ def _read_lists(root: Path) -> dict[str, _Listed]:
             if part in SPLITS:
                 raise fault(path, f"has the film {video_id}, and so has {first.path}", film.line)
             # `trainvaltest` repeats the three, `pretrain` may; they must agree.
-            if film.shots != first.shots:
+            if film.num_shot != first.num_shot and film.shots != first.shots:
                 raise fault(path, f"gives {video_id} {film.shots} shots, {first.path} {first.shots}", film.line)
+            first.shots = max(first.shots, film.shots)
             for shot, label in film.labels.items():
                 other = first.labels.get(shot)
                 if label is not None and other is not None and label != other:
@@ -301,15 +306,16 @@ def _read_list(path: Path, part: str) -> dict[str, _Listed]:
         label = None
         if entry.get("boundary_label") is not None:
             label = _label(as_int(entry["boundary_label"], "a label", path, number), path, number)
-        film = films.setdefault(video_id, _Listed(path, number, shots, part))
-        if shots != film.shots:
-            raise fault(path, f"gives {quote(video_id)} {shots} shots, and {film.shots} before", number)
-        if not 0 <= shot < shots:
+        film = films.setdefault(video_id, _Listed(path, number, shots, shots, part))
+        if shots != film.num_shot:
+            raise fault(path, f"gives {quote(video_id)} {shots} shots, and {film.num_shot} before", number)
+        if not 0 <= shot <= shots:
             raise fault(path, f"shot {shot} of {quote(video_id)} is beyond its {shots} shots", number)
         if shot in film.labels:
             raise fault(path, f"has shot {shot} of {quote(video_id)} a second time", number)
         film.labels[shot] = label
     for video_id, film in films.items():
+        film.shots += film.num_shot in film.labels
         absent = film.shots - len(film.labels)
         if absent > MAX_UNLABELLED:
             raise fault(path, f"has {len(film.labels)} of the {film.shots} shots of {quote(video_id)}", film.line)

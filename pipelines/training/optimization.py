@@ -8,21 +8,32 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from pipelines.pretext.settings import Variant
+
 
 def make_lars(
-    module: nn.Module, momentum: float, weight_decay: float, trust_coefficient: float
+    module: nn.Module,
+    momentum: float,
+    weight_decay: float,
+    trust_coefficient: float,
+    exclusion: Variant = "release",
 ) -> torch.optim.Optimizer:
-    """LARS (You et al. 2017) by timm; biases and the parameters of norms are left out of adaptation and decay.
+    """LARS (You et al. 2017) by timm, without adaptation and decay of some parameters.
 
-    The release leaves them out by name, which is the same: they are the parameters with one dimension. Its learning
-    rate is set before each step, see :func:`learning_rate`.
+    ``release`` leaves out the parameters whose name contains ``bn`` or ``bias``. So it adapts and decays the weights of
+    BN in the shortcuts of a ResNet (``downsample.1.weight``) and of LayerNorm in the CRN and in the MSM head.
+    ``paper`` leaves out "bias and BN parameters" (appendix A), here all parameters with at most one dimension: these
+    ten tensors of the paper's model too. The learning rate is set before each step, see :func:`learning_rate`.
     """
     from timm.optim import Lars  # start-up time: timm, which fine-tuning does not need
 
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    def left_out(name: str, parameter: Tensor) -> bool:
+        return parameter.ndim <= 1 if exclusion == "paper" else "bn" in name or "bias" in name
+
+    trained = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
     groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": weight_decay},
-        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},  # timm then does not adapt either
+        {"params": [p for name, p in trained if not left_out(name, p)], "weight_decay": weight_decay},
+        {"params": [p for name, p in trained if left_out(name, p)], "weight_decay": 0.0},  # timm does not adapt either
     ]
     optimizer: torch.optim.Optimizer = Lars(
         [group for group in groups if group["params"]],

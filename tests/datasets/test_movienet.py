@@ -128,6 +128,26 @@ def test_release_lists_alone(tmp_path: Path) -> None:
     assert two.number_of_shots == 2
 
 
+@pytest.mark.parametrize("with_shot_list", [True, False])
+@pytest.mark.parametrize("listed", [5, 4])
+@pytest.mark.parametrize("num_shot", [5, 4])
+def test_num_shot_of_a_list_is_the_count_or_the_last_index_with_or_without_the_last_shot(
+    tmp_path: Path, num_shot: int, listed: int, with_shot_list: bool
+) -> None:
+    if with_shot_list:
+        put_shots(tmp_path)
+    labels = [0, 1, 0, 1, 0]
+    put_list(tmp_path, "train", labels[:listed], num_shot=num_shot)
+    put_list(tmp_path, "trainvaltest", labels[:listed], num_shot=num_shot)
+    put_list(tmp_path, "pretrain", [None] * 5, num_shot=num_shot)
+    assert labels_of(tmp_path) == labels
+
+
+def test_a_list_of_four_shots_and_num_shot_four_alone_has_four_shots(tmp_path: Path) -> None:
+    put_list(tmp_path, "train", [0, 1, 0, 1], num_shot=4)
+    assert labels_of(tmp_path) == [0, 1, 0, 0]
+
+
 def test_films_of_an_unlabelled_list_count_where_something_of_them_is_there(tmp_path: Path) -> None:
     path = put_list(tmp_path, "pretrain", [None, None], "tt2")
     path.write_text(path.read_text() + path.read_text().replace("tt2", "tt1"))
@@ -255,7 +275,7 @@ def test_damaged_splits(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"shot_id": "0001"}, "line 3: has shot 1 of 'tt0047396' a second time"),
-        ({"shot_id": "0003"}, "line 3: shot 3 of 'tt0047396' is beyond its 3 shots"),
+        ({"shot_id": "0004"}, "line 3: shot 4 of 'tt0047396' is beyond its 3 shots"),
         ({"shot_id": None}, "line 3: null is not the number of a shot"),
         ({"num_shot": 4}, "line 3: gives 'tt0047396' 4 shots, and 3 before"),
         ({"num_shot": True}, "line 3: true is not a number of shots"),

@@ -339,12 +339,22 @@ def test_the_validation_split_does_and_so_does_the_test_split_where_it_is_asked_
     finetune(wrong)
     assert result_of(wrong)["seeds"][0]["chosen_epoch"] == 1  # what was learned less was wrong less
     assert result_of(settings)["seeds"][0]["chosen_epoch"] > 1
-    release = replace(settings, select="test", index=poisoned(data, tmp_path / "test", 4), output=tmp_path / "release")
-    result = finetune(release)
-    assert result_of(release)["seeds"][0]["chosen_epoch"] == 1
-    assert result_of(release)["selected_on"] == result.selected_on == "test"
+    chosen = replace(settings, select="test", index=poisoned(data, tmp_path / "test", 4), output=tmp_path / "chosen")
+    result = finetune(chosen)
+    assert result_of(chosen)["seeds"][0]["chosen_epoch"] == 1
+    assert result_of(chosen)["selected_on"] == result.selected_on == "test"
     assert any("better than it should be" in note for note in result.notes)
-    assert result_of(release)["notes"] == list(result.notes)
+    assert result_of(chosen)["notes"] == list(result.notes)
+
+
+def test_select_last_takes_the_last_epoch_whatever_validation_and_test_say(
+    settings: FinetuneSettings, data: Path, tmp_path: Path
+) -> None:
+    settings = replace(settings, seeds=1, rate=5e-4, epochs=2, select="last", index=poisoned(data, tmp_path / "v", 3))
+    result = finetune(settings)
+    assert result_of(settings)["seeds"][0]["chosen_epoch"] == 2
+    assert (result.selected_on, result.tested_on) == ("last epoch", "test")
+    assert not any("better than it should be" in note for note in result.notes)
 
 
 def test_without_a_validation_split_the_last_epoch_is_taken(settings: FinetuneSettings, tmp_path: Path) -> None:

@@ -8,6 +8,12 @@ import pytest
 import torch
 from torch import nn
 
+from pipelines.models.crn import ContextualRelationNetwork
+from pipelines.models.image_networks import trainable_encoder
+from pipelines.models.shapes import CRNSettings
+from pipelines.pretext.objective import PretextObjective
+from pipelines.pretext.settings import PretextSettings, Variant
+from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.training.optimization import learning_rate, make_lars, set_learning_rate
 
 
@@ -18,14 +24,16 @@ def test_the_rate_rises_in_a_line_and_falls_in_a_cosine() -> None:
     assert learning_rate(0, 5, 0.3, 0.0) == 0.3
 
 
-def test_lars_is_that_of_its_paper_and_leaves_biases_and_norms_alone() -> None:
+@pytest.mark.parametrize("exclusion", ["release", "paper"])
+def test_lars_is_that_of_its_paper_and_leaves_out_the_parameters_of_the_chosen_rule(exclusion: Variant) -> None:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4), nn.Linear(4, 3)).double()
     frozen = nn.Linear(3, 3).requires_grad_(False)
     network.append(frozen)
     mirror = {name: parameter.detach().clone() for name, parameter in network.named_parameters()}
     velocity = {name: torch.zeros_like(value) for name, value in mirror.items()}
-    optimizer = make_lars(network, momentum=0.9, weight_decay=1e-2, trust_coefficient=0.001)
+    optimizer = make_lars(network, 0.9, weight_decay=1e-2, trust_coefficient=0.001, exclusion=exclusion)
+    adapted = {"0.weight", "2.weight", "1.weight"} if exclusion == "release" else {"0.weight", "2.weight"}
     assert sum(len(group["params"]) for group in optimizer.param_groups) == 6
     for step in range(4):
         set_learning_rate(optimizer, rate := 0.5 / (step + 1))
@@ -35,7 +43,7 @@ def test_lars_is_that_of_its_paper_and_leaves_biases_and_norms_alone() -> None:
             if parameter.grad is None:
                 continue
             update = parameter.grad.clone()
-            if parameter.ndim > 1:
+            if name in adapted:
                 lengths = mirror[name].norm(), update.norm()
                 trust = 0.001 * lengths[0] / (lengths[1] + 1e-2 * lengths[0] + 1e-8)
                 update = trust * (update + 1e-2 * mirror[name])
@@ -44,3 +52,39 @@ def test_lars_is_that_of_its_paper_and_leaves_biases_and_norms_alone() -> None:
         optimizer.step()
         for name, parameter in network.named_parameters():
             torch.testing.assert_close(parameter.detach(), mirror[name], rtol=1e-9, atol=1e-12)
+
+
+def test_the_release_adapts_ten_tensors_of_its_model_that_the_paper_leaves_out() -> None:
+    """By its rule on names: those that ``bn`` or ``bias`` are parts of are left out."""
+    with torch.device("meta"):
+        encoder = trainable_encoder("resnet50", pretrained=False).network
+        model = PretrainModel(encoder, ContextualRelationNetwork(CRNSettings()), PretextObjective(PretextSettings()))
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+
+    def adapted(exclusion: Variant) -> set[str]:
+        optimizer = make_lars(model, 0.9, 1e-6, 0.001, exclusion)
+        return {names[id(p)] for group in optimizer.param_groups if group["weight_decay"] for p in group["params"]}
+
+    release, paper = adapted("release"), adapted("paper")
+    assert paper <= release
+    assert release - paper == {
+        *(f"encoder.layer{k}.0.downsample.1.weight" for k in (1, 2, 3, 4)),
+        "crn.shot_embedding.LayerNorm.weight",
+        *(f"crn.encoder.layer.{k}.attention.output.LayerNorm.weight" for k in (0, 1)),
+        *(f"crn.encoder.layer.{k}.output.LayerNorm.weight" for k in (0, 1)),
+        "objective.head_msm.predictions.transform.LayerNorm.weight",
+    }
+    assert len(release - paper) == 10
+
+
+def test_a_layer_norm_weight_moves_at_once_by_the_paper_and_by_its_trust_in_the_release() -> None:
+    moved = {}
+    for exclusion in ("release", "paper"):
+        norm = nn.LayerNorm(4)
+        optimizer = make_lars(norm, 0.9, 0.0 if exclusion == "paper" else 1e-9, 0.001, exclusion)
+        set_learning_rate(optimizer, 1.0)
+        norm.weight.grad, norm.bias.grad = torch.full((4,), 0.5), torch.zeros(4)
+        optimizer.step()
+        moved[exclusion] = (1 - norm.weight[0]).item()
+    assert moved["paper"] == pytest.approx(0.5)
+    assert moved["release"] == pytest.approx(0.001 * 1, rel=1e-4)  # trust x |w| / |g| x g, |w| / |g| = 2

@@ -83,9 +83,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
             f"{settings.index}: has no labelled videos in {settings.test_split}, and --select test wants it"
         )
     if settings.select == "test":
-        report(
-            "the epoch is chosen on the test split, as in the paper's release: the result is better than it should be"
-        )
+        report("the epoch is chosen on the test split: the result is better than it should be; do not report it")
         return Split(train, val, test, "test")
     if settings.select == "val" and val:
         return Split(train, val, test, "val")

@@ -72,8 +72,8 @@ class FinetuneSettings:
     test_split: str = "test"
     """Split to test on, once, at the end."""
     select: Literal["val", "test", "last"] = "val"
-    """What the epoch is chosen on: val; test, as the release does, which makes the result too good; or nothing, for
-    last takes the last one."""
+    """What the epoch is chosen on: val; last takes the last one, as the release does; test, which makes the result too
+    good and is no published protocol."""
     loss: Literal["balanced", "plain"] = "balanced"
     """Cross-entropy: balanced, the positives and negatives of a batch weighted to equal total weight (release), or
     plain (paper)."""

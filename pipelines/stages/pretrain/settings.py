@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipelines.options import accept_text
-from pipelines.pretext.settings import PretextSettings
+from pipelines.pretext.settings import PretextSettings, Variant
 from pipelines.training.settings import PRECISIONS, AugmentationSettings, Precision
 
 
@@ -50,6 +50,9 @@ class PretrainSettings:
     """Of LARS."""
     trust: float = 0.001
     """Trust coefficient of LARS."""
+    lars_exclude: Variant = "release"
+    """Parameters that LARS neither adapts nor decays: release, those with bn or bias in their name, so that LayerNorm
+    weights and the BN weights of a ResNet's shortcuts are adapted; paper, all biases and norms (appendix A)."""
     warm_up: float = 0.1
     """Share of the steps over which the learning rate rises."""
     width: int = 768
@@ -98,6 +101,8 @@ class PretrainSettings:
             raise ValueError("base_rate and trust must be above 0, warm_up at most 1, and dropout in 0 to 1")
         if self.width % self.heads:
             raise ValueError(f"a width of {self.width} cannot be shared among {self.heads} attention heads")
+        if self.lars_exclude not in ("release", "paper"):
+            raise ValueError(f"lars_exclude must be release or paper, not {self.lars_exclude!r}")
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision must be auto, float32, float64, bf16 or fp16, not {self.precision!r}")
         if self.resume and self.overwrite:

@@ -69,7 +69,7 @@ def make_learner(settings: PretrainSettings, model: PretrainModel, process: Proc
         BasslError: one line, for a precision that the device does not have.
     """
     autocast, scaler = mixed_precision(settings.precision, process.device)
-    optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust)
+    optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
     if settings.compile:
         model.compile_networks()
     cuda = process.device.type == "cuda"
