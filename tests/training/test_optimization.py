@@ -79,7 +79,8 @@ def test_the_release_adapts_ten_tensors_of_its_model_that_the_paper_leaves_out()
 
 def test_a_layer_norm_weight_moves_at_once_by_the_paper_and_by_its_trust_in_the_release() -> None:
     moved = {}
-    for exclusion in ("release", "paper"):
+    rules: tuple[Variant, ...] = ("release", "paper")
+    for exclusion in rules:
         norm = nn.LayerNorm(4)
         optimizer = make_lars(norm, 0.9, 0.0 if exclusion == "paper" else 1e-9, 0.001, exclusion)
         set_learning_rate(optimizer, 1.0)
