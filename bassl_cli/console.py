@@ -11,17 +11,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
-from pipelines.progress import Ended, FilmProgress, TrainingProgress
+from pipelines.progress import Ended, FilmProgress, ReportProgress, TrainingProgress
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 _DEBUG = "BASSL_DEBUG"
 _UNBROKEN = 10_000
-"""Columns of a file or a pipe: it has no width that cells would have to be broken or cut for."""
+"""Columns of a file or a pipe, where no cell is to be broken or cut."""
+_UNITS = {"scoring": "film", "encoding": "shot"}
+"""What is counted while a stage does this."""
 
 
 def _set_debug(wanted: bool) -> bool:
@@ -35,6 +37,10 @@ def debugging() -> bool:
     return os.environ.get(_DEBUG) == "1"
 
 
+Table = Annotated[
+    Path | None,
+    typer.Option("--table", metavar="FILE", help="Write the numbers as .md, .tex, .csv or .json.", show_default=False),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but warnings and errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout instead of a table.")]
 Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
@@ -75,7 +81,7 @@ def conclude(results: Sequence[Ended], written: str, quiet: bool) -> None:
 
     Args:
         results: of all films.
-        written: where what was made of them is, in words.
+        written: where the output is, in words.
         quiet: whether to leave out the last line.
 
     Raises:
@@ -99,18 +105,18 @@ def show_table(
     Args:
         header: names of the columns; all empty for none.
         rows: as many cells each.
-        text: numbers of the columns that stand to the left; numbers stand to the right.
+        text: numbers of the columns that are aligned left; the others are aligned right.
         title: a line above it.
     """
-    place = out if out.is_terminal else Console(highlight=False, width=_UNBROKEN)
-    grid = Table(box=None, pad_edge=False, header_style="bold", show_header=any(header))
+    target = out if out.is_terminal else Console(highlight=False, width=_UNBROKEN)
+    grid = Grid(box=None, pad_edge=False, header_style="bold", show_header=any(header))
     for i, name in enumerate(header):
         grid.add_column(Text(name), justify="left" if i in text else "right", overflow="fold")
     for row in rows:
         grid.add_row(*map(Text, row))
     if title:
-        place.print(title, style="italic", markup=False, soft_wrap=True)
-    place.print(grid)
+        target.print(title, style="italic", markup=False, soft_wrap=True)
+    target.print(grid)
 
 
 def _bars() -> Progress:
@@ -126,36 +132,44 @@ def _bars() -> Progress:
 
 
 @contextmanager
-def film_progress(name: str, quiet: bool) -> Iterator[Callable[[str, float, float | None], None]]:
-    """A bar over the seconds of one film, with the speed as a multiple of real time and the time left."""
+def stage_progress(quiet: bool, film: str = "") -> Iterator[ReportProgress]:
+    """A bar over what a stage is doing, with the time left; for a film, whose unit is seconds, also how fast it is
+    read, as a multiple of real time. Where stderr is no terminal: a line for each thing that is done, or for the film.
+    """
+    before = ""
     if quiet or not err.is_terminal:
-        if not quiet:
-            say(f"reading {name}")
-        yield lambda stage, done, total: None
+        if film and not quiet:
+            say(f"reading {film}")
+
+        def line(doing: str, done: float, total: float | None) -> None:
+            nonlocal before
+            if not quiet and not film and doing != before:
+                say(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
+            before = doing
+
+        yield line
         return
     with _bars() as bars:
-        task = bars.add_task(f"reading {name}", total=None, speed="")
+        task = bars.add_task(f"reading {film}" if film else "", total=None, speed="")
 
-        def show(stage: str, done: float, total: float | None) -> None:
+        def show(doing: str, done: float, total: float | None) -> None:
+            nonlocal before
+            if doing != before:  # it has a pace of its own
+                bars.reset(task, total=None)
+            before = doing
             elapsed = bars.tasks[0].elapsed or 0.0
-            speed = f"{done / elapsed:.0f}x" if elapsed > 0.5 and done else bars.tasks[0].fields["speed"]
-            completed = done if stage == "reading" else bars.tasks[0].completed
-            bars.update(
-                task,
-                description=f"{stage} {name}",
-                completed=completed,
-                total=total or bars.tasks[0].total,
-                speed=speed,
-            )
+            speed = f"{done / elapsed:.0f}x" if film and elapsed > 0.5 else ""
+            bars.update(task, description=f"{doing} {film}", completed=done, total=total or None, speed=speed)
 
         yield show
 
 
 @contextmanager
 def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[FilmProgress[Ended]], None]]]:
-    """A bar over films and one a film in hand, with its speed and the time left.
+    """A bar over all films, and one for each film that is being read, with its speed and the time left.
 
-    Gives (tell how many films there are, tell how far one of them is). Both may be called from any thread.
+    Gives two functions: one to call with the number of films, one with the progress of a film. Both may be called from
+    any thread.
     """
     if quiet or not err.is_terminal:
 

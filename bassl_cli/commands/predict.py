@@ -9,22 +9,21 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
+from bassl_cli.options import Films, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import check_writable
 from pipelines.outputs.exports import check_ending
 from pipelines.scenes import SceneList
 from pipelines.stages.predict import FilmScenes, PredictSettings, predict_file, predict_films
 
-_defaults = PredictSettings()
 _FILE = Path("scenes.json")
 _FOLDER = Path("scenes")
 
 
+@with_settings(metavars={"min_scene": "SECONDS", "scenes": "N", "shots": "FILE", "model": "RUN"})
 def predict(
-    videos: Annotated[
-        list[Path],
-        typer.Argument(help="A video, or several: files, folders of videos or glob patterns.", show_default=False),
-    ],
+    videos: Films,
+    settings: PredictSettings,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -35,45 +34,11 @@ def predict(
             show_default=False,
         ),
     ] = None,
-    threshold: Annotated[
-        float, typer.Option(help="A shot with at least this score ends a scene; lower gives more scenes.")
-    ] = _defaults.threshold,
-    min_scene: Annotated[
-        float, typer.Option(metavar="SECONDS", help="No scene shorter than this.")
-    ] = _defaults.min_scene,
-    scenes: Annotated[
-        int | None, typer.Option(metavar="N", help="Exactly N scenes, the best ones, whatever the threshold.")
-    ] = _defaults.scenes,
-    detector: Annotated[
-        str | None,
-        typer.Option(
-            help="Shot detector: adaptive, content, histogram, hash, threshold, transnetv2.",
-            show_default="the model's own, or adaptive",
-        ),
-    ] = _defaults.detector,
-    shots: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A list of shots or cuts to use instead of a detector.", show_default=False),
-    ] = _defaults.shots,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="Shot encoder: efficientnet_lite0, resnet50 or timm:NAME (these two download weights).",
-            show_default="the model's own, or efficientnet_lite0",
-        ),
-    ] = _defaults.encoder,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RUN", help="A fine-tuned run or model file instead of the built-in model.", show_default=False
-        ),
-    ] = _defaults.model,
-    device: Annotated[str, typer.Option(help="Where the encoder runs: auto, cpu, cuda, ...")] = _defaults.device,
     storyboard: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.png",
-            help="Draw the scenes with their key-frames; for several videos a folder.",
+            help="Draw the scenes with their keyframes; for several videos a folder.",
             show_default=False,
         ),
     ] = None,
@@ -81,9 +46,7 @@ def predict(
         bool,
         typer.Option("--report", help="Also make a page of the scenes, as bassl report does, beside what is written."),
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Of several videos, do those again that are done.")
-    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Of several videos, do finished ones again.")] = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
     debug: console.Debug = False,
@@ -94,10 +57,6 @@ def predict(
 
     Examples: bassl predict movie.mp4 --report, bassl predict films/ -o out/
     """
-    try:
-        settings = PredictSettings(detector, shots, encoder, model, threshold, min_scene, scenes, device)
-    except ValueError as error:
-        raise BasslError(str(error)) from error
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
         _one(videos[0], output, settings, storyboard, report, as_json, quiet)
     else:
@@ -123,7 +82,7 @@ def _one(
             check_writable(path)
     if output is not None:
         check_ending(output)
-    with console.film_progress(video.name, quiet) as progress:
+    with console.stage_progress(quiet, video.name) as progress:
         result = predict_file(video, output, settings, storyboard=storyboard, page=page, progress=progress)
     for warning in result.warnings:
         console.warn(warning)

@@ -1,4 +1,4 @@
-"""``bassl split``: a film into one film a scene, or into a copy with chapters."""
+"""``bassl split``: a film into one film for each scene, or into a copy with chapters."""
 
 from __future__ import annotations
 
@@ -9,70 +9,55 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
+from bassl_cli.options import SCENES, SceneFile, with_settings
 from pipelines.errors import BasslError
 from pipelines.scenes import timecode
 from pipelines.stages.split import Piece, SplitSettings, write_chapters
-from pipelines.stages.split import split as cut
-
-_defaults = SplitSettings()
+from pipelines.stages.split import split as stage
 
 
+@with_settings(flags={"folder": "--output -o"}, metavars={"folder": "FOLDER"})
 def split(
     film: Annotated[Path, typer.Argument(help="The film.", show_default=False)],
-    scenes: Annotated[Path, typer.Argument(metavar="SCENES.JSON", help="Its scenes, as predict wrote them.")] = Path(
-        "scenes.json"
-    ),
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FOLDER", help="Where to write (unless given: FILM-scenes).", show_default=False
-        ),
-    ] = _defaults.folder,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Cut to the frame by encoding again; slower.")
-    ] = _defaults.exact,
+    settings: SplitSettings,
+    scenes: SceneFile = SCENES,
     chapters: Annotated[
         bool, typer.Option("--chapters", help="Do not cut: write a copy of the film with its scenes as chapters.")
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Write over files that are there.")
-    ] = _defaults.overwrite,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
     debug: console.Debug = False,
 ) -> None:
     """Cut a film into its scenes.
 
-    Without --exact nothing is encoded: each piece begins with the key-frame before its scene.
+    Without --exact nothing is encoded: each piece begins with the key frame before its scene.
 
     Example: bassl split movie.mp4 scenes.json --exact
     """
-    if exact and chapters:
+    if settings.exact and chapters:
         raise BasslError("--chapters copies the film in one piece; leave --exact out")
     if not scenes.exists():
         raise BasslError(f"{scenes}: no such file; make it with: bassl predict {film} -o {scenes}")
 
-    # Here, because `bassl --help` must not wait for numpy.
-    from pipelines.datasets.scene_list import read_scene_list
+    from pipelines.datasets.scene_list import read_scene_list  # start-up time: numpy
 
     listed = read_scene_list(scenes)
-    settings = SplitSettings(folder=folder, exact=exact, overwrite=overwrite)
-    with console.film_progress(film.name, quiet) as progress:
+    with console.stage_progress(quiet, film.name) as progress:
         if chapters:
             written = write_chapters(film, listed, settings, progress)
             pieces: tuple[Piece, ...] = ()
         else:
-            pieces = cut(film, listed, settings, progress)
+            pieces = stage(film, listed, settings, progress)
             written = pieces[0].path.parent
     if as_json:
         rows = [console.as_plain(piece) for piece in pieces]
         typer.echo(json.dumps({"chapters": str(written)} if chapters else rows, indent=1))
     elif not quiet and pieces:
-        _show(pieces, exact)
+        _show(pieces, settings.exact)
     early = [piece.early for piece in pieces if piece.early > 0]
     if early:
         console.warn(
-            f"cuts are at key-frames: {console.count(len(early), 'scene')} of {len(pieces)} begin early, by "
+            f"cuts are at key frames: {console.count(len(early), 'scene')} of {len(pieces)} begin early, by "
             f"{sum(early) / len(early):.2f} s on average and {max(early):.2f} s at most; --exact cuts to the frame"
         )
     if not quiet:

@@ -15,9 +15,9 @@ class ExportSettings:
     """Which format, and where it goes."""
 
     to: str | None = None
-    """Name of the format; None: the one that the ending of ``output`` means."""
+    """Name of the format. Unless given: by the ending of --output."""
     output: Path | None = None
-    """File to write; None: beside the ``scenes.json``, with the ending of the format."""
+    """File to write. Unless given: beside the ``scenes.json``, with the ending of the format."""
     shots: bool = False
     """List the shots instead of the scenes."""
 

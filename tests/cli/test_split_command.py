@@ -36,7 +36,7 @@ def test_a_film_becomes_one_film_a_scene(bassl: Bassl, movie: Path) -> None:
     assert rows[1].split()[:5] == ["2", "00:00:01.250", "00:00:02.542", "0.250", "s"]
     reading, warning, done = err.splitlines()
     assert reading == "reading movie.mp4"
-    assert warning.startswith("warning: cuts are at key-frames: 3 scenes of 4 begin early, by ")
+    assert warning.startswith("warning: cuts are at key frames: 3 scenes of 4 begin early, by ")
     assert warning.endswith("0.25 s at most; --exact cuts to the frame")
     assert done == "4 films; wrote movie-scenes"
     assert sorted(path.name for path in Path("movie-scenes").iterdir()) == [

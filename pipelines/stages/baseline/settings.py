@@ -17,7 +17,8 @@ class BaselineSettings:
     index: Path = Path("data/index.h5")
     """Index of the films, with labels."""
     features: tuple[Path, ...] = ()
-    """Feature store, or several of one encoder, with all videos of the index. Unless given, the index's own."""
+    """Feature store, or several of one encoder, with all videos of the index. Unless given: the index's own.
+    Paths are separated by commas."""
     extra: tuple[Path, ...] = ()
     """Stores of further feature sets (sound, place, cast), for the systems that take several: grouping and lgss."""
     train_splits: tuple[str, ...] = ("train", "val")
@@ -25,7 +26,7 @@ class BaselineSettings:
     split: str = "test"
     """Split to score."""
     frame_rate: float | None = None
-    """Frames a second of films whose index has no times."""
+    """Frames per second of films whose index has no times."""
     seeds: int = 5
     """Networks to train, from another seed each, for siamese and lgss."""
     resamples: int = 0

@@ -20,7 +20,7 @@ class SimilaritySettings:
     index: Path = Path("data/index.h5")
     """Index of the film: its shots, labels and keyframes."""
     video: str | None = None
-    """Id of the film; None: the only one of the index."""
+    """Id of the film. Unless given: the only one of the index."""
     first: int = 0
     """Number of the first shot, counted from 0."""
     shots: int = 16
@@ -28,7 +28,7 @@ class SimilaritySettings:
     features: Path = Path("data/features")
     """For runs: folder of feature stores where those of their encoder are looked for, or the store to use."""
     labels: tuple[str, ...] = ()
-    """Names of the models, in their order; none: names of their files."""
+    """Names of the models, in their order; repeat it. Unless given: names of their files."""
     own_scale: bool = False
     """A colour scale for each matrix; else all share one, and colours can be compared."""
 
@@ -50,7 +50,7 @@ class PseudoBoundarySettings:
     windows: int = 4
     """Number of windows to sample, of those with a true scene end in them, if none are named."""
     seed: int = 0
-    """Of the sampling."""
+    """Seed of the sampling."""
     neighbours: int = 8
     """K, shots on each side of the centre (section 4.1)."""
     method: PseudoBoundary = "dtw"
@@ -76,13 +76,13 @@ class BoundarySettings:
     truth: Path | None = None
     """True scenes, in any format that `bassl score` reads; or a folder with those of this film among others."""
     within: float = ScoreSettings.within
-    """How far apart, in seconds, a true and a predicted boundary may be to count as one."""
+    """Greatest distance, in seconds, of a true and a predicted boundary that count as one."""
     frame_rate: float | None = None
-    """Frames a second of a truth that does not say."""
+    """Frames per second of true scenes whose file does not say."""
     annotator: int = ScoreSettings.annotator
-    """Whose labels of BBC are read."""
+    """Number of the BBC annotator whose labels are read."""
     labels: tuple[str, ...] = ()
-    """Names of the models, in their order; none: names of their files."""
+    """Names of the models, in their order; repeat it. Unless given: names of their files."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "truth", None if self.truth is None else Path(self.truth))
@@ -95,4 +95,4 @@ class CurveSettings:
     """How runs are drawn."""
 
     labels: tuple[str, ...] = ()
-    """Names of the runs, in their order; none: names of their folders."""
+    """Names of the runs, in their order; repeat it. Unless given: names of their folders."""

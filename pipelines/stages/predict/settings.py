@@ -17,21 +17,21 @@ class PredictSettings:
     """
 
     detector: str | None = None
-    """Shot detector: adaptive, content, histogram, hash, threshold or transnetv2. None is the one that the model's
-    key-frames were made with; adaptive where it does not say."""
+    """Shot detector: adaptive, content, histogram, hash, threshold or transnetv2. Unless given: the one
+    that the keyframes of the model were made with, or adaptive."""
     shots: Path | None = None
     """A file of shots or cuts to use instead of a detector."""
     encoder: str | None = None
-    """Shot encoder: efficientnet_lite0, resnet50, timm:NAME, or the folder of a pre-trained run. None is the model's
-    own; efficientnet_lite0 for a model that reads any."""
+    """Shot encoder: efficientnet_lite0; resnet50 or timm:NAME, which download weights; or a pre-trained run. Unless
+    given: the model's own, or efficientnet_lite0."""
     model: Path | None = None
-    """A run folder or model file to score with; None is the built-in model."""
+    """A fine-tuned run or model file. Unless given: the built-in model."""
     threshold: float = 0.5
     """A shot with at least this score ends a scene; a lower one gives more scenes."""
     min_scene: float = 0.0
-    """No scene is shorter than this, in seconds."""
+    """Shortest scene, in seconds."""
     scenes: int | None = None
-    """Exactly this many scenes, whatever the threshold."""
+    """Number of scenes: the most probable ones, whatever the threshold."""
     device: str = "auto"
     """Where the encoder runs: auto, cpu, cuda, ..."""
 

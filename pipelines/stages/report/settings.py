@@ -14,15 +14,15 @@ class ReportSettings:
     """What a page shows, and where it goes."""
 
     output: Path | None = None
-    """The page; None: beside the ``scenes.json``, with the ending ``.html``."""
+    """The page. Unless given: beside the ``scenes.json``, with the ending ``.html``."""
     film: Path | None = None
-    """The film; None: where the ``scenes.json`` says, seen from here or from its own folder."""
+    """The film. Unless given: the path in the ``scenes.json``, from here or from its own folder."""
     truth: Path | None = None
     """True scenes, in any format that `bassl score` reads; or a folder with those of this film among others."""
     tolerance: float = ScoreSettings.tolerance
-    """How far, in seconds, a true scene end may lie from the end of the shot that takes it."""
+    """Greatest distance, in seconds, of a true scene end from the end of its shot."""
     frame_rate: float | None = None
-    """Frames a second of a truth that does not say."""
+    """Frames per second of true scenes whose file does not say."""
     keyframes: Path = Path("data/keyframes")
     """Folder of keyframe stores, from which images are taken if it has the film; else they are read from the film."""
 

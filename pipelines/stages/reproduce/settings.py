@@ -17,14 +17,14 @@ class ReproduceSettings:
     """Which table, on which data."""
 
     table: str = "table1"
-    """table1, table2, table3, table4, nmi or bbc-ovsd."""
+    """One of table1, table2, table3, table4, nmi, bbc-ovsd."""
     data: Path | None = None
     """MovieNet's folder, a folder of labelled features, or of films with their labels beside them. Unless given:
     data/movienet if it exists, else generated films."""
     rows: tuple[str, ...] = ()
-    """Rows to run, by name or pattern; none are all."""
+    """Rows to run, by name or pattern, separated by commas. Unless given: all."""
     gpus: int | None = None
-    """GPUs for pre-training and fine-tuning; 0 is the CPU, None one GPU where there is one."""
+    """GPUs for pre-training and fine-tuning; 0 is the CPU. Unless given: one GPU, if there is one."""
     epochs: int | None = None
     """Epochs of pre-training where the paper has ten; rows with another number are scaled in proportion."""
     seeds: int = 5

@@ -22,24 +22,26 @@ class ScoreSettings:
     features: Path = Path("data/features")
     """Folder of feature stores, where that of the model's encoder is looked for, or made; or the store to use."""
     threshold: float | None = None
-    """A shot with at least this score ends a scene. None: 0.5 for a model (as in the paper's release), and for a list
-    of scenes the scenes that it lists."""
+    """A shot with at least this score ends a scene. Unless given: 0.5 for a model (as in the paper's release); for
+    a list of scenes, the scenes that it lists."""
     tolerance: float = 1.0
-    """How far, in seconds, a scene end may lie from the end of the shot that takes it, where prediction and truth have
-    shots of their own."""
+    """Greatest distance, in seconds, of a scene end from the end of its shot, where prediction and truth have different
+    shots."""
     within: float = 3.0
-    """How far apart, in seconds, a true and a predicted boundary may be to count as one, for boundary F1."""
+    """Greatest distance, in seconds, of a true and a predicted boundary that count as one, for boundary F1."""
     frame_rate: float | None = None
-    """Frames a second of films and label files that do not say."""
+    """Frames per second of films and label files that do not say."""
     annotator: int = 0
-    """Whose labels of BBC are read."""
+    """Number of the BBC annotator whose labels are read."""
     doubtful: Literal["end", "ignore"] = "end"
-    """MovieNet's label -1 in a truth file: a scene end, as in the paper's release, or left out. An index has settled
-    that itself."""
+    """MovieNet's label -1 in TRUTH: 'end' counts as a scene end, as in the paper's release; 'ignore' leaves it out.
+
+    An index has a setting of its own for it.
+    """
     resamples: int = 1000
     """Draws of films for the confidence intervals; 0 for none."""
     seed: int = 0
-    """Of the draws."""
+    """Seed of the draws."""
     representation: bool = False
     """Also, or for a feature store only, how well features group by scene: kNN precision and NMI (appendix)."""
     device: str = "auto"

@@ -11,9 +11,9 @@ class SplitSettings:
     """How a film is cut."""
 
     folder: Path | None = None
-    """Folder of the files; None: a folder ``NAME-scenes`` in the current one, named after the film."""
+    """Folder of the files. Unless given: FILM-scenes in the current folder."""
     exact: bool = False
-    """Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key-frame before each cut."""
+    """Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before each cut."""
     overwrite: bool = False
     """Replace existing files."""
 
