@@ -30,7 +30,8 @@ def with_settings(
 ) -> Callable[[Command], Command]:
     """Replace each parameter of a command that is a settings dataclass by its options.
 
-    The command is called with the settings made of them. An option that is not given leaves the default of its field.
+    The command is called with the settings made of them. An option that is not given leaves the default of its field;
+    where that is None, the rest of the field's docstring after "Unless given:" is shown as the default.
 
     Args:
         flags: by field, the option where it is not ``--FIELD``, such as ``--output -o``.
@@ -47,10 +48,10 @@ def with_settings(
         several = option.name in repeated
         kind: Any = list[option.kind] if several else str if option.many else option.kind  # type: ignore[name-defined]
         default = None if several else option.shown
-        shown: dict[str, Any] = {
-            "help": option.help + (f" One of {', '.join(option.choices)}." if option.choices else ""),
-            "metavar": metavars.get(option.name),
-        }
+        text, _, unless_given = option.help.partition("Unless given: ")
+        if option.choices:
+            text += f" One of {', '.join(option.choices)}."
+        shown: dict[str, Any] = {"help": text.strip(), "metavar": metavars.get(option.name)}
         if option.name in arguments:
             annotation: Any = Annotated[kind, typer.Argument(show_default=False, **shown)]
             return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
@@ -58,7 +59,8 @@ def with_settings(
             kind, default = kind | None, None
         words = flags.get(option.name, option.flag).split()
         panel = panels.get(option.group or holder)
-        described = typer.Option(*words, show_default=default is not None, rich_help_panel=panel, **shown)
+        says = default is not None or unless_given.rstrip(".")
+        described = typer.Option(*words, show_default=says, rich_help_panel=panel, **shown)
         annotation = Annotated[kind, described]
         return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 

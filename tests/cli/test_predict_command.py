@@ -412,6 +412,6 @@ def test_completion_knows_commands_and_options(bassl: Bassl, monkeypatch: pytest
 
 def test_the_progress_bar_shows_any_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, width=120))
-    with console.film_progress("film [/b] {x} [1080p].mp4", quiet=False) as show:
+    with console.stage_progress(quiet=False, film="film [/b] {x} [1080p].mp4") as show:
         show("reading", 3.0, 10.0)
     assert "film [/b] {x} [1080p].mp4" in capsys.readouterr().err

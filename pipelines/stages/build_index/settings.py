@@ -36,7 +36,7 @@ class IndexSettings:
     features: Path = Path("data/features")
     """Folder of the feature stores that are made of features in the sources."""
     pack: Path | None = None
-    """Folder of keyframe stores to pack folders of JPEG files into. Unless given: they are read in place."""
+    """Folder of keyframe stores to pack folders of JPEG files into. Unless given: none, they are read in place."""
     overwrite: bool = False
     """Replace an existing index."""
 

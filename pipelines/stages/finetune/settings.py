@@ -49,17 +49,17 @@ class FinetuneSettings:
     index: Path = Path("data/index.h5")
     """Index of the videos, with labels."""
     features: tuple[Path, ...] = ()
-    """Feature store, or several of one encoder, with all videos of the index. Unless given, the index's own are taken,
-    or they are computed."""
+    """Feature store, or several of one encoder, with all videos of the index. Unless given: the index's own, or
+    computed ones."""
     output: Path = Path("runs/finetune")
     """Folder of the models, the result, the logs, and of what is needed to go on."""
     init: str = "last"
     """Where it begins: last (the newest pre-trained run beside the output folder), a run folder, a model file (an
     imported checkpoint too), or none."""
     transfer: Literal["encoder", "encoder+crn"] | None = None
-    """What is taken over: encoder (M6 of the paper) or encoder+crn (M7). Unless given, all that the network can use."""
+    """What is taken over: encoder (M6 of the paper) or encoder+crn (M7). Unless given: all that the network can use."""
     encoder: str | None = None
-    """Shot encoder where there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Unless given, that of
+    """Shot encoder where there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Unless given: that of
     the index's features, or efficientnet_lite0."""
     feature_folder: Path = Path("data/features")
     """Where features are kept that are computed here, one store an encoder."""

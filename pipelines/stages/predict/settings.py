@@ -17,8 +17,11 @@ class PredictSettings:
     """
 
     detector: str | None = None
-    """Shot detector: adaptive, content, histogram, hash, threshold or transnetv2. Unless given: the one
-    that the keyframes of the model were made with, or adaptive."""
+    """Shot detector: adaptive, content, histogram, hash, threshold or transnetv2. Unless given: the model's
+    own, or adaptive.
+
+    The model's own is the one that its keyframes were made with.
+    """
     shots: Path | None = None
     """A file of shots or cuts to use instead of a detector."""
     encoder: str | None = None
