@@ -59,7 +59,7 @@ def with_settings(
             kind, default = kind | None, None
         words = flags.get(option.name, option.flag).split()
         panel = panels.get(option.group or holder)
-        says = default is not None or unless_given.rstrip(".")
+        says = default is not None or unless_given.rstrip(".") or False
         described = typer.Option(*words, show_default=says, rich_help_panel=panel, **shown)
         annotation = Annotated[kind, described]
         return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import typer
 
+from bassl_cli.options import with_settings
+from pipelines.errors import BasslError
 from pipelines.options import NO_OPTION, Option, accept_text, options_of, parse, settings_from
 
 
@@ -28,6 +31,7 @@ class Outer:
     """
     files: tuple[Path, ...] = ()
     seed: int | None = None
+    """A number. Unless given: drawn."""
     how: Literal["fast", "well"] = "fast"
     inner: Inner = field(default_factory=Inner)
 
@@ -39,7 +43,7 @@ def test_a_field_gives_name_type_default_and_help() -> None:
     assert options_of(Outer) == (
         Option("folder", "", Path, False, Path("here"), "Where it is, on two lines.", ()),
         Option("files", "", Path, True, (), "", ()),
-        Option("seed", "", int, False, None, "", ()),
+        Option("seed", "", int, False, None, "A number. Unless given: drawn.", ()),
         Option("how", "", str, False, "fast", "", ("fast", "well")),
         Option("sides", "inner", float, True, (1.0, 2.0), "Two sides.", ()),
     )
@@ -58,3 +62,25 @@ def test_settings_are_made_of_texts_and_of_values() -> None:
 def test_paths_may_be_given_as_text() -> None:
     assert Outer("there", ["a", Path("b")]) == Outer(Path("there"), (Path("a"), Path("b")))  # type: ignore[arg-type]
     assert Outer(files="a").files == (Path("a"),)  # type: ignore[arg-type]
+
+
+def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    called: list[Outer] = []
+
+    @with_settings(flags={"folder": "--output -o"}, arguments=("how",), repeated=("files",), panels={"inner": "Inner"})
+    def command(settings: Outer) -> None:
+        """Do it."""
+        called.append(settings)
+
+    app = typer.Typer()
+    app.command()(command)
+    app(["well", "-o", "there", "--files", "a", "--files", "b", "--sides", "3,4"], standalone_mode=False)
+    app(["fast"], standalone_mode=False)
+    assert called == [Outer(Path("there"), (Path("a"), Path("b")), None, "well", Inner((3.0, 4.0))), Outer()]
+    with pytest.raises(BasslError, match="--sides: '3,x' is not float"):
+        app(["fast", "--sides", "3,x"], standalone_mode=False)
+    app(["--help"], standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert "[default: here]" in shown
+    assert "[default: (drawn)]" in shown
+    assert "hidden" not in shown

@@ -23,7 +23,7 @@ _FOLDER = Path("scenes")
 @with_settings(metavars={"min_scene": "SECONDS", "scenes": "N", "shots": "FILE", "model": "RUN"})
 def predict(
     videos: Films,
-    settings: PredictSettings,
+    *,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -34,6 +34,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    settings: PredictSettings,
     storyboard: Annotated[
         Path | None,
         typer.Option(
