@@ -40,29 +40,17 @@ _CPU_IMAGES, _GPU_IMAGES = 9, 512
 
 @dataclass(frozen=True, eq=False)
 class Augmentations:
-    """The augmentations of B windows of S shots. All tensors are on the CPU.
+    """The augmentations of B windows of S shots. All tensors are on the CPU."""
 
-    Attributes:
-        frame: (B, 2) int64, height and width of the original frames.
-        box: (B, 4) int64, top, left, height and width of the crop in the original frame.
-        flip: (B,) bool.
-        jittered: (B, S) bool.
-        factors: (B, S, 4) float32: brightness, contrast and saturation factor, hue shift in turns.
-        order: (B, S, 4) int64, the operations in their order: 0 brightness, 1 contrast, 2 saturation, 3 hue.
-        greyscale: (B, S) bool.
-        blurred: (B,) bool.
-        sigma: (B, S) float32, in pixels of the result; used where ``blurred``.
-    """
-
-    frame: Tensor
-    box: Tensor
-    flip: Tensor
-    jittered: Tensor
-    factors: Tensor
-    order: Tensor
-    greyscale: Tensor
-    blurred: Tensor
-    sigma: Tensor
+    frame: Tensor  # (B, 2) int64, height and width of the original frames
+    box: Tensor  # (B, 4) int64, top, left, height and width of the crop in the original frame
+    flip: Tensor  # (B,) bool
+    jittered: Tensor  # (B, S) bool
+    factors: Tensor  # (B, S, 4) float32: brightness, contrast and saturation factor, hue shift in turns
+    order: Tensor  # (B, S, 4) int64, the operations in their order: 0 brightness, 1 contrast, 2 saturation, 3 hue
+    greyscale: Tensor  # (B, S) bool
+    blurred: Tensor  # (B,) bool
+    sigma: Tensor  # (B, S) float32, in pixels of the result; used where ``blurred``
 
     def part(self, windows: slice, shots: slice = slice(None)) -> Augmentations:
         """Those of some of the windows, or of some of their shots."""

@@ -33,19 +33,12 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class WindowOrder:
-    """Which windows make which step.
+    """Which windows make which step."""
 
-    Attributes:
-        rows: (N,) centre shots to learn from.
-        batch: windows in a step, over all processes.
-        epochs: passes over the rows; the last rows of each, which fill no batch, are left out.
-        seed: of the order, a new one each epoch.
-    """
-
-    rows: NDArray[np.int64]
-    batch: int
-    epochs: int
-    seed: int
+    rows: NDArray[np.int64]  # (N,) centre shots to learn from
+    batch: int  # windows in a step, over all processes
+    epochs: int  # passes over the rows; the last rows of each, which fill no batch, are left out
+    seed: int  # of the order, a new one each epoch
 
     @property
     def epoch_steps(self) -> int:
@@ -82,21 +75,14 @@ class WindowRows(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class WindowBatch:
-    """The windows of one process in one step, on its device.
+    """The windows of one process in one step, on its device."""
 
-    Attributes:
-        step, epoch: from 0.
-        shots: (B, T, D_e) encodings or (B, T, 3, Q, Q) uint8 keyframes of the rows of each window.
-        frame_size: (B, 2) height and width of the frames before they were resized to squares, on the CPU; empty for
-            features.
-        joins: (B,) for synthesized windows.
-    """
-
-    step: int
+    step: int  # step, epoch: from 0
     epoch: int
-    shots: Tensor
+    shots: Tensor  # (B, T, D_e) encodings or (B, T, 3, Q, Q) uint8 keyframes of the rows of each window
+    # (B, 2) height and width of the frames before they were resized to squares, on the CPU; empty for features
     frame_size: Tensor
-    joins: Tensor | None
+    joins: Tensor | None  # (B,) for synthesized windows
 
 
 class KeyframeWindows:

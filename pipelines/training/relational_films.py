@@ -28,18 +28,12 @@ class VariationSettings:
 
 @dataclass(frozen=True)
 class LabelledFilm:
-    """One film to learn from: what `ShotFeatures` holds, perhaps in another order.
-
-    Attributes:
-        features: (N, D) float32.
-        durations: (N,) in frames.
-        scene_end: (N,) uint8.
-        known: (N,) False where `scene_end` is no label but a guess, and not to be learned; None: all are labels.
-    """
+    """One film to learn from: what `ShotFeatures` holds, perhaps in another order."""
 
     features: NDArray[np.float32]
-    durations: NDArray[np.int64] | NDArray[np.float64]
-    scene_end: NDArray[np.uint8]
+    durations: NDArray[np.int64] | NDArray[np.float64]  # (N,) in frames
+    scene_end: NDArray[np.uint8]  # (N,)
+    # (N,) False where `scene_end` is no label but a guess, and not to be learned; None: all are labels
     known: NDArray[np.bool_] | None = None
 
 

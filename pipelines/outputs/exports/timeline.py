@@ -44,28 +44,16 @@ class Clip:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Clips one after the other, without gap.
+    """Clips one after the other, without gap."""
 
-    Attributes:
-        name: of the film, without ending.
-        rate: frames a second, exact.
-        drop: whether its timecodes are drop-frame.
-        source_start: the frame that the film's own timecode gives to its first frame; 0 where it has none.
-        length: frames.
-        width: pixels as shown.
-        height: pixels as shown.
-        clips: in order.
-        media: the film's file.
-    """
-
-    name: str
-    rate: Fraction
-    drop: bool
-    source_start: int
-    length: int
-    width: int
-    height: int
-    clips: tuple[Clip, ...]
+    name: str  # of the film, without ending
+    rate: Fraction  # frames a second, exact
+    drop: bool  # whether its timecodes are drop-frame
+    source_start: int  # the frame that the film's own timecode gives to its first frame; 0 where it has none
+    length: int  # frames
+    width: int  # pixels as shown
+    height: int  # pixels as shown
+    clips: tuple[Clip, ...]  # in order
     media: Media
 
     def seconds(self, frames: int) -> Fraction:

@@ -20,25 +20,15 @@ from pipelines.outputs.plots import plot_style, shown
 
 @dataclass(frozen=True, eq=False)
 class PredictedLane:
-    """What one model says of a film of N shots of its own.
-
-    Attributes:
-        name: of the model.
-        edges: (N + 1,) seconds: where the shots begin, and where the last one ends.
-        scores: (N,) how likely a scene ends with each.
-        ends: (L,) seconds, where its scenes end, but for the end of the film.
-        threshold: a score that ends a scene; None where another rule decided.
-        hits: (L,) whether a true scene end is near; None without a truth.
-        note: a line on how well it does.
-    """
+    """What one model says of a film of N shots of its own."""
 
     name: str
-    edges: NDArray[np.float64]
-    scores: NDArray[np.float64]
-    ends: NDArray[np.float64]
-    threshold: float | None = None
-    hits: NDArray[np.bool_] | None = None
-    note: str = ""
+    edges: NDArray[np.float64]  # (N + 1,) seconds: where the shots begin, and where the last one ends
+    scores: NDArray[np.float64]  # (N,) how likely a scene ends with each
+    ends: NDArray[np.float64]  # (L,) seconds, where its scenes end, but for the end of the film
+    threshold: float | None = None  # a score that ends a scene; None where another rule decided
+    hits: NDArray[np.bool_] | None = None  # (L,) whether a true scene end is near; None without a truth
+    note: str = ""  # a line on how well it does
 
 
 def boundary_figure(

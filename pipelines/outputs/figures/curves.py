@@ -23,17 +23,11 @@ _FEW = 20
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One quantity of one run.
+    """One quantity of one run."""
 
-    Attributes:
-        steps: (N,) of training, rising.
-        values: (N,); of several seeds their mean.
-        low, high: (N,) the least and the greatest of the seeds.
-    """
-
-    steps: NDArray[np.float64]
-    values: NDArray[np.float64]
-    low: NDArray[np.float64]
+    steps: NDArray[np.float64]  # (N,) of training, rising
+    values: NDArray[np.float64]  # (N,); of several seeds their mean
+    low: NDArray[np.float64]  # low, high: (N,) the least and the greatest of the seeds
     high: NDArray[np.float64]
 
 

@@ -17,21 +17,13 @@ from pipelines.outputs.plots import plot_style, shown
 
 @dataclass(frozen=True, eq=False)
 class DividedWindow:
-    """A window of S shots and where it was divided.
-
-    Attributes:
-        title: which it is.
-        found: the last shot, counted from 0, of the left sub-sequence.
-        ends: the shots of the window that end a true scene; None without labels.
-        similarity: (2, S) cosine similarity of the window's first and of its last shot to each.
-        pictures: (H, W, 3) RGB, one a shot; none: the similarity is drawn.
-    """
+    """A window of S shots and where it was divided."""
 
     title: str
-    found: int
-    ends: Sequence[int] | None
-    similarity: NDArray[np.floating]
-    pictures: Sequence[NDArray[np.uint8]] = ()
+    found: int  # the last shot, counted from 0, of the left sub-sequence
+    ends: Sequence[int] | None  # the shots of the window that end a true scene; None without labels
+    similarity: NDArray[np.floating]  # (2, S) cosine similarity of the window's first and of its last shot to each
+    pictures: Sequence[NDArray[np.uint8]] = ()  # (H, W, 3) RGB, one a shot; none: the similarity is drawn
 
 
 def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:

@@ -31,18 +31,12 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class TrueEnds:
-    """True scene ends on the shots of a result.
+    """True scene ends on the shots of a result."""
 
-    Attributes:
-        shots: indices of the shots that truly end scenes, the film's last one left out.
-        elsewhere: seconds of the true ends without an end of a shot within the tolerance; always misses.
-        tolerance: in seconds.
-        source: name of the truth.
-    """
-
-    shots: tuple[int, ...]
+    shots: tuple[int, ...]  # indices of the shots that truly end scenes, the film's last one left out
+    # seconds of the true ends without an end of a shot within the tolerance; always misses
     elsewhere: tuple[float, ...]
-    tolerance: float
+    tolerance: float  # in seconds
     source: str
 
 

@@ -25,23 +25,14 @@ from pipelines.stores.lookup import find_features
 
 @dataclass(frozen=True, eq=False)
 class BaselineFilm:
-    """One film of N shots, as a baseline reads it.
-
-    Attributes:
-        name: id of the video.
-        features: one or several sets, (N, D_m) each.
-        shots: (N, 2) half-open frame ranges.
-        times: (N, 2) in seconds.
-        labels: (N,) 1 at the last shot of a scene; 0 at the film's last shot.
-        known: (N,) False where a shot has no label.
-    """
+    """One film of N shots, as a baseline reads it."""
 
     name: str
-    features: tuple[NDArray[np.floating[Any]], ...]
-    shots: NDArray[np.int64]
-    times: NDArray[np.float64]
-    labels: NDArray[np.uint8]
-    known: NDArray[np.bool_]
+    features: tuple[NDArray[np.floating[Any]], ...]  # one or several sets, (N, D_m) each
+    shots: NDArray[np.int64]  # (N, 2) half-open frame ranges
+    times: NDArray[np.float64]  # (N, 2) in seconds
+    labels: NDArray[np.uint8]  # (N,) 1 at the last shot of a scene; 0 at the film's last shot
+    known: NDArray[np.bool_]  # (N,) False where a shot has no label
 
 
 def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreResult:

@@ -13,19 +13,12 @@ from pipelines.stages.extract_keyframes.settings import ExtractSettings
 
 @dataclass(frozen=True)
 class FilmTask:
-    """One film to cut into shots.
-
-    Attributes:
-        film: the file.
-        video_id: its id.
-        settings: how.
-        threads: that decode.
-    """
+    """One film to cut into shots."""
 
     film: Path
     video_id: str
     settings: ExtractSettings
-    threads: int
+    threads: int  # that decode
 
     @property
     def store(self) -> Path:

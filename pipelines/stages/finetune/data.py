@@ -103,24 +103,15 @@ def labelled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class LabelledFilms:
-    """The films of an index with their features.
-
-    Attributes:
-        index: of the films.
-        features: (T, D_e), on the device where they fit there, else on the CPU; perhaps mapped from a file.
-        durations: (T,) in seconds, or in frames where times are not known.
-        targets: (T,) 0 or 1.
-        usable: (T,) whether the target is a label that training and scoring may use.
-        device: where batches go.
-        views: the results of :func:`view_of` so far.
-    """
+    """The films of an index with their features."""
 
     index: Index
-    features: Tensor
-    durations: NDArray[np.float64]
-    targets: NDArray[np.int64]
-    usable: NDArray[np.bool_]
-    device: torch.device
+    features: Tensor  # (T, D_e), on the device where they fit there, else on the CPU; perhaps mapped from a file
+    durations: NDArray[np.float64]  # (T,) in seconds, or in frames where times are not known
+    targets: NDArray[np.int64]  # (T,) 0 or 1
+    usable: NDArray[np.bool_]  # (T,) whether the target is a label that training and scoring may use
+    device: torch.device  # where batches go
+    # the results of :func:`view_of` so far
     views: dict[tuple[int, int], tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]] = field(default_factory=dict)
 
     def gather(self, rows: NDArray[np.int64], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -151,17 +142,11 @@ def durations_of(index: Index) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
-    """M examples, of one shot each, or of T.
+    """M examples, of one shot each, or of T."""
 
-    Attributes:
-        targets: (M,) or (M, T).
-        usable: of the same shape; what is not is no part of the loss.
-        inputs: of examples (b,), what the network reads.
-    """
-
-    targets: NDArray[np.int64]
-    usable: NDArray[np.bool_]
-    inputs: Callable[[NDArray[np.int64]], Tensor]
+    targets: NDArray[np.int64]  # (M,) or (M, T)
+    usable: NDArray[np.bool_]  # of the same shape; what is not is no part of the loss
+    inputs: Callable[[NDArray[np.int64]], Tensor]  # of examples (b,), what the network reads
 
 
 def window_epoch(
@@ -258,17 +243,11 @@ EPOCHS: Mapping[str, Callable[[LabelledFilms, Sequence[int], Shape, torch.dtype,
 
 @dataclass(frozen=True, eq=False)
 class LabelledBatch:
-    """This process's share of a step.
+    """This process's share of a step."""
 
-    Attributes:
-        inputs: what the network reads.
-        targets: (b,) or (b, T).
-        weights: of the same shape, how much each shot counts; over all processes they add up to at most 1.
-    """
-
-    inputs: Tensor
-    targets: Tensor
-    weights: Tensor
+    inputs: Tensor  # what the network reads
+    targets: Tensor  # (b,) or (b, T)
+    weights: Tensor  # of the same shape, how much each shot counts; over all processes they add up to at most 1
 
 
 def steps_of(examples: int, batch: int) -> int:

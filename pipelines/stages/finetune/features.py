@@ -32,19 +32,13 @@ from pipelines.training.distributed import Process
 
 @dataclass(frozen=True, eq=False)
 class FrozenEncoder:
-    """The encoder of the features, as `BoundaryModel` remembers it.
-
-    Attributes:
-        id: of the encoder.
-        name: by which it is known, None where it has none.
-        weights: of a pre-trained model; empty where the name says which they are.
-        input_size: side of its input, where it has weights.
-    """
+    """The encoder of the features, as `BoundaryModel` remembers it."""
 
     id: str
-    name: str | None
+    name: str | None  # by which it is known, None where it has none
+    # of a pre-trained model; empty where the name says which they are
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    input_size: int | None = None
+    input_size: int | None = None  # side of its input, where it has weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,17 +39,11 @@ _SHOTS_AT_A_TIME = 16
 
 @dataclass(frozen=True, eq=False)
 class ClippedWindows:
-    """Windows of fine-tuning: at a film's edges its first and last shot repeat.
+    """Windows of fine-tuning: at a film's edges its first and last shot repeat."""
 
-    Attributes:
-        first_row: (V + 1,) of the videos.
-        neighbours: K.
-        seed: of the draws of keyframes.
-    """
-
-    first_row: NDArray[np.int64]
-    neighbours: int
-    seed: int
+    first_row: NDArray[np.int64]  # (V + 1,) of the videos
+    neighbours: int  # K
+    seed: int  # of the draws of keyframes
 
     def rows(self, epoch: int, centres: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         """(B, 2K+1) rows of the windows around the centres; none are joined."""

@@ -56,29 +56,18 @@ _FREE = {
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What the trainings of all seeds share.
-
-    Attributes:
-        settings: of the stage.
-        task, split, start: data and network, the use of the videos, and the pre-trained model.
-        hyperparameters: with a rate.
-        epoch_steps: steps in an epoch.
-        process: this one.
-        report: called with progress; does nothing in other processes than the first.
-        signals: empty until the run is asked to stop.
-        notes: lines that the user should know.
-    """
+    """What the trainings of all seeds share."""
 
     settings: FinetuneSettings
-    task: FinetuneTask
+    task: FinetuneTask  # task, split, start: data and network, the use of the videos, and the pre-trained model
     split: Split
     start: Start
-    hyperparameters: Hyperparameters
-    epoch_steps: int
+    hyperparameters: Hyperparameters  # with a rate
+    epoch_steps: int  # steps in an epoch
     process: Process
-    report: Callable[[TrainingProgress], None]
-    signals: list[int]
-    notes: list[str]
+    report: Callable[[TrainingProgress], None]  # called with progress; does nothing in other processes than the first
+    signals: list[int]  # empty until the run is asked to stop
+    notes: list[str]  # lines that the user should know
 
     @property
     def steps(self) -> int:

@@ -19,16 +19,11 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The pre-trained model that fine-tuning begins with.
+    """The pre-trained model that fine-tuning begins with."""
 
-    Attributes:
-        path: of the model; None for none.
-        weights: of the model.
-        transfer: what of it is kept: nothing, the features of its encoder (M6 of the paper), or its CRN too (M7).
-    """
-
-    path: Path | None
+    path: Path | None  # of the model; None for none
     weights: BasslWeights | None
+    # what of it is kept: nothing, the features of its encoder (M6 of the paper), or its CRN too (M7)
     transfer: Transfer
 
 

@@ -21,25 +21,16 @@ from pipelines.training.precision import Autocast
 
 @dataclass(eq=False)
 class Learner:
-    """A network of one seed, what trains it, and what is known of its epochs.
+    """A network of one seed, what trains it, and what is known of its epochs."""
 
-    Attributes:
-        network: on its device.
-        optimizer, scaler: their states belong to a checkpoint.
-        autocast: the context to compute losses in.
-        step: steps taken.
-        losses: of the current epoch's steps.
-        epochs: loss and metrics of each epoch.
-        best, best_epoch, best_score: weights of the best epoch so far, its number from 1, and its score.
-    """
-
-    network: nn.Module
-    optimizer: torch.optim.Optimizer
+    network: nn.Module  # on its device
+    optimizer: torch.optim.Optimizer  # optimizer, scaler: their states belong to a checkpoint
     scaler: torch.amp.GradScaler
-    autocast: Autocast
-    step: int = 0
-    losses: list[float] = field(default_factory=list)
-    epochs: list[dict[str, Any]] = field(default_factory=list)
+    autocast: Autocast  # the context to compute losses in
+    step: int = 0  # steps taken
+    losses: list[float] = field(default_factory=list)  # of the current epoch's steps
+    epochs: list[dict[str, Any]] = field(default_factory=list)  # loss and metrics of each epoch
+    # best, best_epoch, best_score: weights of the best epoch so far, its number from 1, and its score
     best: dict[str, Tensor] = field(default_factory=dict)
     best_epoch: int = 0
     best_score: float = -math.inf

@@ -27,19 +27,12 @@ from pipelines.training.settings import AugmentationSettings
 
 @dataclass(frozen=True, eq=False)
 class PretextWindows:
-    """The rows of a window, for any method.
+    """The rows of a window, for any method."""
 
-    Attributes:
-        first_row: (V + 1,) of the videos.
-        pretext: the method.
-        neighbours: K.
-        seed: of synthesized windows and of SimCLR (temporal).
-    """
-
-    first_row: NDArray[np.int64]
+    first_row: NDArray[np.int64]  # (V + 1,) of the videos
     pretext: PretextSettings
-    neighbours: int
-    seed: int
+    neighbours: int  # K
+    seed: int  # of synthesized windows and of SimCLR (temporal)
 
     @property
     def single(self) -> bool:

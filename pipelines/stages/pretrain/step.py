@@ -25,25 +25,16 @@ _STEPS_AHEAD = 2  # queued on a GPU: the data of each takes memory
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """A model and what trains it.
-
-    Attributes:
-        model: the weights.
-        module: computes the loss: the model, or the model wrapped in DDP.
-        optimizer, scaler: their states belong to a checkpoint.
-        autocast: the context to compute losses in.
-        micro_batch: windows that are encoded at a time; 0 is all.
-        process: this one.
-        ahead: events that mark the ends of the steps queued on a GPU.
-    """
+    """A model and what trains it."""
 
     model: PretrainModel
-    module: nn.Module
-    optimizer: torch.optim.Optimizer
+    module: nn.Module  # computes the loss: the model, or the model wrapped in DDP
+    optimizer: torch.optim.Optimizer  # optimizer, scaler: their states belong to a checkpoint
     scaler: torch.amp.GradScaler
-    autocast: Autocast
-    micro_batch: int
+    autocast: Autocast  # the context to compute losses in
+    micro_batch: int  # windows that are encoded at a time; 0 is all
     process: Process
+    # events that mark the ends of the steps queued on a GPU
     ahead: deque[torch.cuda.Event] = field(default_factory=deque)
 
     def state(self) -> dict[str, Any]:

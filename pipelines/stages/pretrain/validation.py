@@ -31,17 +31,11 @@ _SHOTS = 64  # read by a worker at a time
 
 @dataclass(frozen=True, eq=False)
 class LabelledVideos:
-    """The videos to validate on.
-
-    Attributes:
-        index: of all videos.
-        rows: (N,) all shots of the chosen ones.
-        first: (V + 1,) where each chosen video begins in ``rows``.
-    """
+    """The videos to validate on."""
 
     index: Index
-    rows: NDArray[np.int64]
-    first: NDArray[np.int64]
+    rows: NDArray[np.int64]  # (N,) all shots of the chosen ones
+    first: NDArray[np.int64]  # (V + 1,) where each chosen video begins in ``rows``
 
 
 def labelled_videos(index: Index, split: str) -> LabelledVideos:

@@ -51,17 +51,11 @@ class Need:
 
 @dataclass(frozen=True)
 class TrainingWork:
-    """The training runs behind the rows of a table, each once, however many rows share it.
+    """The training runs behind the rows of a table, each once, however many rows share it."""
 
-    Attributes:
-        pretrainings: runs of pre-training.
-        encoders: names of the encoders of the labelled films.
-        tuned: networks that are fine-tuned.
-    """
-
-    pretrainings: tuple[Pretraining, ...]
-    encoders: frozenset[str]
-    tuned: tuple[SystemSpec, ...]
+    pretrainings: tuple[Pretraining, ...]  # runs of pre-training
+    encoders: frozenset[str]  # names of the encoders of the labelled films
+    tuned: tuple[SystemSpec, ...]  # networks that are fine-tuned
 
 
 def work_of(settings: ReproduceSettings) -> TrainingWork:

@@ -83,46 +83,27 @@ _SPLITS = ("train", "train", "train", "val", "test", "test")
 
 @dataclass(frozen=True)
 class EvaluationProtocol:
-    """One way to train and test on the data; each gives a table.
+    """One way to train and test on the data; each gives a table."""
 
-    Attributes:
-        name: of its folder.
-        title: in words; empty if there is only one protocol.
-        tested_on: name of the data set.
-        index: the step that builds its index.
-    """
-
-    name: str
-    title: str
-    tested_on: str
-    index: Step
+    name: str  # of its folder
+    title: str  # in words; empty if there is only one protocol
+    tested_on: str  # name of the data set
+    index: Step  # the step that builds its index
 
 
 @dataclass(frozen=True)
 class Data:
-    """The data of a table.
-
-    Attributes:
-        kind: of data.
-        name: of its folder.
-        title: for the heading of a table.
-        unlabelled: step that builds the index for pre-training: all videos, whatever their split.
-        protocols: at least one.
-        features: stores, for data that is features.
-        extra: step that makes a store of sound features, if all films have sound.
-        options: of the stages.
-        splits: files that assign videos to splits, and their content.
-    """
+    """The data of a table."""
 
     kind: Kind
-    name: str
-    title: str
-    unlabelled: Step
-    protocols: tuple[EvaluationProtocol, ...]
-    features: tuple[Path, ...]
-    extra: Step | None
+    name: str  # of its folder
+    title: str  # for the heading of a table
+    unlabelled: Step  # step that builds the index for pre-training: all videos, whatever their split
+    protocols: tuple[EvaluationProtocol, ...]  # at least one
+    features: tuple[Path, ...]  # stores, for data that is features
+    extra: Step | None  # step that makes a store of sound features, if all films have sound
     options: StageOptions
-    splits: Mapping[Path, bytes] = field(default_factory=dict)
+    splits: Mapping[Path, bytes] = field(default_factory=dict)  # files that assign videos to splits, and their content
 
     @property
     def home(self) -> Path:

@@ -14,17 +14,12 @@ _FIVE = {**_FOUR, "Sum": "sum"}
 
 @dataclass(frozen=True)
 class Pretraining:
-    """A run of `bassl pretrain`.
+    """A run of `bassl pretrain`."""
 
-    Attributes:
-        name: of its folder.
-        options: as on the command line, beyond those of the data (`data.OPTIONS`).
-        epochs: the paper's.
-    """
-
-    name: str
+    name: str  # of its folder
+    # as on the command line, beyond those of the data (`data.OPTIONS`)
     options: Mapping[str, Any] = field(default_factory=dict)
-    epochs: int = 10
+    epochs: int = 10  # the paper's
 
     @property
     def shots_only(self) -> bool:
@@ -34,27 +29,17 @@ class Pretraining:
 
 @dataclass(frozen=True)
 class SystemSpec:
-    """One system.
+    """One system."""
 
-    Attributes:
-        name: of its folder.
-        baseline: of `bassl baseline`; all else is then empty.
-        encoder: where nothing is pre-trained here: whose weights the shot encoder has.
-        pretraining: what comes before fine-tuning.
-        crn: network that is fine-tuned.
-        transfer: what of pre-training is kept.
-        finetune: False for a pre-trained model that is scored as it is, by its head for pseudo-boundaries.
-        several: whether stores of further feature sets (sound) go in, where there are any.
-    """
-
-    name: str
-    baseline: str | None = None
+    name: str  # of its folder
+    baseline: str | None = None  # of `bassl baseline`; all else is then empty
+    # where nothing is pre-trained here: whose weights the shot encoder has
     encoder: Literal["ImageNet", "Places365"] | None = None
-    pretraining: Pretraining | None = None
-    crn: CRNName = "transformer"
-    transfer: Literal["encoder", "encoder+crn"] | None = None
-    finetune: bool = True
-    several: bool = False
+    pretraining: Pretraining | None = None  # what comes before fine-tuning
+    crn: CRNName = "transformer"  # network that is fine-tuned
+    transfer: Literal["encoder", "encoder+crn"] | None = None  # what of pre-training is kept
+    finetune: bool = True  # False for a pre-trained model that is scored as it is, by its head for pseudo-boundaries
+    several: bool = False  # whether stores of further feature sets (sound) go in, where there are any
 
 
 @dataclass(frozen=True)
@@ -67,17 +52,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class RowSpec:
-    """A row of a table.
+    """A row of a table."""
 
-    Attributes:
-        label: as in `pipelines.evaluation.paper_tables`, or a system of ours that the paper does not have.
-        cells: by the paper's column, or a further one.
-        note: what to know of how it is run here.
-    """
-
-    label: str
-    cells: Mapping[str, Cell]
-    note: str = ""
+    label: str  # as in `pipelines.evaluation.paper_tables`, or a system of ours that the paper does not have
+    cells: Mapping[str, Cell]  # by the paper's column, or a further one
+    note: str = ""  # what to know of how it is run here
 
 
 BASSL = Pretraining("bassl-10")

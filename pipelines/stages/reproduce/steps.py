@@ -28,23 +28,14 @@ _MODULES = {"make-film": "pipelines.datasets.synthetic", "encode": "pipelines.st
 
 @dataclass(frozen=True)
 class Step:
-    """One command.
+    """One command."""
 
-    Attributes:
-        command: `bassl COMMAND`, but for those in `_MODULES`.
-        options: by the names of the fields of its settings.
-        subjects: arguments before the options.
-        output: file or folder that it writes; None for one that only measures.
-        needs: steps that must be done first.
-        source: digest of data that it reads and that no step has written.
-    """
-
-    command: Command
-    options: Mapping[str, Any] = field(default_factory=dict)
-    subjects: tuple[str, ...] = ()
-    output: Path | None = None
-    needs: tuple[Step, ...] = ()
-    source: str = ""
+    command: Command  # `bassl COMMAND`, but for those in `_MODULES`
+    options: Mapping[str, Any] = field(default_factory=dict)  # by the names of the fields of its settings
+    subjects: tuple[str, ...] = ()  # arguments before the options
+    output: Path | None = None  # file or folder that it writes; None for one that only measures
+    needs: tuple[Step, ...] = ()  # steps that must be done first
+    source: str = ""  # digest of data that it reads and that no step has written
 
     @property
     def identity(self) -> str:
