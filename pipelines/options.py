@@ -110,17 +110,30 @@ def accept_text(settings: Any) -> None:
     """Let the fields of a frozen dataclass that are paths be given as text, and tuples as lists or as one value.
 
     For ``__post_init__``: replaces the values of such fields.
+
+    Raises:
+        ValueError: one line, for a value that a Literal does not list.
     """
     for name, hint in typing.get_type_hints(type(settings)).items():
         value = getattr(settings, name)
         if value is None or is_dataclass(hint):
             continue
-        kind, many, _ = _kind(hint)
+        kind, many, choices = _kind(hint)
+        if choices and value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
         if many:
             each = (value,) if isinstance(value, str | Path) else value
             object.__setattr__(settings, name, tuple(map(Path, each)) if kind is Path else tuple(each))
         elif kind is Path:
             object.__setattr__(settings, name, Path(value))
+
+
+def check_at_least(settings: Any, least: float, *names: str) -> None:
+    """Raises ValueError, one line, for a field below ``least`` or NaN; None is a field that is not given."""
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and not value >= least:
+            raise ValueError(f"{name} must be at least {least:g}, not {value}")
 
 
 def words(text: str | None) -> tuple[str, ...]:

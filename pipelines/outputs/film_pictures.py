@@ -11,12 +11,7 @@ if TYPE_CHECKING:  # start-up time: numpy
 
 
 class PicturedScenes:
-    """Keeps a small image of each shot, and writes a storyboard and a page once the scenes are known.
-
-    Args:
-        board: the PNG to draw, see :func:`pipelines.outputs.storyboard.save_storyboard`.
-        page: the HTML to write, see :func:`pipelines.outputs.page.save_page`.
-    """
+    """Keeps a small image of each shot, and writes a storyboard (PNG) and a page (HTML) once the scenes are known."""
 
     def __init__(self, board: Path | None, page: Path | None) -> None:
         self._board = board
@@ -37,16 +32,8 @@ class PicturedScenes:
             self._kept.append(kept(image))
 
     def save(self, result: SceneList, film: Path, output: Path) -> None:
-        """Write the storyboard and the page, those that have a path.
-
-        Args:
-            result: the scenes.
-            film: the film, to be played on the page.
-            output: the ``scenes.json``, whose name the page suggests for corrected scenes.
-
-        Raises:
-            BasslError: where one cannot be written.
-        """
+        """Write the storyboard and the page, those that have a path. The page plays ``film``, and suggests the name of
+        ``output``, the ``scenes.json``, for corrected scenes. Raises BasslError where one cannot be written."""
         if self._board is not None:
             from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
 

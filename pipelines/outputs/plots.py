@@ -27,11 +27,8 @@ _METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"Creation
 
 
 def check_plot(path: Path) -> None:
-    """Check that a plot can be written under that name, before any work is done for it.
-
-    Raises:
-        BasslError: it ends in something else than .png, .svg or .pdf.
-    """
+    """Check that a plot can be written under that name, before any work is done for it. Raises BasslError: it ends in
+    something else than .png, .svg or .pdf."""
     if path.suffix.lower() not in FORMATS:
         raise BasslError(f"{path}: a plot is a .png, .svg or .pdf file; name one")
 
@@ -68,11 +65,8 @@ def shown(name: str, most: int = 48) -> str:
 def save_plot(path: Path, figure: Figure) -> tuple[str, ...]:
     """Write a figure in the format of the path's ending; equal figures are equal files, byte for byte.
 
-    Returns:
-        a line on characters that could not be drawn, if there are any. In an SVG the font of the viewer draws them.
-
-    Raises:
-        BasslError: another ending, a figure that is too large, or a path that cannot be written.
+    Returns a line on characters that could not be drawn, if there are any (in an SVG the font of the viewer draws
+    them). Raises BasslError for another ending, a figure that is too large, or a path that cannot be written.
     """
     check_plot(path)
     if max(figure.get_size_inches()) * _DOTS > _MOST_DOTS:

@@ -33,16 +33,8 @@ def thumbnail(picture: NDArray[np.uint8]) -> bytes:
 
 
 def save_storyboard(path: Path, result: SceneList, thumbnails: Sequence[bytes]) -> None:
-    """Draw the scenes as a PNG.
-
-    Args:
-        path: the PNG file.
-        result: scenes and shots.
-        thumbnails: one for each shot, from :func:`thumbnail`. Scenes with many shots show an even selection.
-
-    Raises:
-        BasslError: where the path cannot be written.
-    """
+    """Draw the scenes as a PNG with the thumbnails of their shots, one a shot, from :func:`thumbnail`; scenes with many
+    shots show an even selection. Raises BasslError where the path cannot be written."""
     if len(thumbnails) != len(result.shots):
         raise BasslError(f"{len(thumbnails)} pictures were given for {len(result.shots)} shots")
     cell_height = Image.open(BytesIO(thumbnails[0])).height

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipelines.errors import BasslError
+from pipelines.options import accept_text
 from pipelines.outputs.exports import FORMATS, format_of
 from pipelines.outputs.exports import export as write_export
 
@@ -22,7 +23,7 @@ class ExportSettings:
     """List the shots instead of the scenes."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "output", None if self.output is None else Path(self.output))
+        accept_text(self)
         if self.to is not None and self.to not in FORMATS:
             raise ValueError(f"'{self.to}' is not a format; there are {', '.join(FORMATS)}")
         if self.to is None and self.output is None:

@@ -104,11 +104,8 @@ def _built_in(path: Path) -> ListedModel:
 
 
 def read_facts(model: Path) -> dict[str, Any]:
-    """The JSON file beside the built-in model: what it was trained on and its measures.
-
-    Raises:
-        StoreError: one line, where it is missing, or is of another model.
-    """
+    """The JSON file beside the built-in model: what it was trained on and its measures. Raises StoreError where it is
+    missing, or is of another model."""
     path = model.with_suffix(".json")
     try:
         facts: dict[str, Any] = json.loads(path.read_bytes())

@@ -60,18 +60,11 @@ class Augmentations:
 
 
 def random_numbers(windows: int, shots: int, generator: torch.Generator) -> Tensor:
-    """The random numbers that decide how windows are augmented, a row a window.
+    """The random numbers (B, 24 + 11 S), float64 in [0, 1), that decide how B windows of S shots are augmented.
 
     Apart from :func:`plan_augmentations` so that processes which share a batch can draw the numbers of all of it from
-    equal generators and keep the rows of their own windows: then the result does not depend on how many they are.
-
-    Args:
-        windows: B.
-        shots: S.
-        generator: of the CPU.
-
-    Returns:
-        (B, 24 + 11 S) float64 in [0, 1).
+    equal generators (of the CPU) and keep the rows of their own windows: then the result does not depend on how many
+    they are.
     """
     return torch.rand(windows, _PER_WINDOW + _PER_SHOT * shots, generator=generator, dtype=torch.float64)
 
@@ -79,19 +72,12 @@ def random_numbers(windows: int, shots: int, generator: torch.Generator) -> Tens
 def plan_augmentations(
     numbers: Tensor, frame: Tensor, settings: AugmentationSettings = AugmentationSettings()
 ) -> Augmentations:
-    """Turn random numbers into augmentations; a window's depend on its own row only.
+    """Turn random numbers (B, 24 + 11 S) and original frame sizes (B, 2) into augmentations; a window's depend on its
+    own row only.
 
     The crop is that of torchvision's ``RandomResizedCrop.get_params``: ten tries at a box of random area and aspect
-    ratio in the original frame's whole pixels, the first that fits is taken; if none does, the largest central box
-    of an allowed ratio.
-
-    Args:
-        numbers: (B, 24 + 11 S) in [0, 1), from :func:`random_numbers`.
-        frame: (B, 2) height and width of each window's original frames, whole numbers.
-        settings: the distributions.
-
-    Raises:
-        ValueError: for shapes that do not fit together, or a frame without area.
+    ratio in the original frame's whole pixels, the first that fits is taken; if none does, the largest central box of
+    an allowed ratio. Raises ValueError for shapes that do not fit together, or a frame without area.
     """
     B, shots = len(numbers), (numbers.shape[-1] - _PER_WINDOW) // _PER_SHOT
     if numbers.shape != (B, _PER_WINDOW + _PER_SHOT * shots) or shots < 1:
@@ -127,22 +113,14 @@ def plan_augmentations(
 def augment(
     keyframes: Tensor, augmentations: Augmentations, settings: AugmentationSettings = AugmentationSettings()
 ) -> Tensor:
-    """Augment windows of key-frames.
+    """Augment windows of keyframes (B, S, 3, Q, Q), uint8 RGB, each the whole frame squeezed to a square; the settings
+    give the size, the taps of the blur and the normalisation.
 
-    The work is done in float32 whatever autocast says, some hundred images at a time on a GPU (a window or so at a
-    time on a CPU), and never waits for the device.
+    The work is done in float32 whatever autocast says, some hundred images at a time on a GPU (a window or so at a time
+    on a CPU), and never waits for the device.
 
-    Args:
-        keyframes: (B, S, 3, Q, Q) uint8 RGB of any memory layout, each the whole frame squeezed to a square.
-        augmentations: of these B windows of S shots.
-        settings: for the size of the result, the taps of the blur and the normalisation; the distributions in it are
-            not used.
-
-    Returns:
-        (B, S, 3, size, size) float32, normalised; seen as (B S, 3, size, size) it is channels-last in memory.
-
-    Raises:
-        ValueError: for keyframes of another shape or type, or augmentations of other windows.
+    Returns (B, S, 3, size, size) float32, normalised; seen as (B S, 3, size, size) it is channels-last in memory.
+    Raises ValueError for keyframes of another shape or type, or augmentations of other windows.
     """
     B, S = augmentations.jittered.shape
     if keyframes.ndim != 5 or keyframes.shape[2] != 3 or keyframes.shape[3] != keyframes.shape[4]:

@@ -15,11 +15,8 @@ from pipelines.training.run_folder import STATE, check_identity
 
 
 def save_state(folder: Path, state: Mapping[str, Any]) -> None:
-    """Write the state of a run, of tensors and plain containers; the file is replaced atomically.
-
-    Raises:
-        BasslError: one line, where it cannot be written.
-    """
+    """Write the state of a run, of tensors and plain containers; the file is replaced atomically. Raises BasslError
+    where it cannot be written."""
     path = folder / STATE
     try:
         with atomic_file(path) as partial:
@@ -29,16 +26,9 @@ def save_state(folder: Path, state: Mapping[str, Any]) -> None:
 
 
 def load_state(folder: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The state of a run, None where there is none yet.
-
-    Args:
-        folder: of the run.
-        identity: the settings that decide its result, which the state has as JSON under ``settings``.
-
-    Raises:
-        StoreError: one line, for a file that is damaged or holds anything but tensors and plain containers.
-        BasslError: one line, where the run began with other settings.
-    """
+    """The state of a run, None where there is none yet; its ``settings`` (JSON) must be ``identity``. Raises StoreError
+    for a file that is damaged or holds anything but tensors and plain containers, BasslError where the run began with
+    other settings."""
     path = folder / STATE
     if not path.exists():
         return None

@@ -39,14 +39,9 @@ class Process:
 
 @contextmanager
 def process_group(device: str = "auto") -> Iterator[Process]:
-    """Join the group that torchrun's environment describes; alone where there is none.
-
-    Args:
-        device: ``auto`` (a GPU where there is one), ``cpu`` or ``cuda``.
-
-    Raises:
-        BasslError: one line, where the device is not there, or another process of the group has gone.
-    """
+    """Join the group that torchrun's environment describes, with a device ``auto`` (a GPU where there is one), ``cpu``
+    or ``cuda``; alone where there is none. Raises BasslError where the device is not there, or another process of the
+    group has gone."""
     if device not in ("auto", "cpu", "cuda"):
         raise BasslError(f"the device must be auto, cpu or cuda, not {device!r}")
     cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
@@ -78,15 +73,8 @@ def _is_lost_peer(error: RuntimeError) -> bool:
 
 
 def first_decides(process: Process, decide: Callable[[], T]) -> T:
-    """Call a function in the first process, while the others wait; all get its result, or its error.
-
-    Args:
-        process: this one.
-        decide: its result must be picklable.
-
-    Raises:
-        BasslError: in all processes, with its message, where ``decide`` does.
-    """
+    """Call a function, whose result is picklable, in the first process, while the others wait; all get its result, or
+    its BasslError."""
     outcome: list[Any] = [None, None]  # result and message
     failure: BasslError | None = None
     if process.is_first:

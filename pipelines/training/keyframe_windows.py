@@ -60,11 +60,7 @@ class WindowOrder:
 
 
 class WindowRows(Protocol):
-    """Which rows of an index a window consists of; must be picklable.
-
-    Attributes:
-        seed: of the draws of keyframes.
-    """
+    """Which rows of an index a window consists of, and the seed of the draws of keyframes; must be picklable."""
 
     @property
     def seed(self) -> int: ...
@@ -86,18 +82,8 @@ class WindowBatch:
 
 
 class KeyframeWindows:
-    """Windows of keyframes, read and decoded by worker processes.
-
-    Args:
-        index: of the videos.
-        windows: the rows of a window.
-        process: this one.
-        workers: processes that read; 0 reads in this one.
-        size: Q, side of the square that keyframes are resized to.
-
-    Raises:
-        StoreError: one line, where a video has no keyframes.
-    """
+    """Windows of keyframes, resized to squares of side ``size`` Q, read and decoded by worker processes; 0 workers read
+    in this one. Raises StoreError where a video has no keyframes."""
 
     def __init__(self, index: Index, windows: WindowRows, process: Process, workers: int, size: int) -> None:
         for video_id, store in zip(index.video_ids, index.pictures, strict=True):
@@ -187,17 +173,11 @@ class _Windows(Dataset["_Chunk | BasslError"]):
 def read_ahead(
     data: Dataset[Any], items: Callable[[], Iterable[Item]], *, workers: int, device: torch.device, ahead: int
 ) -> Iterator[Any]:
-    """The values of a dataset for items, in their order, read by worker processes before they are needed.
-
-    Args:
-        data: returns a value for an item, or the BasslError that occurred.
-        items: called for the items once.
-        workers: processes; 0 reads in this one.
-        device: of the data's consumer; for a GPU they come in pinned memory.
-        ahead: items to read ahead, by all workers together.
+    """The values of a dataset for items, in their order, ``ahead`` of them read before they are needed, by worker
+    processes (0: in this one); in pinned memory for a GPU.
 
     Raises:
-        BasslError: the one that the dataset returned.
+        BasslError: the one that the dataset returned in place of a value.
         RuntimeError: a worker died; see :func:`pipelines.stages.pretrain.step.limits_in_one_line`.
     """
 

@@ -25,15 +25,8 @@ _LAUNCHED = "BASSL_LAUNCHED"
 
 
 def check_gpus(machines: Machines, command: str) -> None:
-    """Check that this machine has the GPUs of the job.
-
-    Args:
-        machines: GPUs and machines of the job.
-        command: the command line without its options, for the message.
-
-    Raises:
-        BasslError: one line, with a command line that fits the GPUs of this machine.
-    """
+    """Check that this machine has the GPUs of the job. Raises BasslError, one line, with a command line (``command``
+    and its options) that fits the GPUs of this machine."""
     if not machines.gpus:
         return
     here = torch.cuda.device_count()
@@ -53,15 +46,8 @@ def check_gpus(machines: Machines, command: str) -> None:
 
 def launch(machines: Machines, module: str, arguments: Sequence[str]) -> int:
     """Run ``python -m MODULE ARGUMENTS`` in each process of the job and wait; a process that dies ends the others.
-
-    Signal handlers and environment are as before when it returns.
-
-    Returns:
-        The exit code: 0, or 128 + the signal for a job that was asked to stop.
-
-    Raises:
-        BasslError: one line, for an error of a process (see :func:`errors_to_launcher`), or a process that died.
-    """
+    Signal handlers and environment are as before when it returns: 0, or 128 + the signal for a job that was asked to
+    stop. Raises BasslError for an error of a process (see :func:`errors_to_launcher`), or a process that died."""
     where = ["--standalone"]
     if machines.nodes > 1:
         where = ["--nnodes", str(machines.nodes)]
@@ -123,10 +109,7 @@ def _error_of(rank: int, failure: Any) -> BasslError:
 @contextmanager
 def errors_to_launcher() -> Iterator[None]:
     """In a process that :func:`launch` started, pass a BasslError to it, so that it is shown once and not by each.
-
-    Raises:
-        SystemExit: with 2, in place of the error.
-    """
+    Raises SystemExit with 2, in place of the error."""
     try:
         yield
     except BasslError as error:
@@ -144,19 +127,9 @@ def main(
     train: Callable[[S, Callable[[TrainingProgress], None]], Any],
     arguments: Sequence[str] | None = None,
 ) -> int:
-    """Run a training stage with settings from the command line, ``--name value`` each, as a process of torchrun.
-
-    Progress goes to stderr, a line a report; where :func:`launch` started the process, its caller shows the progress.
-
-    Args:
-        name: of the stage.
-        settings: its dataclass.
-        train: its public function; the result has ``stopped``.
-        arguments: of the command line; None are those of this process.
-
-    Returns:
-        The exit code.
-    """
+    """Run a training stage, ``train``, with settings from the command line, ``--name value`` each, as a process of
+    torchrun; the exit code. Progress goes to stderr, a line a report; where :func:`launch` started the process, its
+    caller shows it."""
 
     def line(state: TrainingProgress) -> None:
         if state.note:

@@ -45,24 +45,16 @@ def make_lars(
 
 
 def make_adam(trained: Sequence[Tensor], weight_decay: float) -> torch.optim.Optimizer:
-    """Adam (Kingma & Ba 2015), as for fine-tuning (appendix A); with weight decay AdamW (Loshchilov & Hutter 2019).
-
-    Its learning rate is set before each step, see :func:`learning_rate`.
-    """
+    """Adam (Kingma & Ba 2015), as for fine-tuning (appendix A); with weight decay AdamW (Loshchilov & Hutter 2019). Its
+    learning rate is set before each step, see :func:`learning_rate`."""
     if weight_decay:
         return torch.optim.AdamW(trained, lr=1.0, weight_decay=weight_decay)
     return torch.optim.Adam(trained, lr=1.0)
 
 
 def learning_rate(step: int, steps: int, peak: float, warm_up: float) -> float:
-    """The rate of a step: a linear rise to ``peak`` over the first ``warm_up`` of the steps, then a cosine to zero.
-
-    Args:
-        step: from 0.
-        steps: in all.
-        peak: the base rate times batch / 256 (release).
-        warm_up: share of the steps.
-    """
+    """The rate of a step, from 0: a linear rise to ``peak``, the base rate times batch / 256 (release), over the first
+    ``warm_up`` share of the steps, then a cosine to zero."""
     rising = round(warm_up * steps)
     if step < rising:
         return peak * (step + 1) / rising

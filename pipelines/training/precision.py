@@ -15,10 +15,7 @@ Autocast = Callable[[], AbstractContextManager[object]]
 
 def mixed_precision(precision: Precision, device: torch.device) -> tuple[Autocast, torch.amp.GradScaler]:
     """The context to compute losses in, and the gradient scaler, which does nothing unless the precision is fp16.
-
-    Raises:
-        BasslError: one line, for fp16 without a GPU.
-    """
+    Raises BasslError for fp16 without a GPU."""
     cuda = device.type == "cuda"
     chosen = precision
     if chosen == "auto":

@@ -44,11 +44,8 @@ def seed_files(folder: Path) -> dict[int, Path]:
 
 
 def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> None:
-    """Make the folder of a run, or check that the one that is there may be used.
-
-    Raises:
-        BasslError: one line, where it holds a run that is neither to be resumed nor overwritten, or cannot be made.
-    """
+    """Make the folder of a run, or check that the one that is there may be used. Raises BasslError where it holds a run
+    that is neither to be resumed nor overwritten, or cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         held = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
@@ -68,11 +65,8 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> None:
 
 
 def put_same_file(source: Path, target: Path) -> None:
-    """Give a file a second name, as a hard link or, where the file system has none, as a copy.
-
-    Raises:
-        BasslError: one line, where it cannot be written.
-    """
+    """Give a file a second name, as a hard link or, where the file system has none, as a copy. Raises BasslError where
+    it cannot be written."""
     with atomic_file(target) as partial:
         partial.unlink()
         try:
@@ -92,16 +86,8 @@ def plain_settings(settings: Any, without: Collection[str] = ()) -> dict[str, An
 
 
 def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Check that a run is resumed with the settings that it began with.
-
-    Args:
-        folder: of the run.
-        stored: the settings that decide its result, as it began; plain JSON, dictionaries may hold dictionaries.
-        wanted: the same, as they are now.
-
-    Raises:
-        BasslError: one line, which names the first difference.
-    """
+    """Check that a run is resumed with the settings that it began with, plain JSON of dictionaries in dictionaries.
+    Raises BasslError, which names the first difference."""
 
     def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
         leaves: dict[str, Any] = {}
@@ -120,12 +106,8 @@ def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str,
 
 
 class RunLog:
-    """Writes rows to CSV files and TensorBoard; to be used in a ``with`` block.
-
-    Args:
-        folder: of the run; None writes nothing, as all processes but the first do.
-        step: from which the run goes on; rows of later steps, which will be taken again, are dropped.
-    """
+    """Writes rows to CSV files and TensorBoard, in a ``with`` block; without a folder, as in all processes but the
+    first, nothing. Rows later than ``step``, from which the run goes on, are dropped: they will be taken again."""
 
     def __init__(self, folder: Path | None, step: int) -> None:
         self._folder = folder
@@ -162,14 +144,8 @@ class RunLog:
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """The rows of :data:`LOG` or :data:`VALIDATION`, without a last one that is being written or was cut short.
-
-    Returns:
-        Values by column; no rows where there is no file.
-
-    Raises:
-        StoreError: one line, for a file that cannot be read or is not the log of a run.
-    """
+    """The rows of :data:`LOG` or :data:`VALIDATION` by column, without a last one that is being written or was cut
+    short; none where there is no file. Raises StoreError for a file that cannot be read or is not the log of a run."""
     if not path.exists():
         return []
     header, *rows = _cells(path) or [[]]

@@ -8,19 +8,13 @@ from typing import Literal
 from pipelines.options import NO_OPTION
 
 Precision = Literal["auto", "float32", "float64", "bf16", "fp16"]
-PRECISIONS: tuple[Precision, ...] = ("auto", "float32", "float64", "bf16", "fp16")
 
 
 @dataclass(frozen=True)
 class AugmentationSettings:
-    """How windows of key-frames are augmented in pre-training (appendix A, "Implementation details").
-
-    The paper names torchvision's transforms; every distribution is torchvision's. What the paper leaves open is as in
-    the paper's release; where a field departs from that, its docstring says so.
-
-    Raises:
-        ValueError: for a value outside its range.
-    """
+    """How windows of keyframes are augmented in pre-training (appendix A, "Implementation details"). The paper names
+    torchvision's transforms; every distribution is torchvision's. What the paper leaves open is as in the paper's
+    release; where a field departs from that, its docstring says so."""
 
     size: int = 224
     """Side of the result (appendix A)."""

@@ -47,11 +47,8 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(path: Path) -> str:
-    """The format that the ending of a path means.
-
-    Raises:
-        BasslError: no format has that ending, or (``.xml``) two have.
-    """
+    """The format that the ending of a path means. Raises BasslError: no format has that ending, or (``.xml``) two
+    have."""
     name = path.name.lower()
     found = [key for key, known in FORMATS.items() if name.endswith(known.known_by)]
     if found:
@@ -63,17 +60,8 @@ def format_of(path: Path) -> str:
 
 
 def export(scene_list: SceneList, path: Path | str, format: str | None = None, shots: bool = False) -> None:
-    """Write scenes in the format of another tool, atomically.
-
-    Args:
-        scene_list: the scenes and shots of a film.
-        path: the file to write.
-        format: a name in ``FORMATS``; None: the one that the ending of ``path`` means.
-        shots: list the shots instead of the scenes.
-
-    Raises:
-        BasslError: one line, where the format is not known, the path cannot be written or is the film itself.
-    """
+    """Write scenes, or ``shots``, in a format of ``FORMATS``, None for the one that the ending of ``path`` means.
+    Raises BasslError where the format is not known, the path cannot be written or is the film itself."""
     path = Path(path)
     known = FORMATS.get(format or format_of(path))
     if known is None:
@@ -84,21 +72,15 @@ def export(scene_list: SceneList, path: Path | str, format: str | None = None, s
 
 
 def check_ending(path: Path) -> None:
-    """Check that :func:`save` has a format for ``path``, before hours of work end there.
-
-    Raises:
-        BasslError: one line, where its ending is neither ``.json`` nor that of one format.
-    """
+    """Check that :func:`save` has a format for ``path``, before hours of work end there. Raises BasslError where its
+    ending is neither ``.json`` nor that of one format."""
     if not _is_scenes_json(path):
         format_of(path)
 
 
 def save(scene_list: SceneList, path: Path) -> None:
-    """Write ``scenes.json`` to a path that ends in ``.json``, else the format of its ending.
-
-    Raises:
-        BasslError: as :func:`export`.
-    """
+    """Write ``scenes.json`` to a path that ends in ``.json``, else the format of its ending. Raises BasslError as
+    :func:`export`."""
     if _is_scenes_json(path):
         scene_list.save(path)
     else:

@@ -11,11 +11,8 @@ from pipelines.scenes import Scene, SceneList, Shot
 
 @dataclass(frozen=True)
 class Segment:
-    """One scene or shot.
-
-    ``number`` counts from 1. Ranges are half-open, in frames as counted and in seconds from the film's first frame.
-    ``score`` is a scene's confidence, or the probability that a scene ends with the shot.
-    """
+    """One scene or shot, numbered from 1. Ranges are half-open, in frames as counted and in seconds from the film's
+    first frame; ``score`` is a scene's confidence, or the probability that a scene ends with the shot."""
 
     number: int
     name: str

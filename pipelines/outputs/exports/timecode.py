@@ -29,14 +29,9 @@ def may_drop(rate: Fraction) -> bool:
 
 
 def smpte(frame: int, rate: Fraction, drop: bool) -> str:
-    """The timecode ``HH:MM:SS:FF`` of a frame; with ``drop`` ``HH:MM:SS;FF``.
-
-    Drop-frame leaves out the first two labels (four at 59.94) of each minute that is no tenth, so that labels keep up
-    with the clock; no frame is lost.
-
-    Raises:
-        ValueError: ``drop`` at a rate without drop-frame timecode.
-    """
+    """The timecode ``HH:MM:SS:FF`` of a frame; with ``drop`` ``HH:MM:SS;FF``. Drop-frame leaves out the first two
+    labels (four at 59.94) of each minute that is no tenth, so that labels keep up with the clock; no frame is lost.
+    Raises ValueError for ``drop`` at a rate without drop-frame timecode."""
     base = timecode_base(rate)
     if drop:
         if not may_drop(rate):

@@ -62,14 +62,10 @@ class Timeline:
 
 
 def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = None) -> Timeline:
-    """A timeline of the scenes of a film, or of its shots, with at most ``fastest`` frames a second.
-
-    Where the film has a constant rate, frames are those that were counted. Where it varies, editing tools show the film
-    at a constant rate by its timestamps, and so the cuts are placed by their times.
-
-    Raises:
-        VideoError: the film exists, but is no video.
-    """
+    """A timeline of the scenes of a film, or of its shots, with at most ``fastest`` frames a second. Where the film has
+    a constant rate, frames are those that were counted; where it varies, editing tools show the film at a constant rate
+    by its timestamps, and so the cuts are placed by their times. Raises VideoError where the film exists, but is no
+    video."""
     rate = edit_rate(scenes.video.frame_rate)
     if fastest is not None:
         rate /= -(-timecode_base(rate) // fastest)
@@ -120,11 +116,8 @@ def _runs_at(scenes: SceneList, rate: Fraction) -> bool:
 
 
 def media_of(scenes: SceneList) -> Media:
-    """The name and URI of the film's file and, if it exists, its sound and timecode.
-
-    Raises:
-        VideoError: there is a file, but it is no video.
-    """
+    """The name and URI of the film's file and, if it exists, its sound and timecode. Raises VideoError: there is a
+    file, but it is no video."""
     path, name = Path(scenes.video.path), film_name(scenes)
     windows = PureWindowsPath(scenes.video.path)
     if windows.is_absolute() and not path.is_absolute():  # written on Windows, read elsewhere

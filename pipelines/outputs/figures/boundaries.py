@@ -34,16 +34,9 @@ class PredictedLane:
 def boundary_figure(
     lanes: Sequence[PredictedLane], truth: NDArray[np.float64] | None = None, title: str = ""
 ) -> Figure:
-    """Scores and scene ends of several models over one film (appendix, "Predicted scene boundaries").
-
-    Each score stands over the whole of its shot, at whose end it would end a scene. True scene ends are lines through
-    all lanes.
-
-    Args:
-        lanes: at least one.
-        truth: (M,) seconds, where true scenes end, but for the end of the film; None without a truth.
-        title: above it all.
-    """
+    """Scores and scene ends of several models over one film (appendix, "Predicted scene boundaries"). Each score stands
+    over the whole of its shot; ``truth`` (M,), seconds of the true scene ends but for the film's end, are lines through
+    all lanes."""
     length = max(float(lane.edges[-1]) for lane in lanes)
     heights = ([0.22] if truth is not None else []) + [1.0] * len(lanes)
     with plot_style():

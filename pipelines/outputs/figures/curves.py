@@ -32,12 +32,8 @@ class Curve:
 
 
 def curve_figure(panels: Mapping[str, Mapping[str, Curve]], runs: Sequence[str]) -> Figure:
-    """Training curves, a panel a quantity and a line a run; of several seeds, a band from the least to the greatest.
-
-    Args:
-        panels: of each quantity, at least one, its curves by the name of the run.
-        runs: the names, in the order of the key to the lines.
-    """
+    """Training curves by quantity and by name of the run: a panel a quantity and a line a run, in the order of
+    ``runs``; of several seeds, a band from the least to the greatest."""
     columns = min(len(panels), COLUMNS)
     rows = -(-len(panels) // columns)
     longest = max(float(curve.steps[-1]) for curves in panels.values() for curve in curves.values())

@@ -27,13 +27,8 @@ class DividedWindow:
 
 
 def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:
-    """Windows of shots with the two parts that were found and the true scenes (appendix, "Pseudo-boundaries").
-
-    The shot at the pseudo-boundary, the last of the left part, has a frame.
-
-    Args:
-        windows: at least one; below each other.
-    """
+    """Windows of shots, at least one, with the two parts that were found and the true scenes (appendix,
+    "Pseudo-boundaries"). The shot at the pseudo-boundary, the last of the left part, has a frame."""
     heights = []
     for window in windows:
         S = window.similarity.shape[1]

@@ -24,17 +24,10 @@ def similarity_figure(
     title: str = "",
     own_scale: bool = False,
 ) -> Figure:
-    """Cosine similarity of M consecutive shots under several models, side by side (appendix, "Visualization of
-    similarities between consecutive shots"), below the shots' pictures.
-
-    Args:
-        matrices: (M, M) by the name of the model, at least one.
-        first: number of the first shot in its film.
-        ends: which of the M shots, counted from 0, end a scene: scenes are outlined; None without labels.
-        pictures: (H, W, 3) RGB, one a shot; none: matrices alone.
-        title: above it all.
-        own_scale: each matrix has a scale of colours of its own; else all share one, and colours can be compared.
-    """
+    """Cosine similarity (M, M) of M consecutive shots, from number ``first``, under several models, side by side
+    (appendix, "Visualization of similarities between consecutive shots"), below the shots' images (H, W, 3). ``ends``
+    are those of the M shots that end a scene, None without labels. With ``own_scale`` the colours of matrices cannot be
+    compared."""
     M = len(next(iter(matrices.values())))
     columns = min(len(matrices), COLUMNS)
     rows = -(-len(matrices) // columns)

@@ -48,20 +48,10 @@ def save_page(
     truth: TrueEnds | None = None,
     save_as: str = "scenes.json",
 ) -> None:
-    """Write the page.
-
-    Args:
-        path: the HTML file.
-        result: scenes and shots.
-        pictures: a JPEG for each shot, as :func:`pipelines.outputs.page.thumbnails.kept` makes them; () for a page
-            without pictures.
-        film: the film, to play beside the scenes; None where it is not at hand.
-        truth: to mark what was found and what was missed.
-        save_as: name of the file that the page saves.
-
-    Raises:
-        BasslError: where the path cannot be written, or there is another number of pictures than of shots.
-    """
+    """Write the page: ``pictures`` are a JPEG for each shot, as :func:`pipelines.outputs.page.thumbnails.kept` makes
+    them, or none; ``film`` is played beside the scenes; ``truth`` marks what was found and what was missed; ``save_as``
+    names the file that the page saves. Raises BasslError where the path cannot be written, or there is another number
+    of pictures than of shots."""
     write_atomically(path, page(result, pictures, _address(film, path), truth, save_as).encode())
 
 

@@ -40,12 +40,8 @@ def kept(picture: NDArray[np.uint8]) -> bytes:
 
 
 def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PagePictures:
-    """Resize images to the largest size at which all of them stay within a budget.
-
-    Args:
-        kept_pictures: JPEGs of one film, from :func:`kept` or a key-frame store.
-        budget: bytes in base64. Beyond what the smallest size needs (some 2 kB a shot) it is exceeded.
-    """
+    """Resize JPEGs of one film, from :func:`kept` or a keyframe store, to the largest size at which all of them stay
+    within a budget of bytes in base64. Beyond what the smallest size needs (some 2 kB a shot) it is exceeded."""
     if not kept_pictures:
         return PagePictures(0, 0, ())
     sample = [

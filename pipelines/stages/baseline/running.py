@@ -89,15 +89,9 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
 def choose(
     system: Baseline, films: Sequence[BaselineFilm], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Any:
-    """The settings of a system that do best on labelled films; defaults if it has no candidates.
-
-    Candidates with a network are evaluated on each half of the films with a network trained on the other half.
-
-    Args:
-        system: one of `pipelines.baselines.systems`.
-        films: at least one, two for a system with a network.
-        progress: called with the number of candidates tried and of all.
-    """
+    """The settings of a system that do best on labelled films (at least one; two for a system with a network); defaults
+    if it has no candidates. Candidates with a network are evaluated on each half of the films with a network trained on
+    the other half. ``progress`` gets the number of candidates tried and of all."""
     parts = [(films[::2], films[1::2]), (films[1::2], films[::2])] if system.learns else [(films, films)]
     tried = list(_candidates(system))
     sums = [0.0] * len(tried)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.options import accept_text, check_at_least
 from pipelines.stages.score.settings import check_frame_rate
 
 
@@ -33,9 +34,7 @@ class BaselineSettings:
     """Draws of films for confidence intervals; 0 for none."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "index", Path(self.index))
-        for name in ("features", "extra"):
-            object.__setattr__(self, name, tuple(map(Path, getattr(self, name))))
-        if self.seeds < 1 or self.resamples < 0:
-            raise ValueError(f"seeds must be at least 1 and resamples not negative: {self.seeds}, {self.resamples}")
+        accept_text(self)
+        check_at_least(self, 1, "seeds")
+        check_at_least(self, 0, "resamples")
         check_frame_rate(self.frame_rate)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.stages.build_index.result import IndexReport, SplitStatistics
-from pipelines.stages.build_index.settings import IndexSettings
+from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
 
 __all__ = ["IndexReport", "IndexSettings", "SplitStatistics", "build_index", "describe_index"]
 
@@ -31,11 +30,7 @@ def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSe
 
 
 def describe_index(path: Path | str) -> IndexReport:
-    """The statistics of an index, and what it lacks.
-
-    Raises:
-        StoreError: one line, for a file that is no index, or damaged.
-    """
+    """The statistics of an index, and what it lacks. Raises StoreError for a file that is no index, or damaged."""
     from pipelines.stages.build_index import building  # start-up time: numpy and h5py
 
     return building.describe(Path(path))

@@ -14,8 +14,7 @@ from pipelines.datasets.matching import MatchReport, match_annotation
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_writable
-from pipelines.stages.build_index.result import IndexReport
-from pipelines.stages.build_index.settings import IndexSettings
+from pipelines.stages.build_index.settings import IndexReport, IndexSettings
 from pipelines.stages.build_index.sources import read_source
 from pipelines.stages.build_index.statistics import missing, statistics
 from pipelines.stores.features import write_features

@@ -1,21 +1,22 @@
-"""Settings of building an index. Imports nothing heavy."""
+"""Settings of building an index, and what it returns. Imports nothing heavy."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pipelines.options import accept_text
+from pipelines.options import accept_text, check_at_least
+
+if TYPE_CHECKING:  # start-up time: numpy and h5py
+    from pipelines.datasets.matching import MatchReport
+    from pipelines.stores.index import Index
 
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """What goes into an index and how.
-
-    Raises:
-        ValueError: one line, for a value that no field allows.
-    """
+    """What goes into an index and how."""
 
     output: Path = Path("data/index.h5")
     """The index."""
@@ -43,10 +44,7 @@ class IndexSettings:
     def __post_init__(self) -> None:
         accept_text(self)
         object.__setattr__(self, "split", _split(self.split))
-        if not self.tolerance >= 0:
-            raise ValueError(f"the tolerance must be 0 seconds or more, not {self.tolerance:g}")
-        if self.doubtful not in ("end", "ignore"):
-            raise ValueError(f"doubtful labels can be read as 'end' or 'ignore', not {self.doubtful!r}")
+        check_at_least(self, 0, "tolerance")
 
 
 def _split(split: str | tuple[float, ...] | Path | None) -> tuple[float, ...] | Path | None:
@@ -62,3 +60,36 @@ def _split(split: str | tuple[float, ...] | Path | None) -> tuple[float, ...] | 
     ):
         raise ValueError("a split is two or three shares of 0 to 1 that add up to 1, such as 0.6,0.2,0.2")
     return split
+
+
+@dataclass(frozen=True)
+class SplitStatistics:
+    """What one split of an index holds, a row of the paper's table of data sets."""
+
+    split: str
+    """Its name; ``none`` for videos without one, ``all`` for the sum."""
+    videos: int
+    labelled: int
+    """Videos with labels."""
+    scenes: int
+    """Of the labelled videos."""
+    shots: int
+    hours: float | None
+    """None where the times of a video are not known."""
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """An index and what is to be known of it.
+
+    Attributes:
+        index: the index, opened.
+        splits: what each split holds.
+        matches: how labels of other shots were matched to the shots of the index, by video.
+        notes: one line each on what is missing or was left out.
+    """
+
+    index: Index
+    splits: tuple[SplitStatistics, ...]
+    matches: Mapping[str, MatchReport]
+    notes: tuple[str, ...]

@@ -22,11 +22,8 @@ from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyfram
 
 
 def read_source(source: Path, settings: IndexSettings) -> tuple[list[IndexedVideo], dict[str, NDArray[np.float32]]]:
-    """The videos of a source, and the features by video id where the source has features.
-
-    Raises:
-        DatasetError: one line, for a source of no known kind, or damaged.
-    """
+    """The videos of a source, and the features by video id where the source has features. Raises DatasetError for a
+    source of no known kind, or damaged."""
 
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")

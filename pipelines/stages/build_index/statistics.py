@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.stages.build_index.result import SplitStatistics
+from pipelines.stages.build_index.settings import SplitStatistics
 from pipelines.stores.index import NO_LABEL, Index
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from distributed import Client, as_completed
 
 from pipelines.errors import BasslError, first_line
-from pipelines.stages.extract_keyframes.result import FilmResult
+from pipelines.stages.extract_keyframes.settings import FilmResult
 from pipelines.stages.extract_keyframes.task import FilmTask
 
 TIMEOUT = 10
@@ -20,15 +20,8 @@ TIMEOUT = 10
 
 
 def run(tasks: Sequence[FilmTask], extract: Callable[[FilmTask], FilmResult]) -> Generator[FilmResult, None, None]:
-    """Extract films on the workers of a Dask cluster; gives the results as they come.
-
-    Args:
-        tasks: films; all have the scheduler's address in their settings.
-        extract: what a worker does with one film.
-
-    Raises:
-        BasslError: where the scheduler does not answer, or goes away.
-    """
+    """Extract films, which all have the scheduler's address in their settings, on the workers of a Dask cluster; the
+    results as they come. Raises BasslError where the scheduler does not answer, or goes away."""
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # an error below says it in one line
     address = tasks[0].settings.dask if tasks else None
     if address is None:

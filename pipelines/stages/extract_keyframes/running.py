@@ -15,8 +15,7 @@ from pipelines.files import remove_partials
 from pipelines.processes import Child, cores
 from pipelines.progress import FilmProgress
 from pipelines.stages.extract_keyframes.child import work
-from pipelines.stages.extract_keyframes.result import FilmResult
-from pipelines.stages.extract_keyframes.settings import ExtractSettings
+from pipelines.stages.extract_keyframes.settings import ExtractSettings, FilmResult
 from pipelines.stages.extract_keyframes.task import FilmTask
 from pipelines.video.films import find_films, video_ids
 

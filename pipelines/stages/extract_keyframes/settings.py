@@ -1,21 +1,18 @@
-"""Settings of extracting keyframes. Imports nothing heavy."""
+"""Settings and results of extracting keyframes. Imports nothing heavy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from pipelines.options import accept_text
+from pipelines.options import accept_text, check_at_least
 from pipelines.video.shots import DETECTOR_NAMES
 
 
 @dataclass(frozen=True)
 class ExtractSettings:
-    """How films are cut into shots and what is kept of each shot.
-
-    Raises:
-        ValueError: one line, for a value that no field allows.
-    """
+    """How films are cut into shots and what is kept of each shot."""
 
     output: Path = Path("data/keyframes")
     """Folder of the keyframe stores, one for each film."""
@@ -44,5 +41,23 @@ class ExtractSettings:
             raise ValueError(f"a keyframe can have 16 to 4320 lines, not {self.lines}")
         if not 1 <= self.quality <= 100:
             raise ValueError(f"JPEG quality goes from 1 to 100, not {self.quality}")
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"there must be at least one worker, not {self.workers}")
+        check_at_least(self, 1, "workers")
+
+
+@dataclass(frozen=True)
+class FilmResult:
+    """The result of one film.
+
+    ``status`` is ``done``, ``kept`` (its store was there) or ``failed`` with one line in ``error``; ``duration`` is in
+    seconds.
+    """
+
+    video_id: str
+    film: Path
+    store: Path
+    status: Literal["done", "kept", "failed"]
+    shots: int = 0
+    frames: int = 0
+    duration: float = 0.0
+    warnings: tuple[str, ...] = ()
+    error: str = ""

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.stages.extract_keyframes.result import FilmResult
-from pipelines.stages.extract_keyframes.settings import ExtractSettings
+from pipelines.stages.extract_keyframes.settings import ExtractSettings, FilmResult
 
 
 @dataclass(frozen=True)

@@ -23,17 +23,8 @@ class InexactError(Exception):
 
 
 def write_store(task: FilmTask, reader: FilmReader, shots: Iterable[FilmedShot]) -> None:
-    """Write the keyframe store of a film.
-
-    Args:
-        task: with the path of the store.
-        reader: of the film.
-        shots: all shots of the reader.
-
-    Raises:
-        InexactError: for a damaged film that several threads decoded.
-        BasslError: one line, for a film that cannot be read, or a store that cannot be written.
-    """
+    """Write the keyframe store of a film from all shots of its reader. Raises InexactError for a damaged film that
+    several threads decoded, BasslError for a film that cannot be read, or a store that cannot be written."""
 
     def describe() -> tuple[VideoFacts, dict[str, Any]]:
         if task.threads > 1 and not reader.exact:

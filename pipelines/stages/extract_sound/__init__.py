@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pipelines.progress import FilmProgress
-from pipelines.stages.extract_sound.result import SoundResult
-from pipelines.stages.extract_sound.settings import SoundSettings
+from pipelines.stages.extract_sound.settings import SoundResult, SoundSettings
 
 __all__ = ["SoundResult", "SoundSettings", "extract_sound"]
 

@@ -14,8 +14,7 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.files import check_writable
 from pipelines.processes import cores
 from pipelines.progress import FilmProgress
-from pipelines.stages.extract_sound.result import SoundResult
-from pipelines.stages.extract_sound.settings import SoundSettings
+from pipelines.stages.extract_sound.settings import SoundResult, SoundSettings
 from pipelines.stores.features import open_features, shot_checksums, write_features
 from pipelines.stores.index import Index, read_index
 from pipelines.video.films import find_films, video_ids

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.stages.figure.result import FigureResult
 from pipelines.stages.figure.settings import (
     METHODS,
     BoundarySettings,
     CurveSettings,
+    FigureResult,
     PseudoBoundarySettings,
     SimilaritySettings,
 )

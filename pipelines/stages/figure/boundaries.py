@@ -16,8 +16,7 @@ from pipelines.evaluation.boundary_metrics import boundary_match
 from pipelines.outputs.figures.boundaries import PredictedLane, boundary_figure
 from pipelines.scenes import SceneList
 from pipelines.stages.figure.files import check_output, model_names, saved
-from pipelines.stages.figure.result import FigureResult
-from pipelines.stages.figure.settings import BoundarySettings
+from pipelines.stages.figure.settings import BoundarySettings, FigureResult
 from pipelines.stages.score import ScoreSettings, score
 
 

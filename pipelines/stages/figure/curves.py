@@ -10,8 +10,7 @@ import numpy as np
 from pipelines.errors import BasslError
 from pipelines.outputs.figures.curves import Curve, curve_figure
 from pipelines.stages.figure.files import check_output, model_names, saved
-from pipelines.stages.figure.result import FigureResult
-from pipelines.stages.figure.settings import CurveSettings
+from pipelines.stages.figure.settings import CurveSettings, FigureResult
 from pipelines.training.run_folder import LOG, VALIDATION, read_log
 
 _POSITIONS = ("step", "epoch", "seed")

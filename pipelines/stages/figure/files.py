@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from pipelines.errors import BasslError
 from pipelines.files import check_writable
 from pipelines.outputs import plots
-from pipelines.stages.figure.result import FigureResult
+from pipelines.stages.figure.settings import FigureResult
 
 
 def check_output(path: Path) -> None:
@@ -26,10 +26,7 @@ def saved(path: Path, figure: Figure) -> FigureResult:
 
 def model_names(paths: Sequence[Path], labels: Sequence[str]) -> list[str]:
     """The names of files or run folders in a figure: the labels, or as much of their paths as makes them different.
-
-    Raises:
-        BasslError: one line, for another number of labels than of paths, or two equal names.
-    """
+    Raises BasslError for another number of labels than of paths, or two equal names."""
     if labels and len(labels) != len(paths):
         raise BasslError(f"{len(labels)} labels were given for {len(paths)} things to draw; give each one, in order")
     short = [path.parent.name if path.name == "model.safetensors" else _stem(path) for path in paths]

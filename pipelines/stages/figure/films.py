@@ -22,11 +22,8 @@ _IMAGE_WIDTH = 200
 
 
 def chosen_video(path: Path, name: str | None) -> Index:
-    """One video of an index by its id; without an id the only one.
-
-    Raises:
-        BasslError: one line, if there is no such video, or several and no id.
-    """
+    """One video of an index by its id; without an id the only one. Raises BasslError if there is no such video, or
+    several and no id."""
     index = read_index(path)
     if name is None and len(index.video_ids) > 1:
         some = ", ".join(index.video_ids[:5]) + (", ..." if len(index.video_ids) > 5 else "")
@@ -35,11 +32,7 @@ def chosen_video(path: Path, name: str | None) -> Index:
 
 
 def named_video(index: Index, name: str) -> int:
-    """The number of a video in an index.
-
-    Raises:
-        BasslError: one line, if it is not in the index.
-    """
+    """The number of a video in an index. Raises BasslError if it is not in the index."""
     if name not in index.video_ids:
         near = get_close_matches(name, index.video_ids, 3)
         advice = f"did you mean {' or '.join(near)}?" if near else f"its first is {index.video_ids[0]}"
@@ -76,16 +69,8 @@ def scene_ends(index: Index, rows: NDArray[np.int64]) -> list[int] | None:
 
 
 def store_of(index: Index, features: Path, encoder: str | None = None) -> Path:
-    """The store with the features of the only video of an index.
-
-    Args:
-        index: of one video.
-        features: the store, or the folder in which it is looked for after those that the index names.
-        encoder: id of the encoder; None: any.
-
-    Raises:
-        BasslError: one line, if there is none or more than one.
-    """
+    """The store with the features of the only video of an index: ``features`` itself, or one that the index names, or
+    one in the folder ``features``; None is any encoder. Raises BasslError if there is none or more than one."""
     if features.suffix.lower() == ".h5":
         return features
     (name,) = index.video_ids

@@ -13,8 +13,7 @@ from pipelines.outputs.figures.pseudo_boundaries import DividedWindow, pseudo_bo
 from pipelines.pretext.pseudo_boundary import discover, end_similarity
 from pipelines.stages.figure.files import check_output, saved
 from pipelines.stages.figure.films import images_of, named_video, only, scene_ends, store_of
-from pipelines.stages.figure.result import FigureResult
-from pipelines.stages.figure.settings import PseudoBoundarySettings
+from pipelines.stages.figure.settings import FigureResult, PseudoBoundarySettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index, window_rows
 

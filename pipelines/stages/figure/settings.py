@@ -1,10 +1,11 @@
-"""Settings of the figures."""
+"""Settings and results of the figures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.options import accept_text, check_at_least
 from pipelines.pretext.settings import PseudoBoundary
 from pipelines.stages.score import ScoreSettings
 from pipelines.stages.score.settings import check_frame_rate, check_seconds
@@ -33,10 +34,8 @@ class SimilaritySettings:
     """A colour scale for each matrix; else all share one, and colours can be compared."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "index", Path(self.index))
-        object.__setattr__(self, "features", Path(self.features))
-        if self.shots < 2:
-            raise ValueError(f"a figure of similarities needs at least 2 shots, not {self.shots}")
+        accept_text(self)
+        check_at_least(self, 2, "shots")
 
 
 @dataclass(frozen=True)
@@ -57,16 +56,11 @@ class PseudoBoundarySettings:
     """dtw (release; section 3.3), mean (the equation of section 3.3) or dtw-tslearn (the paper's listing)."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "index", Path(self.index))
-        object.__setattr__(self, "features", Path(self.features))
+        accept_text(self)
         if self.method not in METHODS:
             raise ValueError(f"pseudo-boundaries are found by {', '.join(METHODS)}, not {self.method!r}")
-        if self.neighbours < 1:
-            raise ValueError(f"a window needs at least 1 neighbour on each side, not {self.neighbours}")
-        if self.windows < 1:
-            raise ValueError(f"a figure needs at least 1 window, not {self.windows}")
-        if self.seed < 0:
-            raise ValueError(f"a seed is 0 or more, not {self.seed}")
+        check_at_least(self, 1, "neighbours", "windows")
+        check_at_least(self, 0, "seed")
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ class BoundarySettings:
     """Names of the models, in their order; repeat it. Unless given: names of their files."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "truth", None if self.truth is None else Path(self.truth))
+        accept_text(self)
         check_seconds("boundary tolerance", self.within)
         check_frame_rate(self.frame_rate)
 
@@ -96,3 +90,16 @@ class CurveSettings:
 
     labels: tuple[str, ...] = ()
     """Names of the runs, in their order; repeat it. Unless given: names of their folders."""
+
+
+@dataclass(frozen=True)
+class FigureResult:
+    """What was written.
+
+    Attributes:
+        path: the file.
+        warnings: lines on what is missing from the figure or strange about it.
+    """
+
+    path: Path
+    warnings: tuple[str, ...] = ()

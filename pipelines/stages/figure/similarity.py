@@ -14,8 +14,7 @@ from pipelines.models.opening import open_model
 from pipelines.outputs.figures.similarity import similarity_figure
 from pipelines.stages.figure.files import check_output, model_names, saved
 from pipelines.stages.figure.films import chosen_video, images_of, scene_ends, store_of
-from pipelines.stages.figure.result import FigureResult
-from pipelines.stages.figure.settings import SimilaritySettings
+from pipelines.stages.figure.settings import FigureResult, SimilaritySettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
 

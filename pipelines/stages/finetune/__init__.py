@@ -20,8 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pipelines.progress import TrainingProgress
-from pipelines.stages.finetune.result import FinetuneResult
-from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings
 
 __all__ = ["FinetuneResult", "FinetuneSettings", "finetune"]
 

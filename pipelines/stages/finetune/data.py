@@ -47,11 +47,8 @@ class Split:
 
 
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
-    """Divide the labelled videos into those to learn from, to validate on and to test on.
-
-    Raises:
-        BasslError: one line, where there is nothing to learn from, or nothing to choose on as the settings want it.
-    """
+    """Divide the labelled videos into those to learn from, to validate on and to test on. Raises BasslError where there
+    is nothing to learn from, or nothing to choose on as the settings want it."""
     counts = [labelled_shots(index, [video]) for video in range(len(index.video_ids))]
 
     def of(splits: Sequence[str]) -> list[int]:
@@ -191,13 +188,9 @@ def sequence_epoch(
 
 
 def view_of(films: LabelledFilms, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
-    """The tokens of the relational network for a film, as it is (view 0) or varied.
-
-    Computed once for all epochs and seeds, because computing them takes longer than training a network on them.
-
-    Returns:
-        (N, F) tokens, (N,) targets, and (N,) which of these are labels.
-    """
+    """The tokens of the relational network for a film, as it is (view 0) or varied: (N, F) tokens, (N,) targets, and
+    (N,) which of these are labels. Computed once for all epochs and seeds, because computing them takes longer than
+    training a network on them."""
     if (video, view) not in films.views:
         span = films.index.span(video)
         features = films.features[span].float().cpu().numpy()
@@ -258,18 +251,9 @@ def steps_of(examples: int, batch: int) -> int:
 def batches(
     epoch: Epoch, batch: int, *, order: tuple[int, ...], first: int, loss: Loss, process: Process
 ) -> Iterator[LabelledBatch]:
-    """The batches of an epoch from a step on.
-
-    An epoch is shared out evenly: the last batch is as large as the others, but for one example.
-
-    Args:
-        epoch: what there is.
-        batch: the most examples in a step, over all processes.
-        order: seed of the order in which examples come.
-        first: step of the epoch, from 0.
-        loss: how examples are weighted.
-        process: this one; the loss of a step is the same whatever the number of processes.
-    """
+    """This process's batches of an epoch, from step ``first`` on, of at most ``batch`` examples over all processes, in
+    the order that the seed ``order`` gives. An epoch is shared out evenly: the last batch is as large as the others,
+    but for one example. The loss of a step is the same whatever the number of processes."""
     M = len(epoch.targets)
     shuffled = np.random.default_rng((*order[:1], EXAMPLE_ORDER, *order[1:])).permutation(M)
     for examples in np.array_split(shuffled, steps_of(M, batch))[first:]:
@@ -285,15 +269,10 @@ def batches(
 
 
 def loss_weights(targets: NDArray[np.int64], usable: NDArray[np.bool_], loss: Loss) -> NDArray[np.float64]:
-    """How much each shot of a batch counts in the cross-entropy.
+    """How much each usable shot of a whole batch counts in the cross-entropy; targets (0 or 1) of any shape.
 
     ``balanced``, the release: positives and negatives have half of the weight each, shared equally among them; where
     one of the two is missing, so is its half. ``plain``: all shots alike.
-
-    Args:
-        targets: 0 or 1, any shape, of the whole batch.
-        usable: of the same shape; the others count nothing.
-        loss: which.
     """
     if loss == "plain":
         return usable / max(1, int(usable.sum()))

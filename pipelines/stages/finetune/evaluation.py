@@ -26,14 +26,8 @@ def measured(
     logits: Sequence[NDArray[np.float64]],
     calibration: Calibration | None = None,
 ) -> dict[str, float]:
-    """Metrics of films: a shot is a scene end where softmax gives it at least one half, as in the release.
-
-    Args:
-        index: of the films.
-        videos: with labels of both kinds among them.
-        logits: of each film, (N,).
-        calibration: where there is one, F1 and mIoU at its operating point are added.
-    """
+    """Metrics of films with labels of both kinds among them, from logits (N,) each: a shot is a scene end where softmax
+    gives it at least one half, as in the release. With a calibration F1 and mIoU at its operating point are added."""
 
     def metrics(calibration: Calibration) -> dict[str, float]:
         scores = [calibrated(values, calibration) for values in logits]
@@ -48,11 +42,8 @@ def measured(
 
 
 def end_epoch(learner: Learner, task: FinetuneTask, split: Split, epoch: int) -> dict[str, float]:
-    """Measure the network after an epoch, and keep its weights if they are the best so far.
-
-    Returns:
-        Metrics on the validation split, and on the test split where the epoch is chosen on it.
-    """
+    """Measure the network after an epoch, and keep its weights if they are the best so far. Returns metrics on the
+    validation split, and on the test split where the epoch is chosen on it."""
     measures: dict[str, float] = {}
     for name, videos in (("val", split.val), ("test", split.test if split.selected_on == "test" else [])):
         if videos:
@@ -71,11 +62,8 @@ def end_epoch(learner: Learner, task: FinetuneTask, split: Split, epoch: int) ->
 def best_of_seed(
     learner: Learner, task: FinetuneTask, split: Split, seed: int, notes: list[str]
 ) -> tuple[dict[str, Any], Calibration | None]:
-    """Load the weights of the chosen epoch, calibrate and test them.
-
-    Returns:
-        the seed's part of the result, and the calibration.
-    """
+    """Load the weights of the chosen epoch, calibrate and test them; the seed's part of the result, and the
+    calibration."""
     learner.network.load_state_dict(learner.best)
     logits = task.logits(learner.network, split.val)
     calibration = _calibration(task.index, split.val, logits, seed, notes) if split.val else None

@@ -50,11 +50,8 @@ class Encoding:
 
 
 def find_encoding(settings: FinetuneSettings, index: Index, start: Start, process: Process, report: Report) -> Encoding:
-    """The features of the stores that are named, else of the index or the feature folder, else computed now.
-
-    Raises:
-        BasslError: one line, where they are not there and cannot be made, or are not those of the model to begin with.
-    """
+    """The features of the stores that are named, else of the index or the feature folder, else computed now. Raises
+    BasslError where they are not there and cannot be made, or are not those of the model to begin with."""
     own = _encoder_of(start, index)
     if settings.features:
         made_by, features = features_of(index, settings.features)
@@ -131,11 +128,8 @@ def _encoder_called(text: str, index: Index) -> FrozenEncoder:
 
 
 def _computable(encoder: FrozenEncoder, index: Index, start: Start) -> str:
-    """The name by which an encoder is loaded.
-
-    Raises:
-        BasslError: one line, where it has none, or that name stands for another encoder here.
-    """
+    """The name by which an encoder is loaded. Raises BasslError where it has none, or that name stands for another
+    encoder here."""
     if encoder.name is None:
         raise BasslError(
             f"{index.path}: has no features of {encoder.id}, and they cannot be computed here; "

@@ -23,8 +23,7 @@ from pipelines.stages.finetune.data import Split, labelled_shots, split_videos
 from pipelines.stages.finetune.evaluation import best_of_seed, end_epoch, summary_of
 from pipelines.stages.finetune.features import find_encoding
 from pipelines.stages.finetune.keyframes import KeyframeTask
-from pipelines.stages.finetune.result import FinetuneResult
-from pipelines.stages.finetune.settings import FinetuneSettings, Hyperparameters
+from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings, Hyperparameters
 from pipelines.stages.finetune.start import Start, find_start
 from pipelines.stages.finetune.step import Learner, finite_losses, not_finite_error, take_step
 from pipelines.stages.finetune.task import FeatureTask, FinetuneTask

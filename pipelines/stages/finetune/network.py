@@ -16,17 +16,9 @@ from pipelines.stages.finetune.start import Start
 
 
 def shape_for(settings: FinetuneSettings, start: Start, width: int) -> Shape:
-    """The sizes of the network: those of the CRN that is transferred, or of the settings.
-
-    Args:
-        settings: sizes that they leave open are the defaults of the kind of network.
-        start: what is transferred.
-        width: D_e.
-
-    Raises:
-        BasslError: one line, where the settings and the CRN that is transferred contradict each other, or for sizes
-            that are no network.
-    """
+    """The sizes of the network for features of ``width`` D_e: those of the CRN that is transferred, else of the
+    settings, with the defaults of the kind of network for what they leave open. Raises BasslError where the settings
+    and the CRN that is transferred contradict each other, or for sizes that are no network."""
     crn = start.weights.settings.crn if start.weights is not None else None
     if start.transfer == "encoder+crn" and crn is not None:
         if crn.input_width != width:

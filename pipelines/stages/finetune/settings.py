@@ -1,4 +1,4 @@
-"""Settings of fine-tuning; imports nothing heavy."""
+"""Settings and result of fine-tuning; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pipelines.options import accept_text
-from pipelines.training.settings import PRECISIONS, Precision
+from pipelines.options import accept_text, check_at_least
+from pipelines.training.settings import Precision
 
 CRNName = Literal["transformer", "mlp", "ms-lstm", "relational"]
 
@@ -119,39 +119,13 @@ class FinetuneSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
-        positive = (
-            "seeds",
-            "epochs",
-            "batch",
-            "neighbours",
-            "width",
-            "layers",
-            "heads",
-            "sequence",
-            "size",
-            "log_steps",
-        )
-        for name in positive:
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
-        for name in ("seed", "workers"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        check_at_least(self, 1, "seeds", "epochs", "batch", "neighbours", "width", "layers", "heads", "sequence")
+        check_at_least(self, 1, "size", "log_steps")
+        check_at_least(self, 0, "seed", "workers")
         if self.rate is not None and not 0 < self.rate < math.inf:
             raise ValueError(f"rate must be above 0, not {self.rate}")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in 0 to 1, not {self.dropout}")
-        for name, choices in (
-            ("crn", tuple(HYPERPARAMETERS)),
-            ("select", ("val", "test", "last")),
-            ("loss", ("balanced", "plain")),
-            ("transfer", (None, "encoder", "encoder+crn")),
-            ("precision", PRECISIONS),
-        ):
-            if getattr(self, name) not in choices:
-                listed = ", ".join(str(choice) for choice in choices if choice)
-                raise ValueError(f"{name} must be one of {listed}, not {getattr(self, name)!r}")
         if self.resume and self.overwrite:
             raise ValueError("a run can be resumed or overwritten, not both")
         if self.end_to_end and self.features:
@@ -160,12 +134,37 @@ class FinetuneSettings:
             raise ValueError(f"end_to_end is for transformer and mlp; {self.crn} reads features that do not change")
 
     def hyperparameters(self, transferred: bool) -> Hyperparameters:
-        """Those of the kind of network with what the settings say of them; the rate is a number.
-
-        Args:
-            transferred: whether the CRN begins with pre-trained weights.
-        """
+        """Those of the kind of network with what the settings say of them; the rate is a number. ``transferred``:
+        whether the CRN begins with pre-trained weights."""
         own = HYPERPARAMETERS[self.crn]
         batch = self.batch or own.batch
         scaled = 2.5e-6 * batch / 256 * (1 if transferred else 10)
         return replace(own, epochs=self.epochs or own.epochs, batch=batch, rate=self.rate or own.rate or scaled)
+
+
+@dataclass(frozen=True)
+class FinetuneResult:
+    """What a run left.
+
+    Attributes:
+        model: the file of the chosen seed's model.
+        report: the file with all measures of all seeds.
+        step, steps: taken, of how many.
+        selected_on: what epochs were chosen on: ``val``, ``test`` or ``last epoch``.
+        mean, std: of the test metrics over the seeds (sample deviation; empty for one seed), or where there is no test
+            split of the validation metrics.
+        tested_on: the split that ``mean`` is of; None where there is none.
+        notes: what the user should know of the result, a line each.
+        stopped: whether it was asked to stop before its end; ``resume`` then goes on.
+    """
+
+    model: Path
+    report: Path
+    step: int
+    steps: int
+    selected_on: str
+    mean: dict[str, float]
+    std: dict[str, float]
+    tested_on: str | None
+    notes: tuple[str, ...]
+    stopped: bool

@@ -28,11 +28,8 @@ class Start:
 
 
 def find_start(settings: FinetuneSettings, report: Report) -> Start:
-    """The model that the settings name, and what of it goes into the new one.
-
-    Raises:
-        BasslError: one line, where there is no such model, or it has no part that is asked for.
-    """
+    """The model that the settings name, and what of it goes into the new one. Raises BasslError where there is no such
+    model, or it has no part that is asked for."""
     wanted = settings.transfer
     if settings.init == "none":
         if wanted is not None:
@@ -65,11 +62,7 @@ def find_start(settings: FinetuneSettings, report: Report) -> Start:
 
 
 def last_pretrained(folder: Path) -> Path:
-    """The newest pre-trained run in a folder of runs.
-
-    Raises:
-        BasslError: one line, where there is none.
-    """
+    """The newest pre-trained run in a folder of runs. Raises BasslError where there is none."""
     found: list[tuple[float, Path]] = []
     for path in folder.glob(f"*/{MODEL}"):
         try:

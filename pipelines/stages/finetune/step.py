@@ -66,11 +66,8 @@ class Learner:
 def take_step(
     learner: Learner, batch: LabelledBatch, *, rate: float, clip: float | None, process: Process
 ) -> tuple[Tensor, Tensor]:
-    """Update the weights with this process's share of a batch and those of the others.
-
-    Returns:
-        this process's part of the loss, and the norm of the gradient, as float64 on the device.
-    """
+    """Update the weights with this process's share of a batch and those of the others. Returns this process's part of
+    the loss, and the norm of the gradient, as float64 on the device."""
     set_learning_rate(learner.optimizer, rate)
     with learner.autocast():
         logits = learner.network(batch.inputs)
@@ -101,13 +98,8 @@ class NotFinite:
 def finite_losses(
     learner: Learner, steps: Sequence[tuple[Tensor, Tensor]], process: Process
 ) -> tuple[list[float], NotFinite | None]:
-    """The losses of the last steps, over all processes, and the first of them that is not finite; waits for the device.
-
-    Args:
-        learner: after these steps.
-        steps: results of :func:`take_step`.
-        process: this one.
-    """
+    """The losses of the last steps (results of :func:`take_step`) over all processes, and the first of them that is not
+    finite; waits for the device."""
     losses = mean_over_processes(torch.stack([loss for loss, _ in steps])) * process.world_size
     values, norms = losses.tolist(), torch.stack([norm for _, norm in steps]).tolist()
     for step, (loss, norm) in enumerate(zip(values, norms, strict=True), start=learner.step - len(steps)):
@@ -118,15 +110,8 @@ def finite_losses(
 
 
 def not_finite_error(fault: NotFinite, seed: int, batch: LabelledBatch, inputs: str, process: Process) -> BasslError:
-    """Why a loss or a gradient is not finite, in one line.
-
-    Args:
-        fault: the step.
-        seed: of the network.
-        batch: of that step.
-        inputs: what the batch consists of: features or key-frames.
-        process: this one; all processes call this.
-    """
+    """Why a loss or a gradient is not finite, in one line; ``batch`` is that of the step, of ``inputs`` (features or
+    keyframes). All processes call this."""
     here = f"step {fault.step + 1} of seed {seed}"
     if any_process(process, not bool(torch.isfinite(batch.inputs).all())):
         remedy = "; make the feature store again" if inputs == "features" else ""

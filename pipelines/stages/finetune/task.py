@@ -49,11 +49,7 @@ class FinetuneTask(Protocol):
         """A network to train, on its device; new weights are from torch's generator."""
 
     def epoch_steps(self, videos: Sequence[int], batch: int) -> int:
-        """Steps in an epoch over some videos.
-
-        Raises:
-            BasslError: one line, for a batch that the processes cannot share.
-        """
+        """Steps in an epoch over some videos. Raises BasslError for a batch that the processes cannot share."""
 
     def shots_in_step(self, videos: Sequence[int], batch: int) -> float:
         """Mean number of shots in a step, over all processes."""
@@ -71,11 +67,7 @@ class FinetuneTask(Protocol):
 
 
 class FeatureTask:
-    """Films by their features.
-
-    Raises:
-        BasslError: one line, for sizes that are no network.
-    """
+    """Films by their features. Raises BasslError for sizes that are no network."""
 
     def __init__(
         self, settings: FinetuneSettings, index: Index, start: Start, encoding: Encoding, process: Process

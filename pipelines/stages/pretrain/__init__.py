@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pipelines.progress import TrainingProgress
-from pipelines.stages.pretrain.result import PretrainResult
-from pipelines.stages.pretrain.settings import PretrainSettings
+from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 
 __all__ = ["PretrainResult", "PretrainSettings", "pretrain"]
 

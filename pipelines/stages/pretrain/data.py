@@ -93,17 +93,8 @@ def augmentation_generator(order: WindowOrder, step: int) -> torch.Generator:
 
 
 class FeatureWindows:
-    """Windows of the encodings of a feature store, all of them in the device's memory.
-
-    Args:
-        index: of the videos.
-        stores: features of at least these videos, of one width.
-        windows: the rows of a window.
-        process: this one.
-
-    Raises:
-        StoreError: one line, for a store that does not fit the index.
-    """
+    """Windows of the encodings of feature stores, all of them in the device's memory. Raises StoreError for a store
+    that does not fit the index."""
 
     def __init__(self, index: Index, stores: Sequence[Path], windows: PretextWindows, process: Process) -> None:
         self.encoder, self.features = features_of(index, stores)
@@ -134,16 +125,8 @@ def make_views(
     augmentation: AugmentationSettings | None,
     dtype: torch.dtype,
 ) -> Views:
-    """The dense and the slow sequences of some windows of a batch; keyframes, each sequence augmented by itself.
-
-    Args:
-        windows: which of a window's shots make a sequence.
-        order: of the run.
-        batch: this process's windows of a step.
-        process: this one.
-        augmentation: with the encoder's mean and deviation; None for features.
-        dtype: of the result.
-    """
+    """The dense and the slow sequences of some windows of a batch, in ``dtype``; keyframes, each sequence augmented by
+    itself with the encoder's mean and deviation; features (``augmentation`` None) as they are."""
 
     def chosen(shots: Tensor, positions: tuple[int, ...]) -> Tensor:
         # A list as an index would become a tensor, and copying that to a GPU waits for the GPU.

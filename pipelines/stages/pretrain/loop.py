@@ -18,8 +18,7 @@ from pipelines.pretext.gather import mean_over_processes
 from pipelines.pretext.objective import PretextLoss
 from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, make_views, noise_of
-from pipelines.stages.pretrain.result import PretrainResult
-from pipelines.stages.pretrain.settings import PretrainSettings
+from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stages.pretrain.start import identity_of, make_model, model_weights, open_source, window_order
 from pipelines.stages.pretrain.step import limits_in_one_line, make_learner, take_step
 from pipelines.stages.pretrain.validation import labelled_videos, validate

@@ -15,14 +15,8 @@ from pipelines.training.precision import Autocast
 
 
 class PretrainModel(nn.Module):
-    """Dense and slow sequences of windows in, the loss out.
-
-    Args:
-        encoder: None where the sequences are encodings already.
-        crn: None where no task needs it.
-        objective: the loss and its heads.
-        freeze_encoder: keep the encoder as it is, its BN statistics too.
-    """
+    """Dense and slow sequences of windows in, the loss out. Without an encoder the sequences are encodings already;
+    without a CRN no task needs it; a frozen encoder keeps its BN statistics too."""
 
     def __init__(
         self,
@@ -112,22 +106,13 @@ def backward_in_parts(
     scale: Callable[[Tensor], Tensor],
     seed: int,
 ) -> PretextLoss:
-    """The loss and gradients of a batch whose frames do not all fit into the device's memory.
+    """The loss and gradients of a batch of B ``windows`` whose frames do not all fit into the device's memory.
 
-    All windows are encoded part by part without a graph; the loss of all of them, with all their negatives, gives the
-    gradient of each encoding; then each part is encoded again, with a graph, and these gradients go through it (the
+    All windows are encoded ``part`` by part without a graph; the loss of all of them, with all their negatives, gives
+    the gradient of each encoding; then each part is encoded again, with a graph, and these gradients go through it (the
     scheme of Gao et al. 2021, "GradCache"). The result is that of the whole batch, but for batch normalisation, which
-    normalises each part by itself and moves its running statistics twice.
-
-    Args:
-        model: not wrapped in DDP; gradients are this process's own.
-        views: the windows of a slice; called twice for each part, and must give the same.
-        windows: B.
-        part: windows at a time.
-        noise, joins: of the batch.
-        autocast: the context to compute in.
-        scale: of the loss before it goes backward.
-        seed: of dropout in the encoder, which must be the same both times.
+    normalises each part by itself and moves its running statistics twice. ``views`` is called twice for each part, and
+    ``seed`` makes its dropout the same both times; the model is not wrapped in DDP.
     """
     parts = [slice(start, min(start + part, windows)) for start in range(0, windows, part)]
 

@@ -1,13 +1,13 @@
-"""Settings of pre-training; imports nothing heavy."""
+"""Settings and result of pre-training; imports nothing heavy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipelines.options import accept_text
+from pipelines.options import accept_text, check_at_least
 from pipelines.pretext.settings import PretextSettings, Variant
-from pipelines.training.settings import PRECISIONS, AugmentationSettings, Precision
+from pipelines.training.settings import AugmentationSettings, Precision
 
 
 @dataclass(frozen=True)
@@ -88,23 +88,15 @@ class PretrainSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
-        whole = ("neighbours", "epochs", "width", "layers", "heads", "decoded_size", "log_steps")
-        for name in whole:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("micro_batch", "momentum", "weight_decay", "warm_up", "workers", "seed", "validate_epochs"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        check_at_least(self, 1, "neighbours", "epochs", "width", "layers", "heads", "decoded_size", "log_steps")
+        check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up", "workers", "seed")
+        check_at_least(self, 0, "validate_epochs")
         if self.batch < 2:
             raise ValueError(f"batch must be at least 2, for windows are compared with each other, not {self.batch}")
         if not self.base_rate > 0 or not self.trust > 0 or not self.warm_up <= 1 or not 0 <= self.dropout < 1:
             raise ValueError("base_rate and trust must be above 0, warm_up at most 1, and dropout in 0 to 1")
         if self.width % self.heads:
             raise ValueError(f"a width of {self.width} cannot be shared among {self.heads} attention heads")
-        if self.lars_exclude not in ("release", "paper"):
-            raise ValueError(f"lars_exclude must be release or paper, not {self.lars_exclude!r}")
-        if self.precision not in PRECISIONS:
-            raise ValueError(f"precision must be auto, float32, float64, bf16 or fp16, not {self.precision!r}")
         if self.resume and self.overwrite:
             raise ValueError("a run can be resumed or overwritten, not both")
         if self.features and self.pretext.method == "simclr-instance":
@@ -118,3 +110,23 @@ class PretrainSettings:
     def peak_rate(self) -> float:
         """The highest learning rate: base rate times batch / 256."""
         return self.base_rate * self.batch / 256
+
+
+@dataclass(frozen=True)
+class PretrainResult:
+    """What a run left.
+
+    Attributes:
+        model: its file.
+        step, steps: taken, of how many.
+        losses: means over the last epoch that was taken part in, by task, and ``loss``.
+        validation: the last measures.
+        stopped: whether it was asked to stop before its end; ``resume`` then goes on.
+    """
+
+    model: Path
+    step: int
+    steps: int
+    losses: dict[str, float]
+    validation: dict[str, float]
+    stopped: bool

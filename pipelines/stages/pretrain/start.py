@@ -27,11 +27,8 @@ from pipelines.training.run_folder import plain_settings
 
 
 def window_order(settings: PretrainSettings, index: Index, world_size: int) -> WindowOrder:
-    """The windows of each step.
-
-    Raises:
-        BasslError: one line, for splits without shots, or a batch that does not fit the data or the processes.
-    """
+    """The windows of each step. Raises BasslError for splits without shots, or a batch that does not fit the data or
+    the processes."""
     if settings.batch % world_size:
         raise BasslError(f"a batch of {settings.batch} cannot be shared equally by {world_size} processes")
     rows = index.rows_of(settings.splits or None)
@@ -58,11 +55,8 @@ def open_source(
 def make_model(
     settings: PretrainSettings, features: FeatureWindows | None, process: Process
 ) -> tuple[TrainableEncoder | None, PretrainModel]:
-    """The encoder, None with features, and the network to train on its device.
-
-    Raises:
-        BasslError: one line, for an encoder or weights to begin with that cannot be used.
-    """
+    """The encoder, None with features, and the network to train on its device. Raises BasslError for an encoder or
+    weights to begin with that cannot be used."""
     torch.manual_seed(settings.seed)
     encoder = None
     if features is not None:
@@ -115,15 +109,8 @@ def _load_weights(model: PretrainModel, path: Path, weights: BasslWeights) -> No
 def model_weights(
     settings: PretrainSettings, model: PretrainModel, encoder: str, step: int, data: dict[str, Any]
 ) -> BasslWeights:
-    """The model as it is kept in a file.
-
-    Args:
-        settings: of the run.
-        model: the network.
-        encoder: name, or with features the id, of its shot encoder.
-        step: after which it is.
-        data: it learned from.
-    """
+    """The model as it is kept in a file, after ``step``; ``encoder`` is the name, or with features the id, of its shot
+    encoder."""
 
     def plain(module: nn.Module | None) -> dict[str, Tensor]:
         tensors = {} if module is None else module.state_dict()

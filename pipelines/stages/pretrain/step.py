@@ -54,11 +54,8 @@ class Learner:
 
 
 def make_learner(settings: PretrainSettings, model: PretrainModel, process: Process) -> Learner:
-    """The optimiser, and DDP and compilation where they are wanted, for a model on its device.
-
-    Raises:
-        BasslError: one line, for a precision that the device does not have.
-    """
+    """The optimiser, and DDP and compilation where they are wanted, for a model on its device. Raises BasslError for a
+    precision that the device does not have."""
     autocast, scaler = mixed_precision(settings.precision, process.device)
     optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
     if settings.compile:
@@ -85,18 +82,8 @@ def take_step(
     rate: float,
     seed: int,
 ) -> PretextLoss:
-    """Update the weights with the windows of this process and of the others.
-
-    On a GPU the step is queued; this waits for the step before the last one only.
-
-    Args:
-        learner: its weights move.
-        views: dense and slow sequences of a slice of the windows.
-        windows: B.
-        noise, joins: as for :class:`pipelines.stages.pretrain.model.PretrainModel`.
-        rate: learning rate.
-        seed: of dropout.
-    """
+    """Update the weights with the B ``windows`` of this process and of the others; ``seed`` is that of dropout. On a
+    GPU the step is queued; this waits for the step before the last one only."""
     torch.manual_seed(seed)
     set_learning_rate(learner.optimizer, rate)
     scaler = learner.scaler
@@ -132,10 +119,7 @@ def take_step(
 @contextmanager
 def limits_in_one_line() -> Iterator[None]:
     """Turn the limits of a machine into errors of one line: too little memory, a dead worker process, no compiler.
-
-    Raises:
-        BasslError: for these.
-    """
+    Raises BasslError for these."""
     try:
         yield
     except torch.OutOfMemoryError as error:

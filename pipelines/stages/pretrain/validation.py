@@ -55,24 +55,13 @@ def validate(
     neighbours: int,
     size: int,
 ) -> dict[str, float]:
-    """kNN precision and NMI of the shots of labelled videos, and AP of the PP head.
+    """kNN precision and NMI of the shots of labelled videos, and AP of the PP head: ``knn@k``, ``nmi@length`` and
+    ``ap_pp``, those that are defined.
 
     Of the encodings e where an encoder learns; with features, which do not change, of the contextualised centre shots,
     or of the contrastive head's outputs where there is no CRN. AP is that of h_PP at the centre shot, where it and the
-    CRN are trained: scene ends found without ever having seen a label.
-
-    All processes call this, and each encodes its share of the keyframes; the first computes the metrics.
-
-    Args:
-        learner: the model, which is in training mode afterwards.
-        source: where the shots are read.
-        encoder: for the mean and deviation of its input; None for features.
-        videos: at least one.
-        neighbours: K.
-        size: side of the encoder's input.
-
-    Returns:
-        ``knn@k``, ``nmi@length`` and ``ap_pp``, those that are defined; nothing in the other processes.
+    CRN are trained: scene ends found without ever having seen a label. All processes call this, and each encodes its
+    share of the keyframes; the first returns the metrics, the others nothing.
     """
     model, process = learner.model, learner.process
     dtype = next(model.objective.parameters(), torch.empty(0)).dtype

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.progress import ReportProgress
-from pipelines.stages.report.result import ReportResult
-from pipelines.stages.report.settings import ReportSettings
+from pipelines.stages.report.settings import ReportResult, ReportSettings
 
 __all__ = ["ReportResult", "ReportSettings", "report"]
 

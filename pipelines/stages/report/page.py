@@ -15,8 +15,7 @@ from pipelines.outputs.page import TrueEnds, save_page
 from pipelines.outputs.page.thumbnails import kept
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList
-from pipelines.stages.report.result import ReportResult
-from pipelines.stages.report.settings import ReportSettings
+from pipelines.stages.report.settings import ReportResult, ReportSettings
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.film_process import FilmProcess

@@ -1,10 +1,12 @@
-"""Settings of a page that shows the scenes of a film."""
+"""Settings of a page that shows the scenes of a film, and what making it returns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from pipelines.options import accept_text
 from pipelines.stages.score import ScoreSettings
 from pipelines.stages.score.settings import check_frame_rate, check_seconds
 
@@ -27,8 +29,26 @@ class ReportSettings:
     """Folder of keyframe stores, from which images are taken if it has the film; else they are read from the film."""
 
     def __post_init__(self) -> None:
-        for name in ("output", "film", "truth", "keyframes"):
-            value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else Path(value))
+        accept_text(self)
         check_seconds("tolerance", self.tolerance)
         check_frame_rate(self.frame_rate)
+
+
+@dataclass(frozen=True)
+class ReportResult:
+    """The page that was written.
+
+    Attributes:
+        path: of the page.
+        scenes, shots: their numbers.
+        pictures: where the images of the shots came from.
+        warnings: lines on what is missing from the page or damaged in the film.
+        notes: lines on how the truth was matched.
+    """
+
+    path: Path
+    scenes: int
+    shots: int
+    pictures: Literal["film", "store", "none"]
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -53,11 +53,8 @@ def reproduce(
 
 
 def plan(settings: ReproduceSettings = ReproduceSettings(), options: StageOptions | None = None) -> list[PlannedRow]:
-    """The rows of a table with their steps, without running or writing anything.
-
-    Raises:
-        BasslError: as `reproduce`, for unusable data or unknown rows.
-    """
+    """The rows of a table with their steps, without running or writing anything. Raises BasslError as `reproduce`, for
+    unusable data or unknown rows."""
     from pipelines.stages.reproduce.planning import planned_rows  # start-up time: PyAV, SciPy
 
     return planned_rows(settings, options)

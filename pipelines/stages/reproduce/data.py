@@ -112,11 +112,7 @@ class Data:
         return self.unlabelled.output.parent
 
     def write_splits(self) -> None:
-        """Write the files of splits, which steps read.
-
-        Raises:
-            BasslError: where they cannot be written.
-        """
+        """Write the files of splits, which steps read. Raises BasslError where they cannot be written."""
         for path, content in self.splits.items():
             if not path.exists() or path.read_bytes() != content:
                 write_atomically(path, content)
@@ -128,17 +124,10 @@ class Data:
 
 
 def find_data(given: Path | None, work: Path, options: StageOptions | None = None) -> Data:
-    """The given data, or else MovieNet if it exists, or else generated films.
-
-    Args:
-        given: MovieNet's folder, a folder of ``.npz`` features (two folders of them are two sets), or of films with
-            their labels beside them.
-        work: folder for everything computed from it.
-        options: instead of those of `OPTIONS`.
-
-    Raises:
-        BasslError: one line, for a folder that is none of these, or has too few films.
-    """
+    """The given data, or else MovieNet if it exists, or else generated films, with everything computed from it in
+    ``work``. ``given`` is MovieNet's folder, a folder of ``.npz`` features (two folders of them are two sets), or of
+    films with their labels beside them; ``options`` replace those of `OPTIONS`. Raises BasslError for a folder that is
+    none of these, or has too few films."""
     data = _found(given, work)
     return data if options is None else replace(data, options=options)
 

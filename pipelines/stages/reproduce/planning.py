@@ -43,11 +43,8 @@ def planned_rows(settings: ReproduceSettings, options: StageOptions | None = Non
 
 
 def chosen_rows(settings: ReproduceSettings, data: Data) -> ChosenRows:
-    """All rows of a table, for each protocol of the data.
-
-    Raises:
-        BasslError: one line, for a row that the table does not have, or data that the table cannot be measured on.
-    """
+    """All rows of a table, for each protocol of the data. Raises BasslError for a row that the table does not have, or
+    data that the table cannot be measured on."""
     names = TABLES[settings.table]
     labels = list(dict.fromkeys(row.label for name in names for row in ROWS[name]))
     for pattern in settings.rows:
@@ -93,15 +90,8 @@ def _matches(label: str, pattern: str) -> bool:
 def final_step(
     cell: Cell, data: Data, protocol: EvaluationProtocol, settings: ReproduceSettings, row: RowSpec, ask: bool = True
 ) -> Step | str:
-    """The step that measures a number, with all that it needs; or why it cannot be measured.
-
-    Args:
-        cell: which number.
-        data, protocol: what it is measured on.
-        settings: epochs, seeds.
-        row: of the cell.
-        ask: whether weights may be downloaded to find out which are available.
-    """
+    """The step that measures a number, with all that it needs; or why it cannot be measured. Without ``ask`` no weights
+    are downloaded to find out which are available."""
     system = cell.system
     if data.features and (reason := _needs_films(system, cell.metric)):
         return reason

@@ -39,12 +39,8 @@ class StoppedError(Exception):
 
 
 def run(step: Step, gpus: int | None, overwrite: bool, report: ReportProgress) -> Values:
-    """Run a step whose needs are done, unless its output is there; the metrics that it measures.
-
-    Raises:
-        BasslError, ValueError: its command refuses it.
-        StoppedError: it was interrupted.
-    """
+    """Run a step whose needs are done, unless its output is there; the metrics that it measures. Raises BasslError or
+    ValueError where its command refuses it, StoppedError where it was interrupted."""
     if step.output is None:
         return _MEASURING[step.command](step, report)
     marker = _marker(step.output)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipelines.options import accept_text, check_at_least
+
 NAMES = ("table1", "table2", "table3", "table4", "nmi", "bbc-ovsd")
 """The tables: comparison with other algorithms, pre-training by network, pretext tasks, ablations, cluster quality,
 other data sets."""
@@ -35,12 +37,11 @@ class ReproduceSettings:
     """Run finished steps again."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "data", None if self.data is None else Path(self.data))
-        object.__setattr__(self, "output", Path(self.output))
+        accept_text(self)
         if self.table not in NAMES:
             raise ValueError(f"there is no table {self.table!r}; there are {', '.join(NAMES)}")
-        if self.seeds < 1 or (self.epochs is not None and self.epochs < 1) or (self.gpus is not None and self.gpus < 0):
-            raise ValueError("seeds and epochs must be at least 1, and gpus not negative")
+        check_at_least(self, 1, "seeds", "epochs")
+        check_at_least(self, 0, "gpus")
 
 
 @dataclass(frozen=True)

@@ -63,10 +63,7 @@ def _paper(number: Number | None) -> str:
 
 def write_tables(result: ReproduceResult, folder: Path) -> ReproduceResult:
     """Write ``table.md``, ``table.tex``, ``table.json`` and ``commands.sh``; the result, with the names of these.
-
-    Raises:
-        BasslError: where one cannot be written.
-    """
+    Raises BasslError where one cannot be written."""
     texts = {
         "table.md": _markdown(result),
         "table.tex": _latex(result),

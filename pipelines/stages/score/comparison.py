@@ -12,11 +12,8 @@ from pipelines.stages.score.settings import ScoreSettings
 
 
 def difference(first: ScoreResult, second: ScoreResult, settings: ScoreSettings) -> Comparison:
-    """Two results and their difference on the films that both have, from the same draws of films.
-
-    Raises:
-        BasslError: one line, if they have no film in common.
-    """
+    """Two results and their difference on the films that both have, from the same draws of films. Raises BasslError if
+    they have no film in common."""
     common = {film.film for film in first.films} & {film.film for film in second.films}
     if not common:
         raise BasslError(f"{first.name} and {second.name} have no film in common that can be scored")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pipelines.options import accept_text, check_at_least
+
 ALL_SPLITS = "all"
 """Instead of a split: every labelled film."""
 
@@ -48,17 +50,13 @@ class ScoreSettings:
     """Where an encoder runs, where features have to be made: auto, cpu or cuda."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "index", Path(self.index))
-        object.__setattr__(self, "features", Path(self.features))
+        accept_text(self)
         check_seconds("tolerance", self.tolerance)
         check_seconds("boundary tolerance", self.within)
         check_frame_rate(self.frame_rate)
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise ValueError(f"a threshold is a score from 0 to 1, not {self.threshold:g}")
-        if self.resamples < 0:
-            raise ValueError(f"resamples must be 0 or more, not {self.resamples}")
-        if self.doubtful not in ("end", "ignore"):
-            raise ValueError(f"doubtful labels can be read as 'end' or 'ignore', not {self.doubtful!r}")
+        check_at_least(self, 0, "resamples")
 
 
 def check_seconds(name: str, value: float) -> None:

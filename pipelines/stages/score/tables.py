@@ -102,21 +102,15 @@ FORMATS = (*_WRITERS, ".json")
 
 
 def check_table(path: Path) -> None:
-    """Check that a table can be written under that name, before any work is done for it.
-
-    Raises:
-        BasslError: it ends in none of `FORMATS`.
-    """
+    """Check that a table can be written under that name, before any work is done for it. Raises BasslError: it ends in
+    none of `FORMATS`."""
     if path.suffix.lower() not in FORMATS:
         raise BasslError(f"{path}: a table is a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file; name one")
 
 
 def save_table(path: Path, result: ScoreResult | Comparison) -> None:
-    """Write the numbers in the format that the file's name ends in; .json has all of them, as `--json`.
-
-    Raises:
-        BasslError: another ending, or a file that cannot be written.
-    """
+    """Write the numbers in the format that the file's name ends in; .json has all of them, as `--json`. Raises
+    BasslError for another ending, or a file that cannot be written."""
     check_table(path)
     kind = path.suffix.lower()
     if kind == ".json":
