@@ -36,10 +36,7 @@ def make_lars(
         {"params": [p for name, p in trained if left_out(name, p)], "weight_decay": 0.0},  # timm does not adapt either
     ]
     optimizer: torch.optim.Optimizer = Lars(
-        [group for group in groups if group["params"]],
-        lr=1.0,
-        momentum=momentum,
-        trust_coeff=trust_coefficient,
+        [group for group in groups if group["params"]], lr=1.0, momentum=momentum, trust_coeff=trust_coefficient
     )
     return optimizer
 

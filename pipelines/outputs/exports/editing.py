@@ -122,14 +122,7 @@ def fcpxml(scenes: SceneList, shots: bool = False) -> str:
 
     root = ElementTree.Element("fcpxml", version="1.10")
     resources = _add(root, "resources")
-    _add(
-        resources,
-        "format",
-        id="r1",
-        frameDuration=time(1),
-        width=str(timeline.width),
-        height=str(timeline.height),
-    )
+    _add(resources, "format", id="r1", frameDuration=time(1), width=str(timeline.width), height=str(timeline.height))
     asset = _add(
         resources,
         "asset",

@@ -55,7 +55,6 @@ def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:
 
 
 def _draw_frame(panel: Axes, shot: int, tall: float, colour: str) -> None:
-
     panel.add_patch(
         Rectangle((shot + 0.02, 0.02), 0.96, tall - 0.04, fill=False, edgecolor=colour, linewidth=2.5, clip_on=False)
     )

@@ -80,7 +80,6 @@ def similarity_figure(
 
 
 def _box(x: float, y: float, side: float, colour: str, line: float) -> Any:
-
     return Rectangle((x, y), side, side, fill=False, edgecolor=colour, linewidth=line)
 
 

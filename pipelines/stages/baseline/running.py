@@ -131,13 +131,7 @@ def _quality(films: Sequence[BaselineFilm], found: Sequence[Segmentation]) -> fl
 
 def _scores(film: BaselineFilm, found: Segmentation) -> FilmScores:
     return FilmScores(
-        film.labels,
-        found.score,
-        film.shots,
-        film.times,
-        film.known,
-        found.labels.astype(bool),
-        film=film.name,
+        film.labels, found.score, film.shots, film.times, film.known, found.labels.astype(bool), film=film.name
     )
 
 

@@ -103,7 +103,6 @@ def _named_with_folder(record: VideoAnnotation, known: Set[str]) -> VideoAnnotat
 
 def _listed_splits(videos: list[IndexedVideo], path: Path) -> list[IndexedVideo]:
     """The videos with the splits that a JSON file lists them in; videos that it does not list have none."""
-
     content = read_json(path)
     if not isinstance(content, dict) or not all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
@@ -122,7 +121,6 @@ def _listed_splits(videos: list[IndexedVideo], path: Path) -> list[IndexedVideo]
 
 def _drawn_splits(videos: list[IndexedVideo], shares: tuple[float, ...], seed: int) -> list[IndexedVideo]:
     """The videos with splits drawn by video, so that the shots of one video are never in two splits."""
-
     names = ("train", "val", "test") if len(shares) == 3 else ("train", "test")
     videos = sorted(videos, key=lambda video: video.video_id)
     order = np.random.default_rng(seed).permutation(len(videos))

@@ -37,7 +37,6 @@ def read_source(source: Path, settings: IndexSettings) -> tuple[list[IndexedVide
 
 
 def _from_store(path: Path) -> IndexedVideo:
-
     store = read_keyframes(path)
     shots, images = store.keyframes.shape
     # (N, N_k + 1): where the shot's JPEGs begin, and where the last one ends.
@@ -57,7 +56,6 @@ def _from_store(path: Path) -> IndexedVideo:
 
 
 def _from_features(source: Path) -> tuple[list[IndexedVideo], dict[str, NDArray[np.float32]]]:
-
     records = read_shot_feature_folder(source)
     videos = [
         IndexedVideo(
@@ -74,7 +72,6 @@ def _from_features(source: Path) -> tuple[list[IndexedVideo], dict[str, NDArray[
 
 
 def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> IndexedVideo:
-
     shots = record.number_of_shots
     if shots is None:
         raise DatasetError(
@@ -108,7 +105,6 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
 
 def _packed(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings: IndexSettings) -> IndexedVideo:
     """The video with its JPEG files copied into a key-frame store, as they are."""
-
     assert settings.pack is not None
     path = settings.pack / f"{video.video_id}.h5"
     if settings.overwrite or not path.exists():
@@ -140,7 +136,6 @@ def _packed(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings:
 
 
 def _picture_size(file: Path) -> tuple[int, int]:
-
     try:
         with Image.open(file) as image:
             return image.size

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pipelines.options import accept_text, check_at_least
+from pipelines.options import accept_text
 from pipelines.video.shots import DETECTOR_NAMES
 
 
@@ -41,7 +41,8 @@ class ExtractSettings:
             raise ValueError(f"a keyframe can have 16 to 4320 lines, not {self.lines}")
         if not 1 <= self.quality <= 100:
             raise ValueError(f"JPEG quality goes from 1 to 100, not {self.quality}")
-        check_at_least(self, 1, "workers")
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"there must be at least one worker, not {self.workers}")
 
 
 @dataclass(frozen=True)

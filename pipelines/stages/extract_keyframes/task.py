@@ -40,12 +40,7 @@ class FilmTask:
         return cls(Path(task["film"]), task["video_id"], ExtractSettings(**task["settings"]), task["threads"])
 
     def finished(
-        self,
-        status: Literal["done", "kept"],
-        shots: int,
-        frames: int,
-        duration: float,
-        warnings: Sequence[str] = (),
+        self, status: Literal["done", "kept"], shots: int, frames: int, duration: float, warnings: Sequence[str] = ()
     ) -> FilmResult:
         """The result where there is a store."""
         return FilmResult(self.video_id, self.film, self.store, status, shots, frames, duration, tuple(warnings))

@@ -90,7 +90,6 @@ def _shot_sounds(
 
 def _read(path: Path) -> tuple[dict[str, NDArray[np.floating]], dict[str, int]]:
     """The features of a store of sound, and the checksum of their shots, by video id; empty where there is no store."""
-
     if not path.exists():
         return {}, {}
     store = open_features(path)
@@ -100,5 +99,4 @@ def _read(path: Path) -> tuple[dict[str, NDArray[np.floating]], dict[str, int]]:
 
 
 def _write(path: Path, store: dict[str, NDArray[np.floating]], shots: dict[str, int]) -> None:
-
     write_features(path, ENCODER, store, shots)

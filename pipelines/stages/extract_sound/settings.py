@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pipelines.options import accept_text, check_at_least
+from pipelines.options import accept_text
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class SoundSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
-        check_at_least(self, 1, "workers")
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"there must be at least one worker, not {self.workers}")
 
 
 @dataclass(frozen=True)

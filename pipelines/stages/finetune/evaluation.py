@@ -21,10 +21,7 @@ from pipelines.stores.index import Index
 
 
 def measured(
-    index: Index,
-    videos: Sequence[int],
-    logits: Sequence[NDArray[np.float64]],
-    calibration: Calibration | None = None,
+    index: Index, videos: Sequence[int], logits: Sequence[NDArray[np.float64]], calibration: Calibration | None = None
 ) -> dict[str, float]:
     """Metrics of films with labels of both kinds among them, from logits (N,) each: a shot is a scene end where softmax
     gives it at least one half, as in the release. With a calibration F1 and mIoU at its operating point are added."""

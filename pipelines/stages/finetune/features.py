@@ -68,11 +68,7 @@ def find_encoding(settings: FinetuneSettings, index: Index, start: Start, proces
         assert source is not None
         report(f"computes the features of all shots once, into {settings.feature_folder}")
         encoding = EncodeSettings(
-            settings.index,
-            source,
-            settings.feature_folder,
-            workers=settings.workers or None,
-            device=settings.device,
+            settings.index, source, settings.feature_folder, workers=settings.workers or None, device=settings.device
         )
         stores = (encode_shots(encoding, process=process),)
     return Encoding(features_of(index, stores)[1], own)

@@ -138,7 +138,4 @@ _FREE = {
 
 def identity_of(settings: PretrainSettings, index: Index) -> dict[str, Any]:
     """What must be the same when a run is resumed: not the paths of its files, nor how it is logged and validated."""
-    return {
-        **plain_settings(settings, without=_FREE),
-        "shots of the index": zlib.crc32(index.first_row.tobytes()),
-    }
+    return {**plain_settings(settings, without=_FREE), "shots of the index": zlib.crc32(index.first_row.tobytes())}

@@ -73,14 +73,7 @@ def make_learner(settings: PretrainSettings, model: PretrainModel, process: Proc
 
 
 def take_step(
-    learner: Learner,
-    views: Views,
-    windows: int,
-    *,
-    noise: Tensor | None,
-    joins: Tensor | None,
-    rate: float,
-    seed: int,
+    learner: Learner, views: Views, windows: int, *, noise: Tensor | None, joins: Tensor | None, rate: float, seed: int
 ) -> PretextLoss:
     """Update the weights with the B ``windows`` of this process and of the others; ``seed`` is that of dropout. On a
     GPU the step is queued; this waits for the step before the last one only."""

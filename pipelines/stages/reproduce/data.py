@@ -221,13 +221,7 @@ def _generated(home: Path) -> Data:
 
 
 def _of_films(
-    kind: Kind,
-    title: str,
-    folder: Path,
-    home: Path,
-    names: Sequence[str],
-    made: tuple[Step, ...],
-    digest: str,
+    kind: Kind, title: str, folder: Path, home: Path, names: Sequence[str], made: tuple[Step, ...], digest: str
 ) -> Data:
     keyframes = Step(
         "extract-keyframes", {"output": home / "keyframes"}, (str(folder),), home / "keyframes", made, digest

@@ -65,10 +65,7 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
 
 
 def _aligned(
-    pairs: Sequence[tuple[VideoAnnotation, VideoAnnotation]],
-    settings: ScoreSettings,
-    problems: list[str],
-    alone: bool,
+    pairs: Sequence[tuple[VideoAnnotation, VideoAnnotation]], settings: ScoreSettings, problems: list[str], alone: bool
 ) -> dict[str, Alignment]:
     alignments = {}
     for guess, true in pairs:
