@@ -41,10 +41,6 @@ class ExportResult:
 def export(file: Path | str, settings: ExportSettings) -> ExportResult:
     """Write the scenes of a ``scenes.json`` in another format.
 
-    Args:
-        file: the ``scenes.json``.
-        settings: which format.
-
     Raises:
         BasslError: one line, for a ``scenes.json`` that cannot be read, an ending that no format or several have, or a
             path that cannot be written, is the film or is the ``scenes.json``.

@@ -13,17 +13,9 @@ if TYPE_CHECKING:  # optional dependency: torch
 
 
 def import_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
-    """Write the model file of a checkpoint of the paper's authors, or of a ResNet-50 such as that of Places365.
-
-    Nothing in the checkpoint is run; one that holds more than weights is refused.
-
-    Args:
-        file: pre-trained or fine-tuned.
-        output: None is ``runs/NAME/model.safetensors``, see `model_path`.
-        overwrite: write over a file that is there.
-
-    Returns:
-        the weights.
+    """Write the model file of a checkpoint of the paper's authors, pre-trained or fine-tuned, or of a ResNet-50 such as
+    that of Places365; its weights. Nothing in the checkpoint is run; one that holds more than weights is refused.
+    Unless given, ``output`` is ``runs/NAME/model.safetensors``.
 
     Raises:
         BasslError: one line, for a file that is no such checkpoint, or an output that is there or cannot be written.
@@ -41,15 +33,8 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
 
 
 def export_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
-    """Write a model file in the layout of the paper's release.
-
-    Args:
-        file: the model.
-        output: None is the same name with the ending ``.ckpt``.
-        overwrite: write over a file that is there.
-
-    Returns:
-        the weights.
+    """Write a model file in the layout of the paper's release; its weights. Unless given, ``output`` has the name of
+    the model with the ending ``.ckpt``.
 
     Raises:
         BasslError: one line, for a model that the layout cannot hold, or an output that is there or cannot be written.

@@ -138,7 +138,7 @@ def _fine_tuned(place: Path, settings: Mapping[str, Any]) -> ListedModel:
         "fine-tuned",
         method=settings["crn"],
         encoder=settings["encoder"] or "any encoder",
-        trained=_epochs(training.get("epoch")),
+        trained=f"epoch {training['epoch']}" if isinstance(training.get("epoch"), int) else "",
         **_measured(training),
     )
     result = place / RESULT
@@ -196,10 +196,6 @@ def _of_the_paper(place: Path, file: Path, settings: Mapping[str, Any]) -> Liste
         scores=last,
         scored_on="validation" if last else "",
     )
-
-
-def _epochs(epoch: Any) -> str:
-    return f"epoch {epoch}" if isinstance(epoch, int) else ""
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:

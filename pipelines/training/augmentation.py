@@ -139,7 +139,9 @@ def augment(
         with torch.autocast(device.type, enabled=False):
             x = _crop(keyframes[windows, shots], drawn, size)
             _jitter(x, drawn)
-            _greyscale(x, drawn.greyscale)
+            if drawn.greyscale.any():
+                mask = send(drawn.greyscale.view(-1, 1, 1, 1), device)
+                x.copy_(torch.where(mask, _grey(x), x))
             _blur(x, drawn, settings.kernel_size)
         views[windows, shots] = x.sub_(mean).div_(std).view(*drawn.jittered.shape, 3, size, size)
     return views
@@ -224,12 +226,6 @@ def _jitter(x: Tensor, drawn: Augmentations) -> None:
             grey = _grey(x)
             reference = grey.mean(dim=(2, 3), keepdim=True).mul_(of_mean[place]).add(grey.mul_(of_grey[place]))
             torch.addcmul(reference, x, own[place], out=x).clamp_(0, 1)
-
-
-def _greyscale(x: Tensor, which: Tensor) -> None:
-    if which.any():
-        mask = send(which.view(-1, 1, 1, 1), x.device)
-        x.copy_(torch.where(mask, _grey(x), x))
 
 
 def _change(x: Tensor, which: Tensor, operation: Callable[[Tensor, Tensor], Tensor], values: Tensor) -> None:

@@ -7,7 +7,6 @@ PySceneDetect writes these four as well. Its lists count real time where timecod
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from typing import Any
 from xml.etree import ElementTree
 
@@ -65,48 +64,23 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
         "metadata": {},
     }
 
-    def clip_of(clip: Clip) -> dict[str, Any]:
-        return {
-            "OTIO_SCHEMA": "Clip.2",
-            "name": clip.name,
-            "enabled": True,
-            "source_range": span(timeline.source_start + clip.start, timeline.source_start + clip.end),
-            "media_references": {"DEFAULT_MEDIA": media},
-            "active_media_reference_key": "DEFAULT_MEDIA",
-            "markers": [],
-            "effects": [],
-            "metadata": {"bassl": {"score": clip.score}},
-        }
+    def item(schema: str, name: str, source_range: Any, metadata: dict[str, Any], **own: Any) -> dict[str, Any]:
+        common = {"OTIO_SCHEMA": schema, "name": name, "enabled": True, "source_range": source_range}
+        return {**common, **own, "markers": [], "effects": [], "metadata": metadata}
 
+    def clip_of(clip: Clip) -> dict[str, Any]:
+        of_source = span(timeline.source_start + clip.start, timeline.source_start + clip.end)
+        references = {"media_references": {"DEFAULT_MEDIA": media}, "active_media_reference_key": "DEFAULT_MEDIA"}
+        return item("Clip.2", clip.name, of_source, {"bassl": {"score": clip.score}}, **references)
+
+    clips = [clip_of(clip) for clip in timeline.clips]
     kinds = ["Video", "Audio"] if timeline.media.channels else ["Video"]
-    tracks: list[dict[str, Any]] = [
-        {
-            "OTIO_SCHEMA": "Track.1",
-            "name": f"{kind} 1",
-            "kind": kind,
-            "enabled": True,
-            "source_range": None,
-            "children": [clip_of(clip) for clip in timeline.clips],
-            "markers": [],
-            "effects": [],
-            "metadata": {},
-        }
-        for kind in kinds
-    ]
+    tracks = [item("Track.1", f"{kind} 1", None, {}, kind=kind, children=clips) for kind in kinds]
     content = {
         "OTIO_SCHEMA": "Timeline.1",
         "name": timeline.name,
         "global_start_time": time(0),
-        "tracks": {
-            "OTIO_SCHEMA": "Stack.1",
-            "name": "tracks",
-            "enabled": True,
-            "source_range": None,
-            "children": tracks,
-            "markers": [],
-            "effects": [],
-            "metadata": {},
-        },
+        "tracks": item("Stack.1", "tracks", None, {}, children=tracks),
         "metadata": {"bassl": dict(scenes.settings)},
     }
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -118,7 +92,7 @@ def fcpxml(scenes: SceneList, shots: bool = False) -> str:
     display = "DF" if timeline.drop else "NDF"
 
     def time(frames: int) -> str:
-        return _rational(timeline.seconds(frames))
+        return f"{timeline.seconds(frames)}s"  # a Fraction is written as 1001/24000, and as 2 where it is whole
 
     root = ElementTree.Element("fcpxml", version="1.10")
     resources = _add(root, "resources")
@@ -238,10 +212,6 @@ def _timecode(parent: ElementTree.Element, timeline: Timeline, frame: int) -> No
     _add(timecode, "string", smpte(frame, timeline.rate, timeline.drop))
     _add(timecode, "frame", frame)
     _add(timecode, "displayformat", "DF" if timeline.drop else "NDF")
-
-
-def _rational(seconds: Fraction) -> str:
-    return f"{seconds.numerator}s" if seconds.denominator == 1 else f"{seconds.numerator}/{seconds.denominator}s"
 
 
 def _add(

@@ -42,8 +42,9 @@ def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:
             panel.set_title(shown(window.title, 130), loc="left", fontsize=9)
             if window.pictures:
                 draw_images(panel, window.pictures)
-                tall = aspect(window.pictures)
-                _draw_frame(panel, window.found, tall, VERMILLION)
+                corner, tall = (window.found + 0.02, 0.02), aspect(window.pictures) - 0.04
+                frame = Rectangle(corner, 0.96, tall, fill=False, edgecolor=VERMILLION, linewidth=2.5, clip_on=False)
+                panel.add_patch(frame)
             else:
                 _draw_end_similarity(panel, window)
             _draw_lanes(panel, window, height)
@@ -52,12 +53,6 @@ def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:
         if handles:
             figure.legend(handles, labels, loc="outside lower center", ncols=len(handles), fontsize=8)
     return figure
-
-
-def _draw_frame(panel: Axes, shot: int, tall: float, colour: str) -> None:
-    panel.add_patch(
-        Rectangle((shot + 0.02, 0.02), 0.96, tall - 0.04, fill=False, edgecolor=colour, linewidth=2.5, clip_on=False)
-    )
 
 
 def _draw_end_similarity(panel: Axes, window: DividedWindow) -> None:

@@ -63,7 +63,8 @@ def similarity_figure(
             )
             for start, end in scene_ranges(M, ends):
                 for colour, line in ((BLACK, 2.6), ("white", 1.2)):  # seen on dark and on light
-                    panel.add_patch(_box(first + start - 0.5, first + start - 0.5, end - start, colour, line))
+                    corner, side = (first + start - 0.5,) * 2, end - start
+                    panel.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=colour, linewidth=line))
             panel.set_title(shown(name), fontsize=9)
             panel.spines[:].set_visible(False)
             for axis in (panel.xaxis, panel.yaxis):
@@ -79,17 +80,10 @@ def similarity_figure(
     return figure
 
 
-def _box(x: float, y: float, side: float, colour: str, line: float) -> Any:
-    return Rectangle((x, y), side, side, fill=False, edgecolor=colour, linewidth=line)
-
-
 def _draw_strip(panel: Axes, pictures: Sequence[NDArray[np.uint8]], ends: Sequence[int] | None) -> None:
     """Pictures in a row, with a line between two scenes."""
     draw_images(panel, pictures)
     for end in ends or ():
         if end < len(pictures) - 1:
-            panel.plot([end + 1, end + 1], [-0.04, 1.04], transform=panel.get_xaxis_transform(), **_true_line())
-
-
-def _true_line() -> dict[str, Any]:
-    return {"color": BLACK, "linewidth": 1.8, "clip_on": False}
+            line: dict[str, Any] = {"color": BLACK, "linewidth": 1.8, "clip_on": False}
+            panel.plot([end + 1, end + 1], [-0.04, 1.04], transform=panel.get_xaxis_transform(), **line)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -89,7 +89,9 @@ def page(
         save_as=one_line(save_as),
         scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
         script=Markup(script),  # from the package, as the style is
-        settings=[(name.replace("_", " "), _shown(value)) for name, value in _given(result.settings)],
+        settings=[
+            (one_line(name.replace("_", " ")), _shown(v)) for name, v in result.settings.items() if v is not None
+        ],
         style=Markup(style),
         title=film_name(result) or "film",
         version=pipelines.__version__,
@@ -151,10 +153,6 @@ def _facts(result: SceneList) -> list[tuple[str, str]]:
         ("frames", f"{video.frames:,}"),
         ("shots", f"{len(result.shots):,}"),
     ]
-
-
-def _given(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [(one_line(name), value) for name, value in settings.items() if value is not None]
 
 
 def _shown(value: Any) -> str:

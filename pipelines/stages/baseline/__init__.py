@@ -10,15 +10,12 @@ __all__ = ["BaselineSettings", "baseline"]
 
 
 def baseline(settings: BaselineSettings = BaselineSettings(), progress: ReportProgress | None = None) -> ScoreResult:
-    """Find the scenes of the films of a split with one of the systems, and score them.
+    """Find the scenes of the films of a split with one of the systems, and score them, as `stages.score.score` does.
 
     Of the candidates for settings that a system's paper leaves open (`pipelines.baselines.systems`), those are taken
-    that do best on the training splits: the greatest sum of AP, F1 and mIoU (`choose`). Without labelled films in these
-    the defaults are taken, and a system with a network cannot be run.
-
-    Returns:
-        As `stages.score.score`: AP and AUC-ROC come from the soft scores, all else from the scenes. For a system
-        with a network ``seeds`` has the spread, and what is shown is the first seed.
+    that do best on the training splits: the greatest sum of AP, F1 and mIoU. Without labelled films in these the
+    defaults are taken, and a system with a network cannot be run; of one ``seeds`` has the spread, and the rest is of
+    the first seed.
 
     Raises:
         BasslError: one line, for an unknown system, or films without labels, features or times.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -93,7 +93,8 @@ def choose(
     if it has no candidates. Candidates with a network are evaluated on each half of the films with a network trained on
     the other half. ``progress`` gets the number of candidates tried and of all."""
     parts = [(films[::2], films[1::2]), (films[1::2], films[::2])] if system.learns else [(films, films)]
-    tried = list(_candidates(system))
+    combinations = product(*system.candidates.values())
+    tried = [system.settings(**dict(zip(system.candidates, values, strict=True))) for values in combinations]
     sums = [0.0] * len(tried)
     for part, (training, judged) in enumerate(parts):
         network = _trained(system, training, 0)
@@ -108,11 +109,6 @@ def segmented(system: Baseline, film: BaselineFilm, settings: Any) -> Segmentati
     """The scenes that a system finds in a film; of several feature sets all, where it takes several, else the first."""
     features = film.features if system.several and len(film.features) > 1 else film.features[0]
     return system.segment(features, film.times, settings)
-
-
-def _candidates(system: Baseline) -> Iterator[Any]:
-    for values in product(*system.candidates.values()):
-        yield system.settings(**dict(zip(system.candidates, values, strict=True)))
 
 
 def _trained(system: Baseline, films: Sequence[BaselineFilm], seed: int) -> Any:

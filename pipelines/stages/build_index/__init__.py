@@ -13,12 +13,8 @@ __all__ = ["IndexReport", "IndexSettings", "SplitStatistics", "build_index", "de
 def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSettings()) -> IndexReport:
     """Build the index of all shots of all videos.
 
-    A source is a folder of key-frame stores or one store, MovieNet's folder, BBC's, OVSD's, a folder of ``.npz`` with
+    A source is a folder of keyframe stores or one store, MovieNet's folder, BBC's, OVSD's, a folder of ``.npz`` with
     features, shots and labels, or ``scenes.json`` files. Which it is, is seen from its files.
-
-    Args:
-        sources: where shots (and key-frames, features, labels) are.
-        settings: the rest.
 
     Raises:
         BasslError: one line, for a source that is none, files that are damaged or contradict each other, or an index

@@ -12,8 +12,8 @@ from dataclasses import replace
 from distributed import Client, as_completed
 
 from pipelines.errors import BasslError, first_line
+from pipelines.stages.extract_keyframes.child import FilmTask
 from pipelines.stages.extract_keyframes.settings import FilmResult
-from pipelines.stages.extract_keyframes.task import FilmTask
 
 TIMEOUT = 10
 """Seconds that a Dask scheduler may take to answer."""

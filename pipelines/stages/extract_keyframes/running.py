@@ -14,9 +14,8 @@ from pipelines.errors import BasslError, StoreError, UnexpectedError
 from pipelines.files import remove_partials
 from pipelines.processes import Child, cores
 from pipelines.progress import FilmProgress
-from pipelines.stages.extract_keyframes.child import work
+from pipelines.stages.extract_keyframes.child import FilmTask, work
 from pipelines.stages.extract_keyframes.settings import ExtractSettings, FilmResult
-from pipelines.stages.extract_keyframes.task import FilmTask
 from pipelines.video.films import find_films, video_ids
 
 Report = Callable[[FilmProgress[FilmResult]], None]
@@ -28,16 +27,11 @@ def extract_keyframes(
     progress: Report | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> list[FilmResult]:
-    """Cut films into shots and store the keyframes of each shot.
+    """Cut films (files, folders and glob patterns) into shots and store the keyframes of each shot.
 
     A store that was made with the same settings from a file of the same size is kept. Each film has a process of its
-    own: where that dies, this film has failed and the others go on.
-
-    Args:
-        inputs: files, folders and glob patterns.
-        settings: shot detector, keyframes, and where the stores go.
-        progress: called with the progress of each film, from several threads.
-        on_start: called with the number of films.
+    own: where that dies, this film has failed and the others go on. ``on_start`` is called with the number of films,
+    ``progress`` with the progress of each, from several threads.
 
     Returns:
         one result for each film, in the order of the films' names.

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipelines.errors import VideoError
 from pipelines.scenes import VideoFacts
-from pipelines.stages.extract_keyframes.task import FilmTask
+from pipelines.stages.extract_keyframes.child import FilmTask
 from pipelines.stores.jpeg import to_jpeg
 from pipelines.stores.keyframes import StoredShot, write_keyframes
 from pipelines.video.reader import FilmReader

@@ -17,16 +17,12 @@ def extract_sound(
     progress: Callable[[FilmProgress[SoundResult]], None] | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> list[SoundResult]:
-    """Extract features of the sound of films: mean and standard deviation of 64 log-mel energies over each shot.
+    """Extract features of the sound of films (files, folders and glob patterns): mean and standard deviation of 64 log-
+    mel energies over each shot.
 
     Films are found in the index by their ids, which `extract_keyframes` makes of their names. Finished films are saved
-    every minute, and are not done again.
-
-    Args:
-        inputs: files, folders and glob patterns.
-        settings: the index and the store.
-        progress: called with the progress of each film, from several threads.
-        on_start: called with the number of films.
+    every minute, and are not done again. ``on_start`` is called with the number of films, ``progress`` with the
+    progress of each, from several threads.
 
     Returns:
         one result for each film, in the order of the films' names; a film without sound has failed.

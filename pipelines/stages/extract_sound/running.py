@@ -67,13 +67,13 @@ def run(
                     continue
                 shots[name], unsaved = checksums[name], True
                 if time.monotonic() - saved > _SAVE_SECONDS:
-                    _write(settings.output, store, shots)
+                    write_features(settings.output, ENCODER, store, shots)
                     saved, unsaved = time.monotonic(), False
                 finish(SoundResult(name, film, "done", len(store[name])))
         finally:  # an interrupt keeps what is done
             pool.shutdown(cancel_futures=True)
             if unsaved:
-                _write(settings.output, store, shots)
+                write_features(settings.output, ENCODER, store, shots)
     return [results[name] for name in video_ids(films)]
 
 
@@ -96,7 +96,3 @@ def _read(path: Path) -> tuple[dict[str, NDArray[np.floating]], dict[str, int]]:
     if store.encoder != ENCODER or store.videos.keys() != store.shots.keys():
         raise StoreError(f"{path}: holds features of {store.encoder}, not of sound; name another with --output")
     return dict(store.videos), dict(store.shots)
-
-
-def _write(path: Path, store: dict[str, NDArray[np.floating]], shots: dict[str, int]) -> None:
-    write_features(path, ENCODER, store, shots)

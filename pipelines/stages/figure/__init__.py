@@ -38,19 +38,11 @@ def draw_similarity(
     Args:
         models: feature stores (.h5), whose features are compared as they are; or runs or model files with the paper's
             CRN, of which each contextualised shot, at the centre of its own window, is compared.
-        output: .png, .svg or .pdf.
-        settings: the rest.
+        output: .png, .svg or .pdf, as for all figures.
 
     Raises:
-        BasslError: one line, for a film or shots that are not in the index, a model or store that cannot be read or
-            has nothing of this film, or an output that cannot be written.
-
-    Example::
-
-        from pipelines.stages.figure import SimilaritySettings, draw_similarity
-
-        stores = [Path("data/features/resnet50-0123456789ab.h5"), Path("runs/pretrain")]
-        draw_similarity(stores, Path("similarity.svg"), SimilaritySettings(video="tt0120338", first=40))
+        BasslError: one line, for a film or shots that are not in the index, a model or store that cannot be read or has
+            nothing of this film, or an output that cannot be written.
     """
     from pipelines.stages.figure.similarity import similarity  # start-up time: torch, matplotlib
 
@@ -60,15 +52,13 @@ def draw_similarity(
 def draw_pseudo_boundaries(
     windows: Sequence[str], output: Path | str, settings: PseudoBoundarySettings = PseudoBoundarySettings()
 ) -> FigureResult:
-    """Draw where windows of shots fall into two parts, and where their true scenes end (appendix,
-    "Pseudo-boundaries"), with the middle key-frame of each shot; or, of films without keyframes, with the similarity
-    that the division rests on. Shots are compared by their features (section 3.3).
+    """Draw where windows of shots fall into two parts, and where their true scenes end (appendix, "Pseudo-boundaries"),
+    with the middle keyframe of each shot; or, of films without keyframes, with the similarity that the division
+    rests on. Shots are compared by their features (section 3.3).
 
     Args:
         windows: centre shots, as ``VIDEO:SHOT``; none: sampled at random. As in pre-training, a window that reaches
             over a film's edge is moved inside.
-        output: .png, .svg or .pdf.
-        settings: the rest.
 
     Raises:
         BasslError: one line, for a window that is not in the index, a film that is shorter than a window, an index
@@ -82,13 +72,8 @@ def draw_pseudo_boundaries(
 def draw_boundaries(
     files: Sequence[Path | str], output: Path | str, settings: BoundarySettings = BoundarySettings()
 ) -> FigureResult:
-    """Draw what several models predict for one film (appendix, "Predicted scene boundaries"): scores, threshold and
-    scene ends, one lane each, by time, so that their shots may differ.
-
-    Args:
-        files: ``scenes.json`` of `bassl predict`, all of the same film.
-        output: .png, .svg or .pdf.
-        settings: the truth, and the rest.
+    """Draw what several models predict for one film, in the ``scenes.json`` of `bassl predict` (appendix, "Predicted
+    scene boundaries"): scores, threshold and scene ends, one lane each, by time, so that their shots may differ.
 
     Raises:
         BasslError: one line, for a file or a truth that cannot be read, or an output that cannot be written.
@@ -101,13 +86,8 @@ def draw_boundaries(
 def draw_curves(
     runs: Sequence[Path | str], output: Path | str, settings: CurveSettings = CurveSettings()
 ) -> FigureResult:
-    """Draw losses, learning rate and validation measures of runs from their logs, a panel each.
-
-    Args:
-        runs: folders of `bassl pretrain` or `bassl finetune`, ended or not. The seeds of a fine-tuned run are one
-            line, their mean, with a band from the least to the greatest.
-        output: .png, .svg or .pdf.
-        settings: the rest.
+    """Draw losses, learning rate and validation measures of run folders, ended or not, from their logs, a panel each.
+    The seeds of a fine-tuned run are one line, their mean, with a band from the least to the greatest.
 
     Raises:
         BasslError: one line, for a folder without a log, an empty or damaged log, or an output that cannot be written.

@@ -2,9 +2,7 @@
 
 The shot encoder is frozen, so its features are computed once; a contextual relation network (CRN) and its head are
 trained on them, several times over, each from another seed. :func:`finetune` runs in this process, as one of several if
-torchrun's environment says so. Without the command line::
-
-    torchrun --nproc-per-node 8 -m pipelines.stages.finetune --index data/index.h5 --init runs/pretrain
+torchrun's environment says so (``torchrun ... -m pipelines.stages.finetune --index data/index.h5``).
 
 The epoch is chosen on the validation split. Metrics in the result are those of the release: a shot is a scene end where
 softmax gives it at least one half. The model files also hold a calibration, fitted on the validation split, that puts a
@@ -31,10 +29,7 @@ def finetune(
     """Fine-tune a model; as one process of several where torchrun started it.
 
     In the main thread, SIGTERM and SIGINT (Ctrl-C) end the run after the current step, and its state is saved.
-
-    Args:
-        settings: all of it.
-        progress: called every ``log_steps`` steps, after an epoch, and with notes, in the first process only.
+    ``progress`` is called every ``log_steps`` steps, after an epoch, and with notes, in the first process only.
 
     Raises:
         BasslError: one line, for settings or data that cannot be used, a folder that holds another run, or a loss that

@@ -25,9 +25,8 @@ from pipelines.models.torch_encoders import rebuild_encoder
 from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import LabelledBatch, durations_of, loss_weights
 from pipelines.stages.finetune.features import known_keyframe_facts
-from pipelines.stages.finetune.network import as_bytes, digest_of, shape_for, transfer_crn
 from pipelines.stages.finetune.settings import FinetuneSettings
-from pipelines.stages.finetune.start import Start
+from pipelines.stages.finetune.start import Start, as_bytes, digest_of, shape_for, transfer_crn
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder

@@ -16,9 +16,8 @@ from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import EPOCHS, Epoch, LabelledBatch, batches, film_logits, labelled_films, steps_of
 from pipelines.stages.finetune.features import Encoding, known_keyframe_facts
-from pipelines.stages.finetune.network import digest_of, shape_for, transfer_crn
 from pipelines.stages.finetune.settings import FinetuneSettings
-from pipelines.stages.finetune.start import Start
+from pipelines.stages.finetune.start import Start, digest_of, shape_for, transfer_crn
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
 from pipelines.training.precision import weight_dtype

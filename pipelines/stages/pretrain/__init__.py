@@ -3,9 +3,8 @@
 It learns from keyframes, and then the shot encoder is trained too, or from a feature store of a frozen encoder, and
 then the CRN and the heads are trained alone, which runs on a CPU.
 
-:func:`pretrain` runs in this process, as one of several if torchrun's environment says so. Without the command line::
-
-    torchrun --nproc-per-node 8 -m pipelines.stages.pretrain --index data/index.h5 --epochs 40
+:func:`pretrain` runs in this process, as one of several if torchrun's environment says so (``torchrun ... -m
+pipelines.stages.pretrain --index data/index.h5``).
 
 All random draws are functions of the seed, the step and the window, never of what ran before. So a run that was stopped
 continues with the same numbers, and several processes draw what one would (but for dropout, which each process draws
@@ -28,10 +27,7 @@ def pretrain(
     """Pre-train a model; as one process of several where torchrun started it.
 
     In the main thread, SIGTERM and SIGINT (Ctrl-C) end the run after the current step, and its state is saved.
-
-    Args:
-        settings: all of it.
-        progress: called every ``log_steps`` steps and after an epoch, in the first process only.
+    ``progress`` is called every ``log_steps`` steps and after an epoch, in the first process only.
 
     Raises:
         BasslError: one line, for settings or data that cannot be used, or a folder that holds another run.

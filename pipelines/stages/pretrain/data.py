@@ -87,11 +87,6 @@ def noise_of(order: WindowOrder, step: int, shots: int, process: Process) -> Ten
     return send(draw_noise(order.batch, shots, generator)[process.share(order.batch)], process.device)
 
 
-def augmentation_generator(order: WindowOrder, step: int) -> torch.Generator:
-    """For the augmentations of a step's global batch: first those of the dense sequences, then of the slow ones."""
-    return torch.Generator().manual_seed(torch_seed(order.seed, AUGMENTATION, step))
-
-
 class FeatureWindows:
     """Windows of the encodings of feature stores, all of them in the device's memory. Raises StoreError for a store
     that does not fit the index."""
@@ -136,7 +131,9 @@ def make_views(
     if augmentation is None:
         shots = batch.shots.to(dtype)
         return lambda part: (chosen(shots[part], windows.dense), chosen(shots[part], windows.slow))
-    generator, own = augmentation_generator(order, batch.step), process.share(order.batch)
+    # Drawn for the whole batch: first the augmentations of the dense sequences, then of the slow ones.
+    generator = torch.Generator().manual_seed(torch_seed(order.seed, AUGMENTATION, batch.step))
+    own = process.share(order.batch)
     dense, slow = (
         plan_augmentations(random_numbers(order.batch, len(shots), generator)[own], batch.frame_size, augmentation)
         for shots in (windows.dense, windows.slow)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -115,14 +114,18 @@ def _train(settings: PretrainSettings, process: Process, report: Report, signals
             stopped = any_process(process, bool(signals)) and step < order.steps
             state = TrainingProgress(step, order.steps, batch.epoch + 1, settings.epochs)
             if step % settings.log_steps == 0 or ends_epoch or stopped:
-                recent = _finite(losses.of_last_step(), step)  # waits for this step, as nothing before does
+                recent = losses.of_last_step()  # waits for this step, as nothing before does
+                if not math.isfinite(recent["loss"]):
+                    advice = "try a smaller --base-rate, or --precision float32"
+                    raise BasslError(f"the loss of step {step} is not finite; {advice}")
                 speed, waiting = throughput.measure(settings.batch)
                 state = replace(state, losses=recent, rate=rate, speed=speed, waiting=waiting)
                 row = {"step": step, "epoch": state.epoch, "learning_rate": rate, **recent}
                 log.write(LOG, {**row, "windows_per_second": speed, "waiting": waiting})
                 report(state)
                 throughput.reset()
-            if ends_epoch and _is_due(settings, state.epoch) and len(videos.rows):
+            every = settings.validate_epochs
+            if ends_epoch and every and state.epoch % every == 0 and len(videos.rows):
                 size = settings.augmentation.size
                 validation = validate(learner, source, encoder, videos, neighbours=settings.neighbours, size=size)
                 if validation:
@@ -133,13 +136,3 @@ def _train(settings: PretrainSettings, process: Process, report: Report, signals
                 save()
     means = losses.means((step - 1) % order.epoch_steps + 1)
     return PretrainResult(settings.output / MODEL, step, order.steps, means, validation, stopped)
-
-
-def _is_due(settings: PretrainSettings, epoch: int) -> bool:
-    return bool(settings.validate_epochs) and epoch % settings.validate_epochs == 0
-
-
-def _finite(losses: Mapping[str, float], step: int) -> dict[str, Any]:
-    if not math.isfinite(losses["loss"]):
-        raise BasslError(f"the loss of step {step} is not finite; try a smaller --base-rate, or --precision float32")
-    return dict(losses)

@@ -13,24 +13,12 @@ __all__ = ["ReportResult", "ReportSettings", "report"]
 def report(
     file: Path | str, settings: ReportSettings = ReportSettings(), progress: ReportProgress | None = None
 ) -> ReportResult:
-    """Write the page of a ``scenes.json``.
-
-    Its images come from a keyframe store with the same shots, or else from the film.
-
-    Args:
-        file: the ``scenes.json``.
-        settings: what goes on the page.
-        progress: called with the seconds of the film that are read.
+    """Write the page of a ``scenes.json``, with images from a keyframe store with the same shots, or else from the
+    film, whose seconds that are read ``progress`` is called with.
 
     Raises:
         BasslError: one line, for a ``scenes.json``, truth or film that cannot be used, a film that is another one, or a
             page that cannot be written.
-
-    Example::
-
-        from pipelines.stages.report import ReportSettings, report
-
-        report("scenes.json", ReportSettings(truth="truth.csv"))
     """
     from pipelines.stages.report.page import write_report  # start-up time: numpy, Pillow, PyAV
 

@@ -34,15 +34,8 @@ def reproduce(
     """Measure a table of the paper, and write it.
 
     Below the output folder, ``<table>/<data>/`` gets ``table.md``, ``table.tex``, ``table.json``, ``commands.sh`` and a
-    file for each row; the outputs of the steps go to ``work/<data>/``, where all tables find them.
-
-    Args:
-        settings: which table, on which data.
-        progress: called for rows and steps.
-        options: of the stages, instead of those for this kind of data.
-
-    Returns:
-        The table; a row that failed is named in ``failed`` and does not stop the others.
+    file for each row; the outputs of the steps go to ``work/<data>/``, where all tables find them. A row that failed is
+    named in ``failed`` and does not stop the others. ``options`` of the stages replace those for this kind of data.
 
     Raises:
         BasslError: one line, for unusable data, unknown rows, or MovieNet without a GPU.

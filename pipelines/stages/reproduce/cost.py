@@ -106,22 +106,14 @@ def disk(settings: ReproduceSettings) -> list[Need]:
     encoders, runs, tuned = len(work.encoders), len(work.pretrainings), len(work.tuned)
     # The training state has weights, momentum and heads, beside the model itself.
     run = 4 * (_ENCODER_PARAMETERS + _CRN_PARAMETERS) * 3 / 1e9
+    seeds = 4 * (_CRN_PARAMETERS * (settings.seeds + 3) + _ENCODER_PARAMETERS * settings.seeds) / 1e9
+    images, features = SHOTS * KEYFRAMES, LABELLED_SHOTS * WIDTH * 4
     return [
-        Need(
-            "key-frames",
-            SHOTS * KEYFRAMES * JPEG_BYTES / 1e9,
-            f"{SHOTS * KEYFRAMES:,} of about {JPEG_BYTES // 1000} KB",
-        ),
+        Need("key-frames", images * JPEG_BYTES / 1e9, f"{images:,} of about {JPEG_BYTES // 1000} KB"),
         Need("index", SHOTS * 65 / 1e9, f"{SHOTS:,} shots"),
-        Need(
-            "features",
-            encoders * LABELLED_SHOTS * WIDTH * 4 / 1e9,
-            f"{encoders} encoders x {LABELLED_SHOTS:,} shots x {WIDTH}",
-        ),
+        Need("features", encoders * features / 1e9, f"{encoders} encoders x {LABELLED_SHOTS:,} shots x {WIDTH}"),
         Need("pre-trained runs", runs * run, f"{runs} runs with their states"),
         Need(
-            "fine-tuned runs",
-            tuned * 4 * (_CRN_PARAMETERS * (settings.seeds + 3) + _ENCODER_PARAMETERS * settings.seeds) / 1e9,
-            f"{tuned} networks x {settings.seeds} seeds, each model with its encoder",
+            "fine-tuned runs", tuned * seeds, f"{tuned} networks x {settings.seeds} seeds, each model with its encoder"
         ),
     ]

@@ -69,9 +69,12 @@ def measure_tables(
                 failed.append(f"{name}, {row.label}: {error}")
                 results.append(RowResult(row.label, note=row.note, error=str(error)))
                 continue
-            _keep(path, identity, done)
+            facts = {"schema": f"{SCHEMA}.row", "version": SCHEMA_VERSION, "identity": identity, **asdict(done)}
+            write_atomically(path, (json.dumps(facts, indent=1) + "\n").encode())
             results.append(done)
-        tables.append(TableResult(name, protocol.title, _columns(name, [row for row, _ in rows]), tuple(results)))
+        further = (column for row, _ in rows for column in row.cells)
+        columns = tuple(dict.fromkeys((*TABLES[name].columns, *further)))
+        tables.append(TableResult(name, protocol.title, columns, tuple(results)))
         if stopped:
             break
     result = ReproduceResult(
@@ -136,11 +139,6 @@ def _note(row: RowSpec, steps: Sequence[Step]) -> str:
     return "; ".join(filter(None, (row.note, substituted * substitutes)))
 
 
-def _columns(name: str, rows: Sequence[RowSpec]) -> tuple[str, ...]:
-    """The paper's columns, then further ones of the rows."""
-    return tuple(dict.fromkeys((*TABLES[name].columns, *(column for row in rows for column in row.cells))))
-
-
 # --- finished rows ----------------------------------------------------------------------------------------------------
 
 
@@ -156,11 +154,6 @@ def row_identity(row: RowSpec, cells: Mapping[str, Step | str]) -> str:
 def _row_file(settings: ReproduceSettings, data: Data, table: str, protocol: EvaluationProtocol, row: RowSpec) -> Path:
     word = re.sub(r"[^a-z0-9]+", "-", row.label.lower()).strip("-")
     return settings.output / settings.table / data.name / "rows" / f"{table}-{protocol.name}-{word}.json"
-
-
-def _keep(path: Path, identity: str, row: RowResult) -> None:
-    content = {"schema": f"{SCHEMA}.row", "version": SCHEMA_VERSION, "identity": identity, **asdict(row)}
-    write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def _kept(path: Path, identity: str) -> RowResult | None:

@@ -36,42 +36,25 @@ class Measured:
 
 @dataclass(frozen=True)
 class RowResult:
-    """A row of a table.
+    """A row of a table."""
 
-    Attributes:
-        label: its name.
-        cells: by column; empty if it has not been run.
-        commands: that it took, in order.
-        note: how it differs from the paper's row.
-        error: why it failed.
-        seconds: of computation, without steps that other rows had done already.
-        finished: ISO date and time.
-    """
-
-    label: str
-    cells: Mapping[str, Measured] = field(default_factory=dict)
-    commands: tuple[str, ...] = ()
-    note: str = ""
-    error: str = ""
-    seconds: float = 0.0
-    finished: str = ""
+    label: str  # its name
+    cells: Mapping[str, Measured] = field(default_factory=dict)  # by column; empty if it has not been run
+    commands: tuple[str, ...] = ()  # that it took, in order
+    note: str = ""  # how it differs from the paper's row
+    error: str = ""  # why it failed
+    seconds: float = 0.0  # of computation, without steps that other rows had done already
+    finished: str = ""  # ISO date and time
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """A table of the paper under one protocol of training and testing.
+    """A table of the paper under one protocol of training and testing."""
 
-    Attributes:
-        name: in `pipelines.evaluation.paper_tables`.
-        protocol: in words; empty if there is only one.
-        columns: the paper's, then further ones.
-        rows: in order.
-    """
-
-    name: str
-    protocol: str
-    columns: tuple[str, ...]
-    rows: tuple[RowResult, ...]
+    name: str  # in `pipelines.evaluation.paper_tables`
+    protocol: str  # in words; empty if there is only one
+    columns: tuple[str, ...]  # the paper's, then further ones
+    rows: tuple[RowResult, ...]  # in order
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframe
 from pipelines.stages.extract_sound import SoundSettings, extract_sound
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
-from pipelines.stages.reproduce.steps import Command, Step
+from pipelines.stages.reproduce.steps import Step
 from pipelines.stages.score import ScoreResult, ScoreSettings, score
 from pipelines.training.launching import launch
 from pipelines.training.machines import Machines
@@ -42,7 +42,7 @@ def run(step: Step, gpus: int | None, overwrite: bool, report: ReportProgress) -
     """Run a step whose needs are done, unless its output is there; the metrics that it measures. Raises BasslError or
     ValueError where its command refuses it, StoppedError where it was interrupted."""
     if step.output is None:
-        return _MEASURING[step.command](step, report)
+        return _measure(step, report)
     marker = _marker(step.output)
     before = _read(marker)
     same = before.get("identity") == step.identity and not overwrite
@@ -52,7 +52,7 @@ def run(step: Step, gpus: int | None, overwrite: bool, report: ReportProgress) -
         if step.command in ("pretrain", "finetune"):
             _train(step, gpus, same, report)
         else:
-            _WRITING[step.command](step, same, report)
+            _write(step, same, report)
         write_atomically(marker, _json({**facts, "done": True}))
     return _of_result_file(step.output) if step.command == "finetune" else {}
 
@@ -77,45 +77,28 @@ def _json(content: Any) -> bytes:
 # --- steps that write something ---------------------------------------------------------------------------------------
 
 
-def _make_film(step: Step, resume: bool, report: ReportProgress) -> None:
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in step.options.items()
-    }
-    write_film(step.subjects[0], SyntheticFilmSettings(**values), lambda done, total: report("drawing", done, total))
-
-
-def _extract_keyframes(step: Step, resume: bool, report: ReportProgress) -> None:
-    results = extract_keyframes(step.subjects, ExtractSettings(**step.options, overwrite=not resume))
-    if all(result.status == "failed" for result in results):
-        raise BasslError(results[0].error)
-
-
-def _extract_sound(step: Step, resume: bool, report: ReportProgress) -> None:
-    for result in extract_sound(step.subjects, SoundSettings(**step.options)):
-        if result.status == "failed":
-            raise BasslError(result.error)
-
-
-def _build_index(step: Step, resume: bool, report: ReportProgress) -> None:
-    options = dict(step.options)
-    if "labels" in options:
-        options["labels"] = (options["labels"],)
-    build_index(step.subjects, IndexSettings(**options, overwrite=True))
-
-
-def _encode(step: Step, resume: bool, report: ReportProgress) -> None:
-    made = encode_shots(EncodeSettings(**step.options), lambda state: report("encoding", state.shots, state.total))
-    if made != step.output:
-        raise BasslError(f"{made}: is the store of the encoder, and {step.output} was expected; run it again")
-
-
-_WRITING: Mapping[Command, Callable[[Step, bool, ReportProgress], None]] = {
-    "make-film": _make_film,
-    "extract-keyframes": _extract_keyframes,
-    "extract-sound": _extract_sound,
-    "build-index": _build_index,
-    "encode": _encode,
-}
+def _write(step: Step, resume: bool, report: ReportProgress) -> None:
+    options: dict[str, Any] = dict(step.options)
+    if step.command == "make-film":
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
+        }
+        drawing = SyntheticFilmSettings(**values)
+        write_film(step.subjects[0], drawing, lambda done, total: report("drawing", done, total))
+    elif step.command == "extract-keyframes":
+        results = extract_keyframes(step.subjects, ExtractSettings(**options, overwrite=not resume))
+        if all(result.status == "failed" for result in results):
+            raise BasslError(results[0].error)
+    elif step.command == "extract-sound":
+        for result in extract_sound(step.subjects, SoundSettings(**options)):
+            if result.status == "failed":
+                raise BasslError(result.error)
+    elif step.command == "build-index":
+        build_index(step.subjects, IndexSettings(**options, overwrite=True))
+    else:
+        made = encode_shots(EncodeSettings(**options), lambda state: report("encoding", state.shots, state.total))
+        if made != step.output:
+            raise BasslError(f"{made}: is the store of the encoder, and {step.output} was expected; run it again")
 
 
 def _train(step: Step, gpus: int | None, resume: bool, report: ReportProgress) -> None:
@@ -161,16 +144,10 @@ def _of_result_file(run_folder: Path) -> Values:
     return values
 
 
-def _score(step: Step, report: ReportProgress) -> Values:
-    return _of_score(score(step.subjects[0], None, ScoreSettings(**step.options), report))
-
-
-def _baseline(step: Step, report: ReportProgress) -> Values:
-    given = {"system": step.subjects[0], **step.options}
-    return _of_score(baseline(settings_from(BaselineSettings, given), report))
-
-
-_MEASURING: Mapping[Command, Callable[[Step, ReportProgress], Values]] = {"score": _score, "baseline": _baseline}
+def _measure(step: Step, report: ReportProgress) -> Values:
+    if step.command == "score":
+        return _of_score(score(step.subjects[0], None, ScoreSettings(**step.options), report))
+    return _of_score(baseline(BaselineSettings(step.subjects[0], **step.options), report))
 
 
 def _of_score(result: ScoreResult) -> Values:

@@ -46,18 +46,12 @@ class ReproduceSettings:
 
 @dataclass(frozen=True)
 class StageOptions:
-    """Options of the stages on one kind of data, where they differ from the paper's.
+    """Options of the stages on one kind of data, where they differ from the paper's."""
 
-    Attributes:
-        pretrain: of `bassl pretrain`.
-        long_pretrain: further ones for a row that has more than 20 of the paper's epochs.
-        finetune: of `bassl finetune`, by `--crn`.
-        network: further ones for a network that is trained from scratch, by `--crn`.
-        epochs: of pre-training where the paper has ten; a row with another number is scaled in proportion.
-    """
-
-    pretrain: Mapping[str, Any] = field(default_factory=dict)
+    pretrain: Mapping[str, Any] = field(default_factory=dict)  # of `bassl pretrain`
+    # further ones for a row that has more than 20 of the paper's epochs
     long_pretrain: Mapping[str, Any] = field(default_factory=dict)
-    finetune: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    finetune: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of `bassl finetune`, by `--crn`
+    # further ones for a network that is trained from scratch, by `--crn`
     network: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    epochs: int = 10
+    epochs: int = 10  # of pre-training where the paper has ten; a row with another number is scaled in proportion

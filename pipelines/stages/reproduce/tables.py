@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from pipelines.evaluation.paper_tables import TABLES, Number
 from pipelines.files import write_atomically
 from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, percent_with_deviation
 from pipelines.stages.reproduce.result import SCHEMA, SCHEMA_VERSION, ReproduceResult, RowResult, TableResult
+from pipelines.training.run_folder import plain_settings
 
 NOT_RUN = "not run"
 FAILED = "failed"
@@ -66,7 +66,7 @@ def write_tables(result: ReproduceResult, folder: Path) -> ReproduceResult:
     Raises BasslError where one cannot be written."""
     texts = {
         "table.md": _markdown(result),
-        "table.tex": _latex(result),
+        "table.tex": "\n".join(f"% {heading(result, table)}\n{latex(shown(table))}" for table in result.tables),
         "table.json": json.dumps(to_dict(result), indent=1, allow_nan=False) + "\n",
         "commands.sh": _commands(result),
     }
@@ -77,24 +77,17 @@ def write_tables(result: ReproduceResult, folder: Path) -> ReproduceResult:
     return replace(result, files=tuple(files))
 
 
-def _settings(result: ReproduceResult) -> str:
-    settings = result.settings
-    parts = [f"{settings.seeds} seeds", f"{settings.epochs or result.options.epochs} epochs where the paper has 10"]
-    return ", ".join(parts)
-
-
 def _markdown(result: ReproduceResult) -> str:
-    parts = [f"# {result.settings.table} ({time.strftime('%Y-%m-%d')})\n", f"{_settings(result)}; in percent.\n"]
+    settings = result.settings
+    parts = [f"# {settings.table} ({time.strftime('%Y-%m-%d')})\n"]
+    epochs = settings.epochs or result.options.epochs
+    parts.append(f"{settings.seeds} seeds, {epochs} epochs where the paper has 10; in percent.\n")
     for table in result.tables:
         parts += [f"{heading(result, table)}.\n", markdown(shown(table))]
         notes = [f"- {row.label}: {row.error or row.note}" for row in table.rows if row.error or row.note]
         if notes:
             parts.append("\n".join(notes) + "\n")
     return "\n".join(parts)
-
-
-def _latex(result: ReproduceResult) -> str:
-    return "\n".join(f"% {heading(result, table)}\n{latex(shown(table))}" for table in result.tables)
 
 
 def _commands(result: ReproduceResult) -> str:
@@ -111,13 +104,12 @@ def _commands(result: ReproduceResult) -> str:
 
 def to_dict(result: ReproduceResult) -> dict[str, Any]:
     """All of it as plain JSON values; measured numbers from 0 to 1, the paper's in percent."""
-    settings = {name: _plain(value) for name, value in asdict(result.settings).items()}
     return {
         "schema": SCHEMA,
         "version": SCHEMA_VERSION,
         "date": time.strftime("%Y-%m-%d"),
-        "settings": settings,
-        "recipe": _plain(asdict(result.options)),
+        "settings": plain_settings(result.settings),
+        "recipe": plain_settings(result.options),
         "data": result.data,
         "comparable": result.comparable,
         "stopped": result.stopped,
@@ -150,11 +142,3 @@ def _row(table: TableResult, row: RowResult) -> dict[str, Any]:
         "finished": row.finished,
         "commands": list(row.commands),
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(one) for one in value]
-    return str(value) if isinstance(value, Path) else value

@@ -35,19 +35,11 @@ def score(
             representation only, a feature store. With a truth a scenes.json or another list of scenes, or a folder.
         truth: labels in any format that `pipelines.datasets.sources` reads; or a folder, of which each film is matched
             with the one of the same name among the predictions.
-        settings: the rest.
         progress: called as films are scored and features computed.
 
     Raises:
         BasslError: one line, for anything that cannot be read or does not fit. In folders a damaged prediction, or one
             without its truth, is left out and named among the result's problems.
-
-    Example::
-
-        from bassl import ScoreSettings, score
-
-        result = score("scenes.json", "truth.csv")
-        print(result.measures["boundary_f1"].pooled)
     """
     if truth is None:
         from pipelines.stages.score.model import score_model  # start-up time: torch
@@ -74,7 +66,7 @@ def compare(
     Raises:
         BasslError: as `score`, or where the two have no film in common.
     """
-    from pipelines.stages.score.comparison import difference  # start-up time: numpy
+    from pipelines.stages.score.measuring import difference  # start-up time: numpy
 
     scored = [score(one, truth, settings, progress) for one in (first, second)]
     return difference(scored[0], scored[1], settings)

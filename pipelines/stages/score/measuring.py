@@ -1,11 +1,15 @@
-"""The metrics of scored films under the settings of scoring."""
+"""The metrics of scored films under the settings of scoring, and the difference of two scored predictions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from pipelines.evaluation.bootstrap import Measure, measure
+from pipelines.errors import BasslError
+from pipelines.evaluation import bootstrap
+from pipelines.evaluation.bootstrap import Measure
 from pipelines.evaluation.metrics import FilmScores
+from pipelines.stages.score.result import Comparison, ScoreResult
 from pipelines.stages.score.settings import ScoreSettings
 
 THRESHOLD = 0.5
@@ -14,6 +18,40 @@ THRESHOLD = 0.5
 
 def measured(films: Sequence[FilmScores], threshold: float | None, settings: ScoreSettings) -> dict[str, Measure]:
     """All metrics of some films; a threshold of None is `THRESHOLD`."""
-    return measure(
+    return bootstrap.measure(
         films, THRESHOLD if threshold is None else threshold, settings.within, settings.resamples, settings.seed
+    )
+
+
+def difference(first: ScoreResult, second: ScoreResult, settings: ScoreSettings) -> Comparison:
+    """Two results and their difference on the films that both have, from the same draws of films. Raises BasslError if
+    they have no film in common."""
+    common = {film.film for film in first.films} & {film.film for film in second.films}
+    if not common:
+        raise BasslError(f"{first.name} and {second.name} have no film in common that can be scored")
+    one, other = _only(first, common, second.name, settings), _only(second, common, first.name, settings)
+    measures = bootstrap.compare(
+        one.films,
+        other.films,
+        THRESHOLD if one.threshold is None else one.threshold,
+        settings.within,
+        settings.resamples,
+        settings.seed,
+        THRESHOLD if other.threshold is None else other.threshold,
+    )
+    return Comparison(one, other, measures)
+
+
+def _only(result: ScoreResult, common: set[str], other: str, settings: ScoreSettings) -> ScoreResult:
+    """A result for some of its films; the others are named among its problems."""
+    left = sorted(film.film for film in result.films if film.film not in common)
+    if not left:
+        return result
+    problems = (f"{film}: is scored for {result.name} only, not for {other}; left out" for film in left)
+    films = tuple(film for film in result.films if film.film in common)
+    return replace(
+        result,
+        films=films,
+        measures=measured(films, result.threshold, settings),
+        problems=(*result.problems, *problems),
     )

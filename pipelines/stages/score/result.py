@@ -29,17 +29,11 @@ class Representation:
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """A metric over the seeds of a run.
+    """A metric over the seeds of a run."""
 
-    Attributes:
-        mean: of the seeds.
-        deviation: standard deviation of the seeds, with n - 1 below; None for one seed.
-        values: by seed.
-    """
-
-    mean: float
-    deviation: float | None
-    values: Mapping[int, float]
+    mean: float  # of the seeds
+    deviation: float | None  # standard deviation of the seeds, with n - 1 below; None for one seed
+    values: Mapping[int, float]  # by seed
 
     @classmethod
     def of(cls, values: Mapping[int, float]) -> SeedSpread:

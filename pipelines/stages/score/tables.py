@@ -48,17 +48,9 @@ def _scored(result: ScoreResult) -> TextTable:
     if result.representation is not None:
         shown = result.representation
         for k, value in shown.knn.pooled.items():
-            rows.append([f"kNN precision at {k}", percent(value), NOTHING, percent(shown.knn.by_video[k]), NOTHING])
+            rows.append([f"kNN precision at {k}", percent(value), NOTHING, percent(shown.knn.by_video[k])])
         for trials in shown.nmi:
-            rows.append(
-                [
-                    f"NMI, {trials.scenes} scenes of {trials.length} shots",
-                    percent(trials.nmi),
-                    NOTHING,
-                    NOTHING,
-                    NOTHING,
-                ]
-            )
+            rows.append([f"NMI, {trials.scenes} scenes of {trials.length} shots", percent(trials.nmi)])
         rows = [row + [NOTHING] * (len(header) - len(row)) for row in rows]
     if not intervals:
         keep = [i for i, name in enumerate(header) if name != _INTERVAL]
