@@ -144,6 +144,12 @@ from pipelines.stages.pretrain import (
 from pipelines.stages.pretrain import (
     pretrain as pretrain,
 )
+from pipelines.stages.regroup import (
+    RegroupSettings as RegroupSettings,
+)
+from pipelines.stages.regroup import (
+    regroup as regroup,
+)
 from pipelines.stages.report import (
     ReportResult as ReportResult,
 )

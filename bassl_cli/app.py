@@ -44,6 +44,7 @@ COMMANDS = (
     "baseline",
     "reproduce",
     "report",
+    "regroup",
     "figure",
     "export",
     "split",

@@ -15,6 +15,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from pipelines.progress import Ended, FilmProgress, ReportProgress, TrainingProgress
+from pipelines.scenes import SceneList
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -246,3 +247,19 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
             bars.update(task, description=values(state), completed=state.step, total=state.steps, speed=how)
 
         yield show
+
+
+def show_scenes(result: SceneList) -> None:
+    """A table of scenes on stdout."""
+    rows = [
+        (
+            str(scene.index + 1),
+            scene.start_timecode,
+            scene.end_timecode,
+            f"{scene.end - scene.start:.1f} s",
+            str(scene.end_shot - scene.start_shot),
+            f"{scene.confidence:.2f}",
+        )
+        for scene in result.scenes
+    ]
+    show_table(("scene", "start", "end", "length", "shots", "confidence"), rows, text=())

@@ -13,7 +13,6 @@ from bassl_cli.options import Films, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import check_writable
 from pipelines.outputs.exports import check_ending
-from pipelines.scenes import SceneList
 from pipelines.stages.predict import FilmScenes, PredictSettings, predict_file, predict_films
 
 _FILE = Path("scenes.json")
@@ -90,7 +89,7 @@ def _one(
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
     elif not quiet:
-        _show_scenes(result)
+        console.show_scenes(result)
         written = ", ".join(str(path) for path in (output, storyboard, page) if path is not None)
         console.say(
             f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}; wrote {written}"
@@ -141,18 +140,3 @@ def _show_films(results: list[FilmScenes]) -> None:
         facts = (f"{result.duration:.1f} s", f"{result.shots:,}", f"{result.scenes:,}")
         rows.append((result.video_id, result.status, *(("", "", "") if result.status == "failed" else facts)))
     console.show_table(("video", "status", "length", "shots", "scenes"), rows)
-
-
-def _show_scenes(result: SceneList) -> None:
-    rows = [
-        (
-            str(scene.index + 1),
-            scene.start_timecode,
-            scene.end_timecode,
-            f"{scene.end - scene.start:.1f} s",
-            str(scene.end_shot - scene.start_shot),
-            f"{scene.confidence:.2f}",
-        )
-        for scene in result.scenes
-    ]
-    console.show_table(("scene", "start", "end", "length", "shots", "confidence"), rows, text=())

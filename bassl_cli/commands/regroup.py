@@ -1,0 +1,31 @@
+"""``bassl regroup``: other scenes from the scores of a scenes.json."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from bassl_cli import console
+from bassl_cli.options import SCENES, SceneFile, with_settings
+from pipelines.stages.regroup import RegroupSettings
+from pipelines.stages.regroup import regroup as stage
+
+
+@with_settings(flags={"output": "--output -o"})
+def regroup(
+    settings: RegroupSettings,
+    file: SceneFile = SCENES,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+    debug: console.Debug = False,
+) -> None:
+    """Find other scenes from the same scores, without reading the film again.
+
+    Example: bassl regroup scenes.json --scenes 12 -o twelve.json
+    """
+    result = stage(file, settings)
+    if as_json:
+        typer.echo(json.dumps(result.to_dict(), indent=1))
+    elif not quiet:
+        console.show_scenes(result)

@@ -1,0 +1,81 @@
+"""Other scenes from the scores of a ``scenes.json``, without reading the film again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import BasslError
+from pipelines.scenes import SceneList, group_shots
+from pipelines.stages.predict.settings import PredictSettings
+
+
+@dataclass(frozen=True)
+class RegroupSettings:
+    """Which scenes are wanted, see `PredictSettings`."""
+
+    output: Path | None = None
+    """File to write. Unless given: SCENES.regrouped.json beside the input."""
+    threshold: float | None = None
+    """A shot with at least this score ends a scene; a lower one gives more scenes. Unless given: that of the
+    file."""
+    min_scene: float | None = None
+    """Shortest scene, in seconds. Unless given: that of the file."""
+    scenes: int | None = None
+    """Number of scenes: the most probable ones, whatever the threshold."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "output", None if self.output is None else Path(self.output))
+        PredictSettings(**self.given)  # refuses the same values
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings of prediction among them that are not None."""
+        wanted = {name: getattr(self, name) for name in ("threshold", "min_scene", "scenes")}
+        return {name: value for name, value in wanted.items() if value is not None}
+
+
+def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> SceneList:
+    """Choose scene ends again, as `predict` would with these settings, and write the result.
+
+    Names of scenes that have the same shots as before are kept.
+
+    Args:
+        file: the ``scenes.json``.
+        settings: which scenes.
+
+    Raises:
+        BasslError: one line, for a ``scenes.json`` that cannot be read, scenes that the shots do not allow, or an
+            output that cannot be written or is the input.
+    """
+    from pipelines.datasets.scene_list import read_scene_list  # start-up time: NumPy
+    from pipelines.models.scene_ends import choose_scene_ends  # start-up time: NumPy
+
+    file = Path(file)
+    output = settings.output or file.with_name(f"{file.name.removesuffix('.json')}.regrouped.json")
+    if output.resolve() == file.resolve():
+        raise BasslError(f"{output}: is the input; name another file to write")
+    before = read_scene_list(file)
+    stored = {name: before.settings[name] for name in ("threshold", "min_scene") if name in before.settings}
+    try:
+        wanted = PredictSettings(**{**stored, **settings.given})
+    except (TypeError, ValueError) as error:
+        raise BasslError(f"{file}: its settings are not those of a prediction ({error})") from error
+    import numpy as np  # start-up time
+
+    ends = choose_scene_ends(
+        np.array([shot.score for shot in before.shots]),
+        np.array([shot.end for shot in before.shots]),
+        wanted.threshold,
+        wanted.min_scene,
+        wanted.scenes,
+    )
+    names = {(scene.start_shot, scene.end_shot): scene.name for scene in before.scenes}
+    scenes = tuple(
+        replace(scene, name=names.get((scene.start_shot, scene.end_shot))) for scene in group_shots(before.shots, ends)
+    )
+    chosen = {"threshold": wanted.threshold, "min_scene": wanted.min_scene, "scenes": wanted.scenes}
+    result = replace(before, settings={**before.settings, **chosen}, scenes=scenes)
+    result.save(output)
+    return result

@@ -1,0 +1,92 @@
+"""`regroup`: the scenes that `predict` would have found with other settings, from the scores alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipelines.datasets.scene_list import read_scene_list
+from pipelines.errors import BasslError
+from pipelines.scenes import SceneList
+from pipelines.stages.regroup import RegroupSettings, regroup
+from tests.command import running
+from tests.outputs.exporting import named, scene_list
+
+SCORES = (0.9, 0.2, 0.6, 0.4, 0.8, 0.1)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Six shots of one second with known scores, in three scenes."""
+    listed = scene_list([25] * 6, [0, 4, 5])
+    shots = tuple(replace(shot, score=score) for shot, score in zip(listed.shots, SCORES, strict=True))
+    settings = {"bassl": "0.1.0", "detector": "content", "threshold": 0.7, "min_scene": 0.0}
+    scenes = named(replace(listed, shots=shots, settings=settings), "first", "second", "third")
+    scenes.save(tmp_path / "scenes.json")
+    return tmp_path / "scenes.json"
+
+
+def lengths(result: SceneList) -> list[int]:
+    return [scene.end_shot - scene.start_shot for scene in result.scenes]
+
+
+def test_a_lower_threshold_gives_more_scenes(file: Path) -> None:
+    assert lengths(regroup(file, RegroupSettings(threshold=0.5))) == [1, 2, 2, 1]
+    assert lengths(regroup(file, RegroupSettings(threshold=0.3))) == [1, 2, 1, 1, 1]
+
+
+def test_a_number_of_scenes_takes_the_most_probable_ends(file: Path) -> None:
+    assert lengths(regroup(file, RegroupSettings(scenes=2))) == [1, 5]
+
+
+def test_no_scene_is_shorter_than_the_minimum(file: Path) -> None:
+    assert lengths(regroup(file, RegroupSettings(threshold=0.3, min_scene=3.0))) == [3, 3]
+
+
+def test_settings_that_are_not_given_are_those_of_the_file(file: Path) -> None:
+    result = regroup(file)
+    assert lengths(result) == [1, 4, 1]
+    assert result.settings["threshold"] == 0.7
+    assert result.settings["detector"] == "content"
+
+
+def test_scenes_of_the_same_shots_keep_their_names(file: Path) -> None:
+    assert [scene.name for scene in regroup(file, RegroupSettings(threshold=0.5)).scenes] == [
+        "first",
+        None,
+        None,
+        "third",
+    ]
+
+
+def test_the_result_is_written_beside_the_input_which_stays_as_it_is(file: Path) -> None:
+    before = file.read_bytes()
+    result = regroup(file, RegroupSettings(threshold=0.5))
+    assert file.read_bytes() == before
+    assert read_scene_list(file.with_name("scenes.regrouped.json")) == result
+
+
+def test_the_input_is_never_overwritten(file: Path) -> None:
+    with pytest.raises(BasslError, match="is the input; name another file"):
+        regroup(file, RegroupSettings(output=file))
+
+
+def test_impossible_wishes_are_one_line(file: Path) -> None:
+    with pytest.raises(ValueError, match="threshold must lie between 0 and 1"):
+        RegroupSettings(threshold=1.5)
+    with pytest.raises(BasslError, match="6 shot"):
+        regroup(file, RegroupSettings(scenes=7))
+
+
+def test_the_command_prints_the_scenes_and_writes_them(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(file.parent)
+    bassl = running(monkeypatch, capfd)
+    code, out, _ = bassl("regroup", "--threshold", "0.5", "-o", "out/other.json")
+    assert code == 0
+    assert len(out.splitlines()) == 5
+    assert len(json.loads(Path("out/other.json").read_text())["scenes"]) == 4
