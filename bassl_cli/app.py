@@ -36,6 +36,7 @@ app = typer.Typer(
 COMMANDS = (
     "extract-keyframes",
     "build-index",
+    "encode",
     "extract-sound",
     "pretrain",
     "finetune",

@@ -36,7 +36,7 @@ def with_settings(
     Args:
         flags: by field, the option where it is not ``--FIELD``, such as ``--output -o``.
         metavars: by field, what stands for the value in ``--help``.
-        arguments: fields that are arguments and not options; they must be given.
+        arguments: fields that are arguments and not options; they must be given, unless they have a default.
         repeated: fields of several values that are given by repeating the option, not with commas.
         panels: heading in ``--help``, by the name of a parameter, or of a field that is itself a settings dataclass.
 
@@ -53,8 +53,12 @@ def with_settings(
             text += f" One of {', '.join(option.choices)}."
         shown: dict[str, Any] = {"help": text.strip(), "metavar": metavars.get(option.name)}
         if option.name in arguments:
-            annotation: Any = Annotated[kind, typer.Argument(show_default=False, **shown)]
-            return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+            needed = default is None or default == ""
+            annotation: Any = Annotated[kind, typer.Argument(show_default=not needed, **shown)]
+            default = inspect.Parameter.empty if needed else default
+            return inspect.Parameter(
+                option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+            )
         if default is None or default == "":
             kind, default = kind | None, None
         words = flags.get(option.name, option.flag).split()

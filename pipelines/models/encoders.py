@@ -17,14 +17,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
 from pipelines.models.opening import open_model
-from pipelines.video.resizing import resize_to_square
+from pipelines.video.resizing import resize_and_crop, resize_to_square
 
 Item = TypeVar("Item")
 
@@ -38,8 +38,15 @@ RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 # Six to eight images at a time: more would leave the caches of a CPU and gain nothing. A GPU needs many.
 _IMAGES_AT_A_TIME = {"cpu": 6, "cuda": 192}
 
-# What `resize_to_square` does. It is part of an encoder's id: change it with the function.
-_RESIZE = "whole picture to a square: linear, or area beyond twice the size"
+Preparation = Literal["squeeze", "centre"]
+"""How an image becomes the square input of a network: `resize_to_square` or `resize_and_crop`."""
+PREPARATIONS: tuple[Preparation, ...] = ("centre", "squeeze")
+
+# What the functions do. It is part of an encoder's id: change it with the function.
+_RESIZE: dict[Preparation, str] = {
+    "squeeze": "whole picture to a square: linear, or area beyond twice the size",
+    "centre": "shorter side to 8/7 of the size, bicubic; centre square",
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,6 +62,7 @@ class ShotEncoder(ABC):
         device: where it runs: cpu, cuda:0, ...
         precision: in which it runs: float32, bfloat16, ...
         keyframes: N_k, how many images of a shot it is to be given; part of the id.
+        preparation: how an image becomes its input; part of the id.
     """
 
     name: str
@@ -66,6 +74,7 @@ class ShotEncoder(ABC):
     device: str = "cpu"
     precision: str = "float32"
     keyframes: int = KEYFRAMES
+    preparation: Preparation = "squeeze"
 
     @abstractmethod
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -78,7 +87,8 @@ class ShotEncoder(ABC):
     @property
     def facts(self) -> dict[str, Any]:
         """What a model that is trained on its features must remember of it, as plain JSON values."""
-        return {"id": self.id, "name": self.name} | preparation(self.size, self.mean, self.std, self.keyframes)
+        how = preparation(self.size, self.mean, self.std, self.keyframes, self.preparation)
+        return {"id": self.id, "name": self.name} | how
 
     @property
     def on_gpu(self) -> bool:
@@ -99,8 +109,8 @@ class ShotEncoder(ABC):
         return _IMAGES_AT_A_TIME.get(self.device.partition(":")[0], 6)
 
     def prepare(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """An image (H, W, 3) at the network's input size. The whole image is kept, squeezed to a square."""
-        return resize_to_square(image, self.size)
+        """An image (H, W, 3) at the network's input size (size, size, 3), by `preparation`."""
+        return (resize_and_crop if self.preparation == "centre" else resize_to_square)(image, self.size)
 
     def encode(self, shots: Sequence[Sequence[NDArray[np.uint8]]]) -> NDArray[np.float32]:
         """Encode shots together.
@@ -157,9 +167,15 @@ def encode_groups(
             pool.shutdown(cancel_futures=True)
 
 
-def preparation(size: int, mean: Sequence[float], std: Sequence[float], keyframes: int = KEYFRAMES) -> dict[str, Any]:
+def preparation(
+    size: int,
+    mean: Sequence[float],
+    std: Sequence[float],
+    keyframes: int = KEYFRAMES,
+    how: Preparation = "squeeze",
+) -> dict[str, Any]:
     """What is done to key-frames before the network sees them, as plain JSON values."""
-    return {"size": size, "mean": list(mean), "std": list(std), "resize": _RESIZE, "keyframes": keyframes}
+    return {"size": size, "mean": list(mean), "std": list(std), "resize": _RESIZE[how], "keyframes": keyframes}
 
 
 def encoder_id(name: str, weights: Iterable[bytes], preprocessing: Mapping[str, Any]) -> str:
@@ -188,7 +204,12 @@ def named_encoder(identity: str) -> str | None:
     return name if name == DEFAULT_ENCODER or name in RESNETS or name.startswith("timm:") else None
 
 
-def load_encoder(source: str | Path = DEFAULT_ENCODER, device: str = "auto", keyframes: int = KEYFRAMES) -> ShotEncoder:
+def load_encoder(
+    source: str | Path = DEFAULT_ENCODER,
+    device: str = "auto",
+    keyframes: int = KEYFRAMES,
+    how: Preparation | None = None,
+) -> ShotEncoder:
     """A shot encoder, ready to run.
 
     Args:
@@ -197,6 +218,8 @@ def load_encoder(source: str | Path = DEFAULT_ENCODER, device: str = "auto", key
             once), or the path of a pre-trained model's file or run folder, for the encoder in it.
         device: ``auto`` (a GPU where there is one), ``cpu``, ``cuda``, ``cuda:1``, ...
         keyframes: N_k, of the shots that are to be encoded.
+        how: an image becomes its input; None is ``centre`` for a pre-trained model's encoder, as the paper's release
+            evaluates it, and ``squeeze`` for one with ImageNet weights.
 
     Raises:
         BasslError: one line, for an unknown name or device, weights that cannot be downloaded, or a model without an
@@ -205,10 +228,10 @@ def load_encoder(source: str | Path = DEFAULT_ENCODER, device: str = "auto", key
     from pipelines.models import torch_encoders  # optional dependency: torch
 
     if isinstance(source, str) and (source in (DEFAULT_ENCODER, *RESNETS) or source.startswith("timm:")):
-        return torch_encoders.published_encoder(source, device, keyframes)
+        return torch_encoders.published_encoder(source, device, keyframes, how or "squeeze")
     if isinstance(source, Path) or (source and Path(source).exists()):
         opened = open_model(source)
-        return torch_encoders.encoder_of_weights(opened.file, opened.weights, device, keyframes)
+        return torch_encoders.encoder_of_weights(opened.file, opened.weights, device, keyframes, how)
     raise BasslError(
         f"no encoder is called {source!r}; there are efficientnet_lite0, resnet50 and timm:NAME, and those in the "
         "folders of pre-trained runs"
@@ -235,9 +258,12 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
             "train it on features of an encoder of bassl"
         )
     encoder = load_encoder(name, device, keyframes)
-    if encoder.id != identity:
-        raise BasslError(
-            f"{asker}: was trained on features of {identity}, and {name} with {keyframes} key-frames a shot is "
-            f"{encoder.id} here; train it on features of this one"
-        )
-    return encoder
+    if encoder.id == identity:
+        return encoder
+    centred = load_encoder(name, device, keyframes, "centre")
+    if centred.id == identity:
+        return centred
+    raise BasslError(
+        f"{asker}: was trained on features of {identity}, and {name} with {keyframes} key-frames a shot is "
+        f"{encoder.id} here; train it on features of this one"
+    )

@@ -21,7 +21,15 @@ from pipelines.models.efficientnet_lite import (
     efficientnet_lite0_from,
     published_efficientnet_lite0,
 )
-from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, RESNETS, ShotEncoder, encoder_of_id, preparation
+from pipelines.models.encoders import (
+    INPUT_SIZE,
+    KEYFRAMES,
+    RESNETS,
+    Preparation,
+    ShotEncoder,
+    encoder_of_id,
+    preparation,
+)
 from pipelines.models.image_networks import load_resnet, load_timm, trainable_encoder
 from pipelines.models.threads import one_thread
 
@@ -62,7 +70,9 @@ def torch_encoder_id(name: str, weights: Mapping[str, Tensor], preprocessing: Ma
     return encoders.encoder_id(name, parts(), preprocessing)
 
 
-def published_encoder(name: str, device: str = "auto", keyframes: int = KEYFRAMES) -> TorchEncoder:
+def published_encoder(
+    name: str, device: str = "auto", keyframes: int = KEYFRAMES, how: Preparation = "squeeze"
+) -> TorchEncoder:
     """An encoder with published ImageNet weights, as :func:`pipelines.models.encoders.load_encoder` has it by name.
 
     Raises:
@@ -83,14 +93,18 @@ def published_encoder(name: str, device: str = "auto", keyframes: int = KEYFRAME
         mean, std = (_scaled(colour) for colour in colours)
         weights, width = network.state_dict(), _width(network, size)
     # The published weights: folding batch norms into them may give other last bits on another machine.
-    identity = torch_encoder_id(name, weights, preparation(size, mean, std, keyframes))
-    return _ready(
-        network, place, name=name, id=identity, width=width, size=size, mean=mean, std=std, keyframes=keyframes
-    )
+    identity = torch_encoder_id(name, weights, preparation(size, mean, std, keyframes, how))
+    facts = {"name": name, "id": identity, "width": width, "size": size, "mean": mean, "std": std}
+    return _ready(network, place, keyframes=keyframes, preparation=how, **facts)
 
 
 def rebuild_encoder(
-    name: str, weights: Mapping[str, Tensor], device: str = "auto", keyframes: int = KEYFRAMES, size: int = INPUT_SIZE
+    name: str,
+    weights: Mapping[str, Tensor],
+    device: str = "auto",
+    keyframes: int = KEYFRAMES,
+    size: int = INPUT_SIZE,
+    how: Preparation | None = None,
 ) -> ShotEncoder:
     """The encoder that a model file says it has.
 
@@ -101,13 +115,15 @@ def rebuild_encoder(
         device: as for :func:`load_encoder`.
         keyframes: N_k.
         size: side of its input, for one with weights.
+        how: as for :func:`load_encoder`.
 
     Raises:
         BasslError: one line, for an unknown name or device.
         ValueError: the weights are not those of such a network.
     """
     if not weights:
-        return encoders.load_encoder(name, device, keyframes)
+        return encoders.load_encoder(name, device, keyframes, how)
+    how = how or "centre"
     place = choose_device(device)
     built = trainable_encoder(name, pretrained=False)
     try:
@@ -116,22 +132,25 @@ def rebuild_encoder(
         raise ValueError(first_line(error)) from error
     mean, std = (_scaled(colours) for colours in (built.mean, built.std))
     network = built.network.eval()
-    identity = torch_encoder_id(name, weights, preparation(size, mean, std, keyframes))
+    identity = torch_encoder_id(name, weights, preparation(size, mean, std, keyframes, how))
     width = built.width if name in RESNETS else _width(network, size)
-    return _ready(
-        network, place, name=name, id=identity, width=width, size=size, mean=mean, std=std, keyframes=keyframes
-    )
+    facts = {"name": name, "id": identity, "width": width, "size": size, "mean": mean, "std": std}
+    return _ready(network, place, keyframes=keyframes, preparation=how, **facts)
 
 
 def encoder_of_weights(
-    path: Path, model: BasslWeights, device: str = "auto", keyframes: int = KEYFRAMES
+    path: Path,
+    model: BasslWeights,
+    device: str = "auto",
+    keyframes: int = KEYFRAMES,
+    how: Preparation | None = None,
 ) -> ShotEncoder:
     """The shot encoder of the paper's model: the one that it has, or the one whose features it was trained on.
 
     Args:
         path: of the model, for messages.
         model: with weights of an encoder, or its name or id.
-        device, keyframes: as for :func:`load_encoder`.
+        device, keyframes, how: as for :func:`load_encoder`.
 
     Raises:
         BasslError: one line, where it has none, or that is not known.
@@ -143,7 +162,7 @@ def encoder_of_weights(
         return encoder_of_id(name, device, keyframes, str(path))
     size = (model.training.get("augmentation") or {}).get("size", INPUT_SIZE)
     try:
-        return rebuild_encoder(name, model.encoder, device, keyframes, int(size))
+        return rebuild_encoder(name, model.encoder, device, keyframes, int(size), how)
     except (TypeError, ValueError) as error:
         raise StoreError(f"{path}: its shot encoder is no {name}; get or make the model again") from error
     except BasslError as error:

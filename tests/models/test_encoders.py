@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.models import torch_encoders as module
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.encoders import (
+    PREPARATIONS,
     ShotEncoder,
     encode_groups,
     encoder_of_id,
@@ -232,6 +234,7 @@ def test_a_pre_trained_encoder_is_that_of_its_run(
     encoder = load_encoder(run, "cpu")
     assert (encoder.name, encoder.width, encoder.size) == ("resnet18", 512, 224)
     assert load_encoder(run / "model.safetensors", "cpu").id == load_encoder(str(run), "cpu").id == encoder.id
+    encoder = load_encoder(run, "cpu", how="squeeze")
     network = trainable_encoder("resnet18", pretrained=False).network
     network.load_state_dict(state)
     picture = rng.integers(0, 256, (90, 160, 3)).astype(np.uint8)
@@ -240,6 +243,41 @@ def test_a_pre_trained_encoder_is_that_of_its_run(
     with torch.inference_mode():
         expected = network.eval()((square - mean) / std)
     np.testing.assert_allclose(encoder.encode([[encoder.prepare(picture)]]), expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(240, 320), (240, 427), (240, 576), (426, 240), (1080, 1920), (224, 224)])
+def test_a_pre_trained_encoder_sees_the_centre_as_the_release_evaluates_it(
+    state: dict[str, Tensor], tmp_path: Path, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_fastest_dtype", lambda place: torch.float32)
+    encoder = load_encoder(put_model(tmp_path / "model.safetensors", "resnet18", state), "cpu", 1)
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    image = np.stack([x * 255 // shape[1], y * 255 // shape[0], (x // 16 + y // 9) % 2 * 255], -1).astype(np.uint8)
+    # torchvision's Resize(256, BICUBIC), CenterCrop(224), ToTensor and Normalize, on a Pillow image.
+    short, long = sorted(shape)
+    sides = [256 if side == short else int(256 * long / short) for side in shape[::-1]]
+    picture = Image.fromarray(image).resize((sides[0], sides[1]), Image.Resampling.BICUBIC)
+    left, top = (round((side - 224) / 2.0) for side in picture.size)
+    cut = np.asarray(picture)[top : top + 224, left : left + 224]
+    mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+    tensor = torch.from_numpy(((cut / 255 - mean) / std).astype(np.float32)).permute(2, 0, 1)[None]
+    network = trainable_encoder("resnet18", pretrained=False).network
+    network.load_state_dict(state)
+    with torch.inference_mode():
+        expected = network.eval()(tensor)[0]
+    found = torch.from_numpy(encoder.encode([[encoder.prepare(image)]])[0])
+    centre = expected.mean()
+    assert torch.cosine_similarity(found - centre, expected - centre, dim=0) >= 0.999
+
+
+def test_the_preparation_is_part_of_the_id_and_can_be_chosen(state: dict[str, Tensor], tmp_path: Path) -> None:
+    model = put_model(tmp_path / "model.safetensors", "resnet18", state)
+    centre, squeeze = (load_encoder(model, "cpu", how=how) for how in PREPARATIONS)
+    assert load_encoder(model, "cpu").id == centre.id != squeeze.id
+    assert centre.facts["resize"] != squeeze.facts["resize"]
+    own = load_encoder("efficientnet_lite0", "cpu", how="centre")
+    assert own.id != load_encoder("efficientnet_lite0", "cpu").id
+    assert encoder_of_id(own.id, "cpu", 3, "a model").preparation == "centre"
 
 
 def test_other_weights_and_another_size_are_another_encoder(state: dict[str, Tensor], tmp_path: Path) -> None:

@@ -760,7 +760,7 @@ def test_end_to_end_the_encoder_learns_too(pictures: FinetuneSettings, tmp_path:
     began = load_bassl_model(Path(settings.init) / "model.safetensors").encoder
     assert not torch.equal(model.encoder_weights["conv1.weight"], began["conv1.weight"])
     assert model.encoder != result.notes
-    assert rebuild_encoder("resnet18", model.encoder_weights, "cpu", 3, 32).id == model.encoder
+    assert rebuild_encoder("resnet18", model.encoder_weights, "cpu", 3, 32, "squeeze").id == model.encoder
     assert model.training["transfer"] == "encoder+crn"
     again = replace(settings, output=tmp_path / "again")
 

@@ -135,7 +135,7 @@ def _feature_sets(settings: BaselineSettings, index: Index) -> list[NDArray[np.f
     """The feature sets in the rows of the index, (T, D_m) each."""
     stores = settings.features or find_features(index, None, settings.index.parent / "features")
     if not stores:
-        raise BasslError(f"{settings.index}: has no features; name a store with --features")
+        raise BasslError(f"{settings.index}: has no features; run `bassl encode`, or name a store with --features")
     return [features_of(index, stores)[1], *(features_of(index, [store])[1] for store in settings.extra)]
 
 

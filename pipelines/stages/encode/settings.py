@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pipelines.options import accept_text
 
@@ -25,6 +26,9 @@ class EncodeSettings:
     """Where the encoder runs: auto, cpu or cuda."""
     overwrite: bool = False
     """Make a store again that is there already."""
+    preparation: Literal["centre", "squeeze"] | None = None
+    """How a key-frame becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre cut out, or
+    squeeze, the whole frame. Unless given: centre for a pre-trained or imported encoder (release), else squeeze."""
 
     def __post_init__(self) -> None:
         accept_text(self)

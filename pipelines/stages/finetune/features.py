@@ -52,7 +52,7 @@ class Encoding:
 def find_encoding(settings: FinetuneSettings, index: Index, start: Start, process: Process, report: Report) -> Encoding:
     """The features of the stores that are named, else of the index or the feature folder, else computed now. Raises
     BasslError where they are not there and cannot be made, or are not those of the model to begin with."""
-    own = _encoder_of(start, index)
+    own = _encoder_of(start, index, settings)
     if settings.features:
         made_by, features = features_of(index, settings.features)
         _check_encoder(made_by, start, own, settings.features)
@@ -68,7 +68,12 @@ def find_encoding(settings: FinetuneSettings, index: Index, start: Start, proces
         assert source is not None
         report(f"computes the features of all shots once, into {settings.feature_folder}")
         encoding = EncodeSettings(
-            settings.index, source, settings.feature_folder, workers=settings.workers or None, device=settings.device
+            settings.index,
+            source,
+            settings.feature_folder,
+            workers=settings.workers or None,
+            device=settings.device,
+            preparation=settings.preparation if own.weights else None,
         )
         stores = (encode_shots(encoding, process=process),)
     return Encoding(features_of(index, stores)[1], own)
@@ -82,13 +87,13 @@ def known_keyframe_facts(index: Index) -> Mapping[str, Any]:
         return {}
 
 
-def _encoder_of(start: Start, index: Index) -> FrozenEncoder | None:
+def _encoder_of(start: Start, index: Index, settings: FinetuneSettings) -> FrozenEncoder | None:
     """The encoder in the pre-trained model; None where it has none of its own."""
     if start.weights is None or not start.weights.encoder or start.path is None:
         return None
     augmentation = start.weights.training.get("augmentation")
     size = int(augmentation.get("size", INPUT_SIZE)) if isinstance(augmentation, dict) else INPUT_SIZE
-    identity = load_encoder(start.path, "cpu", index.keyframes or KEYFRAMES).id
+    identity = load_encoder(start.path, "cpu", index.keyframes or KEYFRAMES, settings.preparation).id
     return FrozenEncoder(identity, start.weights.settings.encoder, start.weights.encoder, size)
 
 
@@ -102,7 +107,7 @@ def _check_encoder(made_by: str, start: Start, own: FrozenEncoder | None, stores
         return
     raise BasslError(
         f"{', '.join(map(str, stores))}: features of {made_by}, and {start.path} was pre-trained with {wanted}; leave "
-        "--features out, or begin anew with --init none"
+        "--features out, name its --preparation (centre or squeeze), or begin anew with --init none"
     )
 
 
@@ -129,7 +134,7 @@ def _computable(encoder: FrozenEncoder, index: Index, start: Start) -> str:
     if encoder.name is None:
         raise BasslError(
             f"{index.path}: has no features of {encoder.id}, and they cannot be computed here; "
-            "name their store with --features"
+            "run `bassl encode` where their encoder is, or name their store with --features"
         )
     encoder_of_id(encoder.id, "cpu", index.keyframes or KEYFRAMES, str(start.path or index.path))
     return encoder.name

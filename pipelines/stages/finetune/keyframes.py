@@ -150,7 +150,7 @@ class KeyframeTask:
             networks=(network.boundary,),
             shape=self.shape,
             calibration=calibration,
-            encoder=rebuild_encoder(self.encoder, weights, "cpu", keyframes, size).id,
+            encoder=rebuild_encoder(self.encoder, weights, "cpu", keyframes, size, "squeeze").id,
             encoder_name=self.encoder,
             encoder_weights=weights,
             keyframes=keyframes,

@@ -61,6 +61,9 @@ class FinetuneSettings:
     encoder: str | None = None
     """Shot encoder where there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Unless given: that of
     the index's features, or efficientnet_lite0."""
+    preparation: Literal["centre", "squeeze"] | None = None
+    """How a key-frame becomes the input of a pre-trained encoder: centre or squeeze, see bassl encode. Unless given:
+    centre (release)."""
     feature_folder: Path = Path("data/features")
     """Where features are kept that are computed here, one store an encoder."""
     crn: CRNName = "transformer"

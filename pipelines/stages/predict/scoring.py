@@ -20,6 +20,7 @@ from pipelines.models.encoders import (
     DEFAULT_ENCODER,
     INPUT_SIZE,
     KEYFRAMES,
+    PREPARATIONS,
     ShotEncoder,
     encode_groups,
     encoder_of_id,
@@ -117,9 +118,12 @@ def _encoder(model: BoundaryModel, file: Path, wanted: str | None, device: str) 
     from pipelines.models.torch_encoders import rebuild_encoder  # optional dependency: torch
 
     try:
-        encoder = rebuild_encoder(
-            model.encoder_name or "", model.encoder_weights, device, keyframes, model.input_size or INPUT_SIZE
-        )
+        for how in PREPARATIONS:  # the id tells by which of them its features were made
+            encoder = rebuild_encoder(
+                model.encoder_name or "", model.encoder_weights, device, keyframes, model.input_size or INPUT_SIZE, how
+            )
+            if encoder.id == model.encoder:
+                break
     except ValueError as error:
         raise StoreError(f"{file}: its shot encoder is no {model.encoder_name}; get or make the model again") from error
     except BasslError as error:

@@ -134,15 +134,16 @@ def _features(
     if not index.keyframes:
         wanted = "any encoder" if model.encoder is None else model.encoder
         raise BasslError(
-            f"{index.path}: has no features of {wanted}, and no key-frames to make them of; name a store with "
-            "--features"
+            f"{index.path}: has no features of {wanted}, and no key-frames to make them of; run "
+            "`bassl extract-keyframes` and `bassl encode`, or name a store with --features"
         )
     encoder: str | Path | None = opened.path if model.encoder_weights else model.encoder_name
     if encoder is None and model.encoder is None:
         encoder = EncodeSettings().encoder
     if encoder is None:
         raise BasslError(
-            f"{opened.path}: reads features of {model.encoder}, which cannot be made here; name their store"
+            f"{opened.path}: reads features of {model.encoder}, which cannot be made here; run `bassl encode` where "
+            "its encoder is, or name their store with --features"
         )
     making = EncodeSettings(settings.index, encoder, settings.features, device=settings.device)
     return features_of(index, [encode_shots(making, lambda state: progress("encoding", state.shots, state.total))])
