@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import glob
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from pipelines.errors import BasslError, first_line
@@ -18,23 +20,57 @@ def atomic_file(path: Path) -> Iterator[Path]:
     """A temporary file to write, renamed to ``path`` when the block ends without an error, else removed.
 
     It is flushed to disk before it is renamed, and has the permissions of any new file. Missing folders are made.
+    Temporary files of this path that killed processes left are removed first.
 
     Raises:
         BasslError: one line, for an OSError in the block, such as a full disk, and where there can be no such file.
     """
     check_writable(path)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    remove_partials(path)
     try:
-        partial.touch(exist_ok=False)
-        yield partial
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
+        with _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
+            yield partial
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
+            partial.replace(path)
     except OSError as error:
         raise BasslError(f"{path}: cannot be written ({os_reason(error)})") from error
-    finally:
-        with suppress(OSError):  # renamed already, or a name too long to exist
-            partial.unlink()
+
+
+@contextmanager
+def files_together(folder: Path, name: str) -> Iterator[Path]:
+    """A temporary folder, whose files are moved to ``folder`` when the block ends without an error.
+
+    Where a process is killed while it moves them, the next call with this name moves the rest. What a process left that
+    was killed earlier is removed.
+
+    Args:
+        folder: where the files go; it must exist.
+        name: of what writes them.
+
+    Raises:
+        BasslError: one line, for an OSError in the block, such as a full disk.
+    """
+    path = folder / name
+    try:
+        remove_partials(path)
+        for left in folder.glob(f".{glob.escape(name)}.????????.complete"):
+            with suppress(BlockingIOError), locked(left):
+                _move_files(left, folder)
+        with _partial(path, Path.mkdir) as partial:
+            yield partial
+            for file in partial.iterdir():
+                with file.open("rb") as content:
+                    os.fsync(content.fileno())
+            _move_files(partial.rename(partial.with_suffix(".complete")), folder)
+    except OSError as error:
+        raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
+
+
+def _move_files(source: Path, target: Path) -> None:
+    for file in sorted(source.iterdir()):
+        file.replace(target / file.name)
+    source.rmdir()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -48,9 +84,63 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def remove_partials(path: Path) -> None:
-    """Remove the temporary files of ``path`` that killed processes left."""
+    """Remove the temporary files and folders of ``path`` that killed processes left; those of running ones stay."""
     for partial in path.parent.glob(f".{glob.escape(path.name)}.????????.partial"):
-        partial.unlink(missing_ok=True)
+        with suppress(OSError), locked(partial) as sure:
+            if sure:
+                _remove(partial)
+
+
+@contextmanager
+def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """A temporary file or folder of ``path``, locked as long as it is in use, and removed afterwards."""
+    while True:
+        partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+        make(partial)
+        with ExitStack() as lock:
+            try:
+                lock.enter_context(locked(partial))
+                partial.stat()
+            except (BlockingIOError, FileNotFoundError):  # taken for a dead process's before it was locked
+                continue
+            try:
+                yield partial
+            finally:
+                _remove(partial)
+            return
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # it has its final name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file or folder, which the system releases when this process ends, however it ends.
+
+    Yields:
+        whether the file system has locks; some network file systems have none.
+
+    Raises:
+        BlockingIOError: a running process holds it.
+        OSError: there is no such file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    held = True
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            held = False
+        yield held
+    finally:
+        os.close(descriptor)
 
 
 def check_writable(path: Path) -> None:

@@ -1,13 +1,16 @@
 """Atomic writing: a file appears complete under its name or not at all."""
 
+import multiprocessing
 import os
+import signal
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pipelines.errors import BasslError
-from pipelines.files import atomic_file, check_writable, remove_partials, write_atomically
+from pipelines.files import atomic_file, check_writable, files_together, locked, remove_partials, write_atomically
 
 
 def test_a_file_is_replaced_and_nothing_else_left(tmp_path: Path) -> None:
@@ -98,3 +101,79 @@ def test_partial_files_are_removed_by_the_name_of_their_file(tmp_path: Path) -> 
         (tmp_path / name).touch()
     remove_partials(tmp_path / "a.h5")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
+
+
+def _killed(work: Callable[[Path], None], folder: Path) -> None:
+    """Let a process do what it ends by killing itself."""
+    process = multiprocessing.get_context("fork").Process(target=work, args=(folder,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+def _die_in_a_file(folder: Path) -> None:
+    with atomic_file(folder / "file") as partial:
+        partial.write_bytes(b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _die_in_a_folder(folder: Path) -> None:
+    with files_together(folder, "pieces") as partial:
+        (partial / "1").write_bytes(b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _die_while_moving(folder: Path) -> None:
+    replace = Path.replace
+
+    def last(self: Path, target: Path) -> Path:
+        replace(self, target)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    Path.replace = last  # type: ignore[method-assign]
+    with files_together(folder, "pieces") as partial:
+        for name in "123":
+            (partial / name).write_text(name)
+
+
+def test_the_next_write_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    _killed(_die_in_a_file, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    write_atomically(tmp_path / "file", b"whole")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"whole"]
+
+
+def test_the_temporary_file_of_a_running_process_stays(tmp_path: Path) -> None:
+    with atomic_file(tmp_path / "file") as partial:
+        _killed(_die_in_a_file, tmp_path)
+        write_atomically(tmp_path / "file", b"other")
+        assert partial.exists()
+        partial.write_bytes(b"this")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"this"]
+
+
+def test_files_appear_together_and_the_folder_is_removed(tmp_path: Path) -> None:
+    _killed(_die_in_a_folder, tmp_path)
+    with files_together(tmp_path, "pieces") as partial:
+        (partial / "1").write_text("1")
+        (partial / "2").write_text("2")
+        assert list(tmp_path.iterdir()) == [partial]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
+
+
+def test_files_of_which_a_killed_process_has_moved_one_are_moved_by_the_next(tmp_path: Path) -> None:
+    _killed(_die_while_moving, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir())[1:] == ["1"]
+    with files_together(tmp_path, "pieces"):
+        assert sorted(path.name for path in tmp_path.iterdir())[1:] == ["1", "2", "3"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3"]
+
+
+def test_a_lock_is_held_once(tmp_path: Path) -> None:
+    with locked(tmp_path) as held:
+        assert held
+        with pytest.raises(BlockingIOError), locked(tmp_path):
+            pass
+    with locked(tmp_path):
+        pass

@@ -13,6 +13,7 @@ import pytest
 
 from pipelines import errors
 from pipelines.processes import Child, Send
+from tests.running import alive, soon
 
 # --- what children are given to do ------------------------------------------------------------------------------------
 
@@ -79,23 +80,6 @@ def _is_pipe(fd: int) -> bool:
 
 
 # --- what the parent sees ---------------------------------------------------------------------------------------------
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs (one that has ended and waits to be collected does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def soon(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def messages(child: Child) -> list[tuple[str, dict[str, Any], bytes]]:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,6 +35,9 @@ _DAMAGE = (
 _SEAL_SIZE = 512
 _BLOCK = 4 * 2**20
 
+# HDF5 writes metadata in smaller pieces, most data in larger ones.
+_LARGEST_METADATA = 2**16
+
 
 @contextmanager
 def create_store(path: Path, schema: str, version: int, unsealed: Collection[str] = ()) -> Iterator[h5py.File]:
@@ -48,12 +52,15 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
         BasslError: the path cannot be written, or the disk is full.
     """
     with atomic_file(path) as partial:
-        # Newer HDF5 formats store the creation times of groups.
-        with h5py.File(partial, "w", libver="earliest", userblock_size=_SEAL_SIZE) as file:
-            file.attrs["schema"] = schema
-            file.attrs["schema_version"] = version
-            yield file
-            open_ranges = [_byte_range(file[name]) for name in unsealed]
+        with _Target(partial) as target:
+            # Newer HDF5 formats store the creation times of groups.
+            with h5py.File(target, "w", libver="earliest", userblock_size=_SEAL_SIZE) as file:
+                file.attrs["schema"] = schema
+                file.attrs["schema_version"] = version
+                yield file
+                open_ranges = [_byte_range(file[name]) for name in unsealed]
+            if target.failure is not None:
+                raise target.failure
         with partial.open("r+b") as written:
             seal = _seal(written, sorted(one for one in open_ranges if one is not None))
             written.seek(0)
@@ -96,6 +103,50 @@ def open_store(path: Path, schema: str, version: int, remedy: str, missing: str 
         raise
     except _DAMAGE as error:
         raise StoreError(f"{path}: is damaged or not HDF5 ({first_line(error)}); {remedy}") from error
+
+
+class _Target(FileIO):
+    """The file below HDF5, which crashes when it closes a file and cannot write what it holds in memory.
+
+    From the first write that fails, HDF5 is told that all goes well. Metadata, which it may read again, goes to memory,
+    data is lost. The caller raises :attr:`failure` when HDF5 has finished.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "r+")
+        self.failure: OSError | None = None
+        self._kept: dict[int, bytes] = {}
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        start = self.tell()
+        try:
+            done = 0
+            while done < len(view):  # a disk that is nearly full takes a part
+                done += super().write(view[done:])
+        except OSError as error:
+            self.failure = self.failure or error
+        if self.failure is not None and len(view) <= _LARGEST_METADATA:
+            self._kept[start] = bytes(view)
+        return len(view)
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        start = self.tell()
+        found = super().readinto(view) or 0
+        view[found:] = bytes(len(view) - found)
+        for place, data in self._kept.items():
+            first, last = max(start, place), min(start + len(view), place + len(data))
+            if first < last:
+                view[first - start : last - start] = data[first - place : last - place]
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.failure = self.failure or error
+            return size or 0
 
 
 def _byte_range(data: h5py.Dataset) -> tuple[int, int] | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Thread
 from typing import Any, TypeVar
 
 import torch
@@ -14,8 +16,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from pipelines.errors import BasslError
+from pipelines.training.machines import LAUNCHED
 
 T = TypeVar("T")
+
+_LAUNCHER_POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,8 @@ def process_group(device: str = "auto") -> Iterator[Process]:
     own = torch.device("cuda", local) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(own)
+    if LAUNCHED in os.environ:
+        Thread(target=_end_with, args=(int(os.environ[LAUNCHED]),), daemon=True).start()
     if "WORLD_SIZE" not in os.environ or "MASTER_ADDR" not in os.environ:
         yield Process(0, 1, own)
         return
@@ -65,6 +72,13 @@ def process_group(device: str = "auto") -> Iterator[Process]:
         raise
     finally:
         dist.destroy_process_group()
+
+
+def _end_with(launcher: int) -> None:
+    # Without the process that started it, nothing would end this one.
+    while os.getppid() == launcher:
+        time.sleep(_LAUNCHER_POLL_SECONDS)
+    os._exit(1)
 
 
 def _is_lost_peer(error: RuntimeError) -> bool:

@@ -18,10 +18,9 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, g
 from pipelines.errors import BasslError
 from pipelines.options import parse
 from pipelines.progress import TrainingProgress
-from pipelines.training.machines import STOPPED, Machines, is_worker
+from pipelines.training.machines import LAUNCHED, STOPPED, Machines, is_worker
 
 S = TypeVar("S")
-_LAUNCHED = "BASSL_LAUNCHED"
 
 
 def check_gpus(machines: Machines, command: str) -> None:
@@ -62,7 +61,7 @@ def launch(machines: Machines, module: str, arguments: Sequence[str]) -> int:
     for name in ("torch.distributed.elastic", "torch.distributed.run"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     with _state_restored():
-        os.environ[_LAUNCHED] = "1"
+        os.environ[LAUNCHED] = str(os.getpid())
         # Processes with more threads than cores are many times slower.
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // machines.per_node)))
         try:
@@ -113,7 +112,7 @@ def errors_to_launcher() -> Iterator[None]:
     try:
         yield
     except BasslError as error:
-        if _LAUNCHED not in os.environ or not is_worker():
+        if LAUNCHED not in os.environ or not is_worker():
             raise
         handler = get_error_handler()
         handler.initialize()
@@ -145,7 +144,7 @@ def main(
                 given = parse(settings, f"python -m pipelines.stages.{name}", arguments)
             except ValueError as error:
                 raise BasslError(str(error)) from error
-            result = train(given, (lambda state: None) if _LAUNCHED in os.environ else line)
+            result = train(given, (lambda state: None) if LAUNCHED in os.environ else line)
     except BasslError as error:
         sys.stderr.write(f"{name}: {error}\n")
         return 2

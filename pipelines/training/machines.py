@@ -10,6 +10,10 @@ STOPPED = 128 + signal.SIGTERM
 """Exit code of a run that was asked to stop: what a shell shows for a process that SIGTERM ended."""
 
 
+LAUNCHED = "BASSL_LAUNCHED"
+"""Environment variable of the processes that bassl itself started with torchrun: the id of the one that did."""
+
+
 @dataclass(frozen=True)
 class Machines:
     """GPUs, processes and machines of a training job."""

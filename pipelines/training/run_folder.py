@@ -16,14 +16,15 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import atomic_file, os_reason, remove_partials
+from pipelines.files import atomic_file, locked, os_reason, remove_partials
 from pipelines.models.opening import MODEL
 
 STATE, RESULT = "state.pt", "result.json"
@@ -43,11 +44,30 @@ def seed_files(folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> None:
-    """Make the folder of a run, or check that the one that is there may be used. Raises BasslError where it holds a run
-    that is neither to be resumed nor overwritten, or cannot be made."""
+@contextmanager
+def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[None]:
+    """Make the folder of a run, or check that the one that is there may be used; no other process may in the block.
+
+    Raises:
+        BasslError: one line, where it holds a run that is neither to be resumed nor overwritten, or cannot be made, or
+            a running process writes to it.
+    """
+    with ExitStack() as lock:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock.enter_context(locked(folder))
+        except BlockingIOError as error:
+            raise BasslError(
+                f"{folder}: another process is training in it; wait for its end, or name another folder"
+            ) from error
+        except OSError as error:
+            raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
+        _prepare(folder, resume, overwrite)
+        yield
+
+
+def _prepare(folder: Path, resume: bool, overwrite: bool) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         held = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
         held += seed_files(folder).values()
         if held and not (resume or overwrite):
@@ -124,13 +144,25 @@ class RunLog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._board is not None:
-            self._board.close()
+            with suppress(OSError):  # a full disk, which the rows have met already
+                self._board.close()
 
     def write(self, name: str, row: Mapping[str, float]) -> None:
-        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`."""
+        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`.
+
+        Raises:
+            BasslError: one line, where it cannot be written.
+        """
         if self._folder is None or self._board is None:
             return
         path = self._folder / name
+        try:
+            self._write(path, row, self._board)
+        except OSError as error:
+            raise BasslError(f"{path}: cannot be written ({os_reason(error)}); go on with --resume") from error
+
+    @staticmethod
+    def _write(path: Path, row: Mapping[str, float], board: Any) -> None:
         new = not path.exists()
         with path.open("a", newline="") as file:
             writer = csv.writer(file)
@@ -139,8 +171,8 @@ class RunLog:
             writer.writerow([f"{value:.8g}" if isinstance(value, float) else value for value in row.values()])
         for key, value in row.items():
             if key not in ("step", "epoch", "seed"):
-                self._board.add_scalar(f"{path.stem}/{key}", value, int(row["step"]))
-        self._board.flush()
+                board.add_scalar(f"{path.stem}/{key}", value, int(row["step"]))
+        board.flush()
 
 
 def read_log(path: Path) -> list[dict[str, float]]:

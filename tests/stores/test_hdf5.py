@@ -3,6 +3,10 @@
 import errno
 import json
 import os
+import resource
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -110,14 +114,40 @@ def _store(path: Path):  # type: ignore[no-untyped-def]
     return create_store(path, "bassl.test", 3)
 
 
-def test_a_file_in_the_making_is_a_partial_file(tmp_path: Path) -> None:
+def test_a_file_in_the_making_is_a_partial_file_that_no_other_process_removes(tmp_path: Path) -> None:
     with create_store(tmp_path / "a.h5", "bassl.test", 3):
-        assert len(list(tmp_path.iterdir())) == 1
+        remove_partials(tmp_path / "a.h5")
         remove_partials(tmp_path / "b.h5")
         assert len(list(tmp_path.iterdir())) == 1
-        with pytest.raises(BasslError), create_store(tmp_path / "b.h5", "bassl.test", 3):
-            remove_partials(tmp_path / "b.h5")
-        assert not (tmp_path / "b.h5").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+
+
+def _fill(path: Path, limit: int) -> None:
+    """Write a store of about 500 kB where no file may be larger than ``limit``; to be run in a process of its own."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    try:
+        with create_store(path, "bassl.test", 3) as file:
+            chunked = file.create_dataset("chunked", (0,), "u1", maxshape=(None,), chunks=(1000,))
+            for i in range(100):
+                chunked.resize(((i + 1) * 1000,))
+                chunked[i * 1000 :] = i
+            file["whole"] = np.arange(50_000)
+            file["names"] = ["name"] * 500
+    except BasslError as error:
+        sys.stdout.write(str(error))
+
+
+@pytest.mark.parametrize("limit", [100, 600, 3000, 30_000, 120_000, 400_000, 505_000])
+def test_a_disk_that_fills_at_any_point_is_one_line_and_leaves_the_old_file(tmp_path: Path, limit: int) -> None:
+    path = tmp_path / "a.h5"
+    path.write_bytes(b"old")
+    program = f"from pathlib import Path; from tests.stores.test_hdf5 import _fill; _fill(Path({str(path)!r}), {limit})"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == f"{path}: cannot be written (file too large)"
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import math
 import os
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -102,7 +103,7 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     with process_group(settings.device) as process:
         # Encoding does not wait for signals: what it has done is kept when it is killed.
         encoding = None if settings.end_to_end else find_encoding(settings, index, start, process, note)
-        with stop_signals() as signals:
+        with stop_signals() as signals, ExitStack() as held:
             task: FinetuneTask = (
                 KeyframeTask(settings, index, start, process)
                 if encoding is None
@@ -110,12 +111,14 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
             )
             chosen = settings.hyperparameters(start.transfer == "encoder+crn")
             steps = task.epoch_steps(split.train, chosen.batch)
-            return _train_seeds(Run(settings, task, split, start, chosen, steps, process, report, signals, notes))
+            run = Run(settings, task, split, start, chosen, steps, process, report, signals, notes)
+            return _train_seeds(run, held)
 
 
-def _train_seeds(run: Run) -> FinetuneResult:
+def _train_seeds(run: Run, held: ExitStack) -> FinetuneResult:
     settings, process, identity = run.settings, run.process, run.identity
-    first_decides(process, lambda: open_run_folder(settings.output, settings.resume, settings.overwrite))
+    folder = open_run_folder(settings.output, settings.resume, settings.overwrite)
+    first_decides(process, lambda: held.enter_context(folder))
     saved = load_state(settings.output, identity) if settings.resume else None
     records: list[dict[str, Any]] = json.loads(saved["records"]) if saved is not None else []
     number = saved["number"] if saved is not None else 0

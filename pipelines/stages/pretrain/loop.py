@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -36,8 +37,13 @@ Report = Callable[[TrainingProgress], None]
 
 def run(settings: PretrainSettings, report: Report) -> PretrainResult:
     """Pre-train a model; see :func:`pipelines.stages.pretrain.pretrain`."""
-    with process_group(settings.device) as process, stop_signals() as signals, limits_in_one_line():
-        return _train(settings, process, report if process.is_first else lambda state: None, signals)
+    with (
+        process_group(settings.device) as process,
+        stop_signals() as signals,
+        limits_in_one_line(),
+        ExitStack() as held,
+    ):
+        return _train(settings, process, report if process.is_first else lambda state: None, signals, held)
 
 
 @dataclass
@@ -63,7 +69,9 @@ class EpochLosses:
         return dict(zip(self.names, (self.sums / steps).tolist(), strict=True)) if self.names else {}
 
 
-def _train(settings: PretrainSettings, process: Process, report: Report, signals: list[int]) -> PretrainResult:
+def _train(
+    settings: PretrainSettings, process: Process, report: Report, signals: list[int], held: ExitStack
+) -> PretrainResult:
     index = read_index(settings.index)
     order = window_order(settings, index, process.world_size)
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.seed)
@@ -75,7 +83,8 @@ def _train(settings: PretrainSettings, process: Process, report: Report, signals
     identity = identity_of(settings, index)
     seen = len(set(index.video_of(order.rows).tolist()))
     data = {"path": str(settings.index), "videos": seen, "shots": len(order.rows)}
-    first_decides(process, lambda: open_run_folder(settings.output, settings.resume, settings.overwrite))
+    folder = open_run_folder(settings.output, settings.resume, settings.overwrite)
+    first_decides(process, lambda: held.enter_context(folder))
 
     learner = make_learner(settings, model, process)
     step, losses, validation = 0, EpochLosses(), dict[str, float]()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines.errors import BasslError
-from pipelines.files import check_writable, os_reason
+from pipelines.files import check_writable, files_together
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList
@@ -63,11 +62,5 @@ def _written_together(
                 raise BasslError(f"{target}: is the film itself; name another folder with -o")
             if not settings.overwrite:
                 raise BasslError(f"{target}: is there already; name another folder with -o, or give --overwrite")
-    try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".bassl-split-") as temporary:
-            partials = [Path(temporary) / name for name in names]
-            yield targets, partials
-            for partial, target in zip(partials, targets, strict=True):
-                partial.replace(target)
-    except OSError as error:
-        raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
+    with files_together(folder, "bassl-split") as temporary:
+        yield targets, [temporary / name for name in names]
