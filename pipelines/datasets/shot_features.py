@@ -13,6 +13,9 @@ from pipelines.errors import DatasetError
 
 ARRAYS = ("features", "shots", "scene_end")
 
+# Ten thousand shots of 25,000 numbers: no film has more, but a compressed file may claim so.
+_LARGEST_ARRAY = 2**30
+
 
 @dataclass(frozen=True)
 class ShotFeatures:
@@ -112,8 +115,19 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             for name in ARRAYS:
                 if name not in archive.files:
                     raise DatasetError(f"{path}: array '{name}' is missing")
+                if archive.zip.getinfo(f"{name}.npy").file_size > _LARGEST_ARRAY:
+                    raise DatasetError(f"{path}: array '{name}' is larger than {_LARGEST_ARRAY // 2**30} GiB")
                 arrays[name] = archive[name]
-    except (OSError, EOFError, ValueError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        KeyError,
+        RuntimeError,
+        MemoryError,
+        zlib.error,
+        zipfile.BadZipFile,
+    ) as error:
         # NumPy raises ValueError for arrays of Python objects, which need a pickle; zipfile raises RuntimeError for
         # encrypted members and unknown compression.
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,6 +1,7 @@
 """Feature files are read whole, or refused with one line that names the file and the fault."""
 
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,16 @@ def test_the_public_sets_are_read_whole() -> None:
         assert sum(len(video.features) for video in chosen) == shots
         assert sum(int(video.scene_end.sum()) for video in chosen) == ends
         assert all(video.scene_end[-1] == 0 for video in chosen)
+
+
+def test_an_array_that_claims_more_than_memory_holds_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    with zipfile.ZipFile(path, "w") as archive, archive.open("features.npy", "w") as member:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (10**12, 1000)}
+        np.lib.format.write_array_header_1_0(member, header)  # type: ignore[no-untyped-call]
+    assert "cannot be read" in fault(path)
+    content = bytearray(write(tmp_path).read_bytes())
+    at = content.rfind(b"features.npy") - 46  # its entry in the directory of the archive
+    content[at + 24 : at + 28] = (2**31).to_bytes(4, "little")
+    path.write_bytes(content)
+    assert "larger than 1 GiB" in fault(path)

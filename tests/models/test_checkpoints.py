@@ -136,3 +136,10 @@ def test_unreadable_settings_are_refused(tmp_path: Path, settings: str | None) -
     metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "relational"}
     save_file(TENSORS, tmp_path / "bad", metadata=metadata if settings is None else {**metadata, "settings": settings})
     assert "settings" in fault(tmp_path / "bad")
+
+
+def test_settings_nested_without_end_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "relational", "settings": "[" * 100_000}
+    save_file(TENSORS, path, metadata)
+    assert "settings cannot be read" in fault(path)
