@@ -90,13 +90,15 @@ def test_two_processes_are_stopped_and_go_on(small: list[str], tmp_path: Path) -
 def test_two_processes_end_with_the_one_that_started_them(small: list[str], tmp_path: Path) -> None:
     long = [*small, "--epochs", "100000", "--log-steps", "1", "--processes", "2"]
     job = subprocess.Popen([*BASSL, *long], stderr=subprocess.DEVNULL, env=ENVIRONMENT)
-    log = tmp_path / "runs" / "run" / "log.csv"
-    assert soon(lambda: log.exists() and log.read_text().count("\n") > 3, 90)
-    workers = children(job.pid)
-    assert len(workers) == 2
-    again = run(*small, "--resume", "--epochs", "100000")
-    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
-    assert "another process is training in it" in again.stderr
-    job.kill()
-    job.wait()
+    try:
+        log = tmp_path / "runs" / "run" / "log.csv"
+        assert soon(lambda: log.exists() and log.read_text().count("\n") > 3, 240)
+        workers = children(job.pid)
+        assert len(workers) == 2
+        again = run(*small, "--resume", "--epochs", "100000")
+        assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+        assert "another process is training in it" in again.stderr
+    finally:
+        job.kill()
+        job.wait()
     assert soon(lambda: not any(map(alive, workers)))
