@@ -129,7 +129,7 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
             model = open_model(home / "run" / seed_file(seed)).boundary_model()
             for video in job.test:
                 shown = videos[video]
-                logits = model.logits(shown.features, shown.durations)
+                logits = model.logits(shown.features, shown.seconds)
                 said[video].append((calibrated(logits, Calibration()), calibrated(logits, model.calibration)))
     return result.mean["ap"], said, time.perf_counter() - begun
 

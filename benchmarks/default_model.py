@@ -6,9 +6,9 @@
 The protocol. What the recipe leaves open, its penalty, is chosen by the rule that chooses the shipped model's
 (`recipes.box_model.fitting.choose`), on the training videos alone: once for each direction between the sets,
 and for each fold of a nested cross-validation over all videos. The operating point is fitted on the same training
-videos' blind scores. The rule shows held-out videos perturbeds, which are random: five draws of them are averaged,
-and nothing else is left to chance, so there is one run. Intervals are of 1,000 draws of films. Beside it stand the
-baselines without learning, with the reach that is best on the training side.
+videos' blind scores. The rule shows held-out videos perturbed, which is random: as many draws are averaged as the
+recipe takes, and nothing else is left to chance, so there is one run. Intervals are of 1,000 draws of films. Beside it
+stand the baselines without learning, with the reach that is best on the training side.
 
 Genre: trained on everything but the animated films of OVSD, tested on these; and on the animated films alone, tested on
 the others of OVSD. Encoders: films drawn by `pipelines.datasets.synthetic`, whose scenes are known, in the shipped
@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from measure import save
 
-from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import FilmScores, average_precision
 from pipelines.models.calibration import calibrated
@@ -46,6 +46,7 @@ from recipes.box_model.fitting import (
     prepare,
 )
 from recipes.box_model.study import BASELINES, SIDES, set_of
+from recipes.box_model.videos import read_videos
 
 ANIMATED = {"ovsd/02", "ovsd/03", "ovsd/04", "ovsd/13"}
 GENERATED = 4
@@ -120,9 +121,12 @@ def tests(videos: Sequence[ShotFeatures]) -> dict[str, tuple[list[int], list[int
 
 
 def run_features(folder: Path) -> dict[str, Any]:
-    videos = read_shot_feature_folder(folder)
-    draws = [prepare(videos, seed) for seed in range(DRAWS)]
-    results = {}
+    videos = read_videos(folder)
+    return run_videos(videos, [prepare(videos, seed) for seed in range(DRAWS)])
+
+
+def run_videos(videos: Sequence[ShotFeatures], draws: Sequence[Sequence[Forms]]) -> dict[str, Any]:
+    results: dict[str, Any] = {}
     for name, (taught, tested) in tests(videos).items():
         penalty, found = learned(draws, taught, tested)
         results[name] = summary(list(found.values())) | {"penalties": [penalty]}
@@ -154,24 +158,25 @@ def show(name: str, result: dict[str, Any]) -> None:
 def run_encoder() -> dict[str, Any]:
     """Generated films through the built-in encoder: AP of the shipped model, and of the baselines at their best."""
     from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
-    from pipelines.models.encoders import load_encoder
+    from pipelines.models.encoders import encode_groups, load_encoder
 
     encoder = load_encoder("efficientnet_lite0", "cpu", keyframes=1)
     videos, seconds = [], 0.0
     for i in range(GENERATED):
         plan = plan_film(SyntheticFilmSettings(seed=900 + i, width=320, height=180, scenes=10))
-        shots = [[encoder.prepare(picture) for picture in shot] for shot in render_keyframes(plan, per_shot=1)]
+        shots = list(render_keyframes(plan, per_shot=1))
         began = time.perf_counter()
-        features = encoder.encode(shots)
+        ((_, features, colour),) = encode_groups(encoder, [shots], lambda group: group, 1)
         seconds += time.perf_counter() - began
         scene = np.array(plan.scene_of_shot)
         ends = np.append(scene[1:] != scene[:-1], False).astype(np.uint8)
-        videos.append(ShotFeatures(f"generated/{i}", features, np.array(plan.shot_ranges, dtype=np.int64), ends))
+        ranges = np.array(plan.shot_ranges, dtype=np.int64)
+        videos.append(ShotFeatures(f"generated/{i}", features, ranges, ends, colour, float(plan.frame_rate)))
     scorer = load_scorer()
     result = {
         "shots": sum(len(v.features) for v in videos),
         "scene_ends": int(sum(v.scene_end.sum() for v in videos)),
-        "ap": ap(videos, [scorer.score(v.features, v.durations) for v in videos]),
+        "ap": ap(videos, [scorer.score(v.features, v.seconds, v.colour) for v in videos]),
         "shots_a_second": sum(len(v.features) for v in videos) / seconds,
         "baselines": {
             method: max(ap(videos, [baseline(v, reach) for v in videos]) for reach in SIDES)

@@ -350,7 +350,7 @@ def scores_of(video: ShotFeatures, box: RelationalScorer) -> dict[str, Values]:
         "contrast": left_right_contrast(video, CONTRAST_REACH),
         "closest": closest_across(video, CLOSEST_REACH),
         "GraphCut": recursive_cuts(video, 0),
-        "box": box.score(video.features, video.durations),
+        "box": box.score(video.features, video.seconds),
     }
 
 

@@ -38,6 +38,16 @@ def score(
             show_default=False,
         ),
     ] = None,
+    truths: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--truth",
+            metavar="PATH",
+            help="Instead of TRUTH, twice or more: the labels of an annotator each. Shows each, their mean, and how "
+            "the annotators score against each other.",
+            show_default=False,
+        ),
+    ] = None,
     compared: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
@@ -68,6 +78,8 @@ def score(
     """
     from pipelines.stages.score import tables  # start-up time: numpy
 
+    if truths and (compared is not None or plot is not None):
+        raise BasslError("--truth compares annotators; leave out --compare and --plot")
     if compared is not None:
         if truth is not None:
             raise BasslError("with --compare A B there is one more argument at most, the truth")
@@ -78,6 +90,10 @@ def score(
         if path is not None:  # an error now, not after hours of work
             check(path)
             check_writable(path)
+    if truths:
+        assert subject is not None
+        _score_annotators(subject, [*([truth] if truth else []), *truths], settings, table, as_json, quiet)
+        return
     result: ScoreResult | Comparison
     with console.stage_progress(quiet) as progress:
         if compared is not None:
@@ -107,13 +123,43 @@ def score(
         raise typer.Exit(1)
 
 
+def _score_annotators(
+    subject: Path,
+    truths: list[Path],
+    settings: ScoreSettings,
+    file: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from pipelines.evaluation.bootstrap import METRICS  # start-up time: numpy
+    from pipelines.stages.score.annotators import annotator_table, score_annotators
+    from pipelines.stages.score.tables import write_table
+
+    result = score_annotators(subject, truths, settings)
+    every = (*result.scores.values(), *result.between.values())
+    problems = dict.fromkeys(problem for one in every for problem in one.problems)
+    for problem in problems:
+        console.complain(problem)
+    shown = annotator_table(result, METRICS)
+    if file is not None:
+        write_table(file, shown, result.to_dict())
+    if as_json:
+        typer.echo(json.dumps(result.to_dict(), indent=1, allow_nan=False))
+    elif not quiet:
+        for note in dict.fromkeys(note for one in result.scores.values() for note in one.notes):
+            console.note(note)
+        console.show_table(shown.header, shown.rows)
+    if problems:
+        raise typer.Exit(1)
+
+
 def _show(result: ScoreResult | Comparison, scored: tuple[ScoreResult, ...]) -> None:
     from pipelines.stages.score.tables import table_of  # start-up time: numpy
 
-    table = table_of(result)
-    console.show_table(table.header, table.rows)
     for note in dict.fromkeys(note for one in scored for note in one.notes):
         console.note(note)
+    table = table_of(result)
+    console.show_table(table.header, table.rows)
     films = scored[0].films
     if films:
         shots = sum(int(film.counted().sum()) for film in films)

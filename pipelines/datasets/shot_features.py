@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import DatasetError
+from pipelines.stores.index import ASSUMED_FRAME_RATE
 
 ARRAYS = ("features", "shots", "scene_end")
 
@@ -27,12 +28,21 @@ class ShotFeatures:
         shots: (N, 2) int64, half-open frame range of each shot, in order; gaps between shots are allowed (gradual
             transitions belong to no shot).
         scene_end: (N,) uint8, 1 at the last shot of a scene.
+        colour: (N, H) float32 hue histograms, each of sum 1 (`pipelines.models.colour`); None where the file has none.
+        frame_rate: frames a second; None where the file does not say.
     """
 
     video_id: str
     features: NDArray[np.float32]
     shots: NDArray[np.int64]
     scene_end: NDArray[np.uint8]
+    colour: NDArray[np.float32] | None = None
+    frame_rate: float | None = None
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """Length of each shot in seconds, (N,); by `ASSUMED_FRAME_RATE` where the file does not say."""
+        return self.durations / (self.frame_rate or ASSUMED_FRAME_RATE)
 
     @property
     def durations(self) -> NDArray[np.int64]:
@@ -75,7 +85,14 @@ def read_shot_features(path: Path) -> ShotFeatures:
     strange = np.flatnonzero(scene_end > 1)
     if len(strange):
         raise DatasetError(f"{path}: scene_end of shot {strange[0]} is {scene_end[strange[0]]}, not 0 or 1")
-    return ShotFeatures(f"{path.resolve().parent.name}/{path.stem}", features, shots, scene_end)
+    return ShotFeatures(
+        f"{path.resolve().parent.name}/{path.stem}",
+        features,
+        shots,
+        scene_end,
+        _colour(arrays["colour"], N, path) if "colour" in arrays else None,
+        _frame_rate(arrays["frame_rate"], path) if "frame_rate" in arrays else None,
+    )
 
 
 def read_shot_feature_folder(folder: Path) -> list[ShotFeatures]:
@@ -118,6 +135,11 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
                 if archive.zip.getinfo(f"{name}.npy").file_size > _LARGEST_ARRAY:
                     raise DatasetError(f"{path}: array '{name}' is larger than {_LARGEST_ARRAY // 2**30} GiB")
                 arrays[name] = archive[name]
+            for name in ("colour", "frame_rate"):
+                if name in archive.files:
+                    if archive.zip.getinfo(f"{name}.npy").file_size > _LARGEST_ARRAY:
+                        raise DatasetError(f"{path}: array '{name}' is larger than {_LARGEST_ARRAY // 2**30} GiB")
+                    arrays[name] = archive[name]
     except (
         OSError,
         EOFError,
@@ -133,6 +155,25 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DatasetError(f"{path}: cannot be read as an .npz file: {reason}") from error
     return arrays
+
+
+def _colour(values: NDArray[Any], N: int, path: Path) -> NDArray[np.float32]:
+    """Histograms (N, H), each scaled to sum 1."""
+    if values.ndim != 2 or len(values) != N or values.dtype.kind != "f":
+        raise DatasetError(
+            f"{path}: colour must be floating point of the shape ({N}, H), not {values.dtype} {values.shape}"
+        )
+    sums = values.sum(axis=1, keepdims=True, dtype=np.float64)
+    if not np.isfinite(sums).all() or (values < 0).any() or (sums <= 0).any():
+        raise DatasetError(f"{path}: colour must be histograms: finite, not negative, each with a sum above 0")
+    histograms: NDArray[np.float32] = (values / sums).astype(np.float32)
+    return histograms
+
+
+def _frame_rate(value: NDArray[Any], path: Path) -> float:
+    if value.shape != () or value.dtype.kind not in "iuf" or not 0 < value <= 1000:
+        raise DatasetError(f"{path}: frame_rate must be one number of frames a second, not {value}")
+    return float(value)
 
 
 def _to_float32(features: NDArray[Any], path: Path) -> NDArray[np.float32]:

@@ -85,8 +85,8 @@ class BoundaryModel:
         if self.width is not None and width != self.width:
             raise BasslError(f"the model was trained on features of width {self.width}, and these have {width}")
 
-    def logits(self, features: Numbers, durations: Numbers) -> NDArray[np.float64]:
-        """What `score` rests on, before calibration: (N, D_e) and (N,) to (N,)."""
+    def logits(self, features: Numbers, durations: Numbers, colour: Numbers | None = None) -> NDArray[np.float64]:
+        """What `score` rests on, before calibration: (N, D_e), (N,) and perhaps (N, H) to (N,)."""
         if features.ndim != 2 or not len(features) or self.width not in (None, features.shape[1]):
             wanted = "D_e" if self.width is None else self.width
             raise ValueError(f"features must be (N, {wanted}) with N >= 1, not {features.shape}")
@@ -94,18 +94,19 @@ class BoundaryModel:
             raise ValueError(f"durations must be ({len(features)},), not {durations.shape}")
         reads = NETWORKS[self.crn].reads
         if reads == "tokens":
-            return RelationalScorer(self.networks).logits(features.astype(np.float32, copy=False), durations)
+            return RelationalScorer(self.networks).logits(features.astype(np.float32, copy=False), durations, colour)
         from pipelines.models.torch_networks import LOGITS  # optional dependency: torch
 
         (network,) = self.networks
         return LOGITS[reads](network, self.shape, features)
 
-    def score(self, features: Numbers, durations: Numbers) -> NDArray[np.float64]:
+    def score(self, features: Numbers, durations: Numbers, colour: Numbers | None = None) -> NDArray[np.float64]:
         """How likely it is that a scene ends with each shot.
 
         Args:
             features: (N, D_e) encodings of the shots of one whole film, in order, N >= 1.
-            durations: (N,) lengths of the shots, in seconds or in frames. Only `relational` looks at them.
+            durations: (N,) lengths of the shots in seconds. Only `relational` reads them, and the colour.
+            colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); None where they are not known.
 
         Returns:
             (N,) scores between 0 and 1; 0.5 is the operating point.
@@ -113,7 +114,7 @@ class BoundaryModel:
         Raises:
             ValueError: shapes do not fit each other or the model.
         """
-        return calibrated(self.logits(features, durations), self.calibration)
+        return calibrated(self.logits(features, durations, colour), self.calibration)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -7,11 +7,14 @@ contrast between similarity on either side and across, recurrence of shots behin
 shots that it severs, and the posterior of a scene end over all segmentations of the film, for several models of a scene
 (`pipelines.models.scene_posteriors`).
 
-There are two similarities: the cosine after subtracting the film's mean, which distinguishes settings, and the cosine
-after subtracting the mean of the surroundings, which still distinguishes shots within a long sequence of one colour.
+Shots are compared by their content features joined with the square root of their colour histogram, at several weights
+of colour; each kind of evidence is its mean over these weights. There are two similarities of each: the cosine after
+subtracting the film's mean, which distinguishes settings, and the cosine after subtracting the mean of the
+surroundings, which still distinguishes shots within a long sequence of one colour. A film without colour is one whose
+shots all have the same: the content alone decides.
 
-A film run backwards has the same evidence at each cut, and so has a film in another unit of time, or one whose features
-were scaled or rotated.
+A film run backwards has the same evidence at each cut, and so has one whose features were scaled or rotated. Of time,
+only the numbers of shots within some seconds of a cut depend on its unit; all else is relative to the film.
 """
 
 from typing import Any, NamedTuple
@@ -30,6 +33,10 @@ from pipelines.models.scene_posteriors import (
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.floating[Any] | np.integer[Any]]
 
+COLOUR_WEIGHTS = (0.35, 0.7, 1.0)
+"""Lengths of the colour part beside content of unit length."""
+PACE_SECONDS = (8.0, 15.0, 30.0, 60.0, 120.0)
+"""Shots are counted within so many seconds of a cut."""
 REACH = 48
 """Shots that lie farther apart are not compared."""
 SURROUNDINGS = 64
@@ -78,13 +85,17 @@ MEAN_SHARE, MEAN_COST = 0.3, 2.5
 """As for the predictive likelihood."""
 
 
-def cut_evidence(features: Numbers, durations: Numbers) -> tuple[tuple[str, ...], NDArray[np.float32]]:
+def cut_evidence(
+    features: Numbers, durations: Numbers, colour: Numbers | None = None
+) -> tuple[tuple[str, ...], NDArray[np.float32]]:
     """The evidence at each cut of one film.
 
     Args:
         features: (N, D) encodings of the shots, in order; finite, N, D >= 1.
-        durations: (N,) lengths of the shots, in seconds or in frames; finite, not negative. Only their ratios count.
-            A zero (a last frame without a length) is taken for the shortest length in the film.
+        durations: (N,) lengths of the shots in seconds; finite, not negative. A zero (a last frame without a length) is
+            taken for the shortest length in the film.
+        colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); finite, not negative. None, or rows of
+            zeros only, where colour is not known.
 
     Returns:
         Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every number is
@@ -93,9 +104,21 @@ def cut_evidence(features: Numbers, durations: Numbers) -> tuple[tuple[str, ...]
     Complexity: O(N D REACH) time and O(N (D + REACH)) memory; for the graphs O(N) a level of their recursion, of which
         a real film has some dozens.
     """
-    lengths = np.asarray(durations, dtype=np.float64)
-    lengths = np.maximum(lengths, lengths[lengths > 0].min() if (lengths > 0).any() else 1.0)
-    lengths /= lengths.mean()
+    seconds = np.asarray(durations, dtype=np.float64)
+    seconds = np.maximum(seconds, seconds[seconds > 0].min() if (seconds > 0).any() else 1.0)
+    lengths = seconds / seconds.mean()
+    # Equal colours, like none, leave the similarities of the content whatever their weight.
+    if colour is None or np.ptp(colour, axis=0).max() == 0:
+        views = [_view_evidence(features, lengths)]
+    else:
+        views = [_view_evidence(joined_features(features, colour, weight), lengths) for weight in COLOUR_WEIGHTS]
+    found = {kind: np.mean([view[kind] for view in views], axis=0) for kind in views[0]}
+    found |= _length_evidence(lengths) | _pace_evidence(seconds)
+    return tuple(found), np.stack(list(found.values()), axis=1).astype(np.float32)
+
+
+def _view_evidence(features: Numbers, lengths: Floats) -> dict[str, Floats]:
+    """All evidence that rests on similarities, of (N, D) features and lengths whose mean is 1."""
     found: dict[str, Floats] = {}
     worths: dict[str, Floats] = {}
     for name, unit in zip(("film", "near"), unit_features(features), strict=True):
@@ -104,12 +127,20 @@ def cut_evidence(features: Numbers, durations: Numbers) -> tuple[tuple[str, ...]
         found |= {f"{name} {kind}": values for kind, values in _graph_evidence(ShotGraphs(band, lengths)).items()}
         found |= {f"{name} {kind}": values for kind, values in _similarity_evidence(z_scores(band)).items()}
         worths |= {f"{name} {kind}": values for kind, values in _scene_worths(unit, wide, lengths).items()}
-    found |= _length_evidence(lengths)
-    found |= dict(zip(worths, posterior_log_odds(np.stack(list(worths.values()))), strict=True))
-    return tuple(found), np.stack(list(found.values()), axis=1).astype(np.float32)
+    return found | dict(zip(worths, posterior_log_odds(np.stack(list(worths.values()))), strict=True))
 
 
 # --- similarities -----------------------------------------------------------------------------------------------------
+
+
+def joined_features(features: Numbers, colour: Numbers, weight: float) -> Floats:
+    """Content (N, D) of unit length beside the square root of colour histograms (N, H) of length `weight`, (N, D + H).
+
+    The inner product of the roots of two histograms is their Bhattacharyya coefficient.
+    """
+    content = np.asarray(features, dtype=np.float64)
+    content = content / max(float(np.abs(content).max()), np.finfo(np.float64).tiny)
+    return np.hstack([_unit_rows(content), weight * _unit_rows(np.sqrt(np.asarray(colour, dtype=np.float64)))])
 
 
 def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -445,4 +476,16 @@ def _length_evidence(lengths: Floats) -> dict[str, Floats]:
         "length change": np.abs(before - after),
         "longer length": np.maximum(before, after),
         "second length": (second[1:-4] + second[4:-1]) / 2,
+    }
+
+
+def _pace_evidence(seconds: Floats) -> dict[str, Floats]:
+    """Logarithms of one more than the number of shots whose middle lies within some seconds of a cut."""
+    ends = np.cumsum(seconds)
+    middles, cuts = ends - seconds / 2, ends[:-1]
+    return {
+        f"shots within {reach:g} s": np.log1p(
+            np.searchsorted(middles, cuts + reach, "right") - np.searchsorted(middles, cuts - reach, "left")
+        )
+        for reach in PACE_SECONDS
     }

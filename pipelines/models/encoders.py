@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
+from pipelines.models.colour import shot_colour
 from pipelines.models.opening import open_model
 from pipelines.video.resizing import resize_and_crop, resize_to_square
 
@@ -133,36 +134,43 @@ class ShotEncoder(ABC):
 def encode_groups(
     encoder: ShotEncoder,
     groups: Iterable[Item],
-    images_of: Callable[[Item], Sequence[Sequence[NDArray[np.uint8]]]],
+    images_of: Callable[[Item], Iterable[Sequence[NDArray[np.uint8]]]],
     threads: int,
-) -> Generator[tuple[Item, NDArray[np.float32]], None, None]:
-    """Encode groups of shots by threads, each with its features in the order in which they came.
+) -> Generator[tuple[Item, NDArray[np.float32], NDArray[np.float32]], None, None]:
+    """Encode groups of shots by threads, in the order in which they came, with the colour of each shot.
 
-    A thread makes the images of a group and encodes them, with one core to itself: on a CPU several small batches
-    side by side are faster than one whose every layer is shared out, and the result does not depend on how many they
-    are.
+    A thread makes the images of a group, prepares and encodes them, with one core to itself: on a CPU several small
+    batches side by side are faster than one whose every layer is shared out, and the result does not depend on how many
+    they are.
 
     Args:
         encoder: what encodes.
         groups: each of at most ``encoder.shots_at_a_time`` shots; taken as room is.
-        images_of: the prepared key-frames of a group's shots; called in the threads.
+        images_of: the key-frames of a group's shots, (H, W, 3) uint8 RGB; called in the threads.
         threads: how many.
+
+    Yields:
+        a group, its features (B, D_e) and its hue histograms (B, 180), see `pipelines.models.colour`.
     """
 
-    def work(group: Item) -> NDArray[np.float32]:
-        return encoder.encode(images_of(group))
+    def work(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        prepared, colour = [], []
+        for keyframes in images_of(group):
+            prepared.append([encoder.prepare(image) for image in keyframes])
+            colour.append(shot_colour(keyframes))
+        return encoder.encode(prepared), np.stack(colour)
 
-    running: deque[tuple[Item, Future[NDArray[np.float32]]]] = deque()
+    running: deque[tuple[Item, Future[tuple[NDArray[np.float32], NDArray[np.float32]]]]] = deque()
     with encoder.one_thread_each(), ThreadPoolExecutor(threads) as pool:
         try:
             for group in groups:
                 running.append((group, pool.submit(work, group)))
                 while running and (len(running) > 2 * threads or running[0][1].done()):
-                    done, features = running.popleft()
-                    yield done, features.result()
+                    done, encoded = running.popleft()
+                    yield done, *encoded.result()
             while running:
-                done, features = running.popleft()
-                yield done, features.result()
+                done, encoded = running.popleft()
+                yield done, *encoded.result()
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -2,11 +2,11 @@
 
 What a scene is shows in how alike the shots around a cut are, not in what they show. The model therefore never sees a
 feature: it reads the evidence that `pipelines.models.cut_evidence` finds at each cut of a film, in similarities of
-shots and their lengths, at many scales up to the whole film. A linear form weighs the evidence, and that is all there
-is to the built-in model: on the labels at hand nothing larger was better. With more labels, a small network beside it
-(`pipelines.models.relational_network`) can be trained, which starts at zero and corrects the sum by what is found at
-the cut and at the K cuts on either side. Because nothing depends on the encoder's dimension or axes, one trained model
-serves any shot encoder.
+the content and colour of shots and in their lengths, at many scales up to the whole film. A linear form weighs the
+evidence, and that is all there is to the built-in model: on the labels at hand nothing larger was better. With more
+labels, a small network beside it (`pipelines.models.relational_network`) can be trained, which starts at zero and
+corrects the sum by what is found at the cut and at the K cuts on either side. Because nothing depends on the encoder's
+dimension or axes, one trained model serves any shot encoder.
 
 The cut of a shot is the one after it; the film's last shot has none. The linear form needs NumPy only.
 """
@@ -33,9 +33,9 @@ KIND = "relational"
 
 SUPPRESSION_REACH = 2
 """Cuts on either side of a cut that it competes with."""
-SUPPRESSION_WEIGHT = 1.0
-"""What a cut loses at most to a neighbour. With it a third as many scenes of one shot are found in the sets that the
-built-in model was made with (of the labelled scenes, one in sixteen is one), and mIoU gains up to five points."""
+SUPPRESSION_WEIGHT = 0.5
+"""What a cut loses at most to a neighbour: so that fewer scenes of one shot are found (of the labelled scenes, one in
+sixteen is one)."""
 
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 
@@ -47,13 +47,15 @@ def token_width() -> int:
     return len(kinds) + 1
 
 
-def shot_tokens(features: NDArray[np.floating[Any]], durations: Numbers) -> NDArray[np.float32]:
+def shot_tokens(
+    features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None = None
+) -> NDArray[np.float32]:
     """What a model may know about a film: the evidence at the cut of each shot, and 1; all 0 for the last shot.
 
     Args:
         features: (N, D), any D.
-        durations: (N,) in seconds or in frames; only their ratios count. A zero (a last frame without a length) is
-            taken for the shortest length in the film.
+        durations: (N,) in seconds. A zero (a last frame without a length) is taken for the shortest in the film.
+        colour: (N, H) hue histograms (`pipelines.models.colour`); None, or rows of zeros only, where not known.
 
     Returns:
         (N, F).
@@ -61,8 +63,8 @@ def shot_tokens(features: NDArray[np.floating[Any]], durations: Numbers) -> NDAr
     Raises:
         ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
     """
-    _check(features, durations)
-    _, evidence = cut_evidence(features, durations)
+    _check(features, durations, colour)
+    _, evidence = cut_evidence(features, durations, colour)
     tokens = np.zeros((len(features), token_width()), np.float32)
     tokens[:-1, :-1] = evidence
     tokens[:-1, -1] = 1
@@ -120,9 +122,11 @@ class RelationalScorer:
         self.settings = members[0].settings
         self.calibration = calibration or Calibration()
 
-    def logits(self, features: NDArray[np.floating[Any]], durations: Numbers) -> NDArray[np.float64]:
-        """What `score` rests on, before calibration: (N, D) and (N,) to (N,)."""
-        return self.token_logits(shot_tokens(features, durations))
+    def logits(
+        self, features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None = None
+    ) -> NDArray[np.float64]:
+        """What `score` rests on, before calibration: (N, D), (N,) and perhaps (N, H) to (N,)."""
+        return self.token_logits(shot_tokens(features, durations, colour))
 
     def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
         """Logits of a film by its tokens (`shot_tokens`), (N, F) to (N,)."""
@@ -133,12 +137,16 @@ class RelationalScorer:
             logits[-1] = logits[:-1].min()
         return logits
 
-    def score(self, features: NDArray[np.floating[Any]], durations: Numbers) -> NDArray[np.float64]:
+    def score(
+        self, features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None = None
+    ) -> NDArray[np.float64]:
         """How likely it is that a scene ends with each shot.
 
         Args:
             features: (N, D) encodings of the shots of one whole film, in order, N >= 1, any D.
-            durations: (N,) lengths of the shots, in seconds or in frames.
+            durations: (N,) lengths of the shots in seconds.
+            colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); None, or rows of zeros only, where
+                colour is not known: content and pace then decide alone.
 
         Returns:
             (N,) scores between 0 and 1; 0.5 is the operating point. The film ends with its last shot whatever the
@@ -147,7 +155,7 @@ class RelationalScorer:
         Raises:
             ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
         """
-        return calibrated(self.logits(features, durations), self.calibration)
+        return calibrated(self.logits(features, durations, colour), self.calibration)
 
 
 def soft_suppressed(logits: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -239,7 +247,7 @@ def relational_member(settings: RelationalSettings, arrays: Mapping[str, NDArray
     return LinearForm(arrays["weighing.weight"][0], float(arrays["weighing.bias"][0]), settings)
 
 
-def _check(features: NDArray[np.floating[Any]], durations: Numbers) -> None:
+def _check(features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None) -> None:
     if features.ndim != 2 or not features.size or durations.shape != (len(features),):
         raise ValueError(
             f"features must be (N, D) and durations (N,) with N, D >= 1, not {features.shape} and {durations.shape}"
@@ -248,3 +256,7 @@ def _check(features: NDArray[np.floating[Any]], durations: Numbers) -> None:
         raise ValueError("features must be finite")
     if not np.isfinite(durations).all() or (durations < 0).any():
         raise ValueError("durations must be finite and not negative")
+    if colour is not None and (colour.ndim != 2 or len(colour) != len(features)):
+        raise ValueError(f"colour must be ({len(features)}, H), not {colour.shape}")
+    if colour is not None and (not np.isfinite(colour).all() or (colour < 0).any()):
+        raise ValueError("colour must be finite and not negative")

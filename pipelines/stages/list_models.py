@@ -17,7 +17,7 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.models.opening import BUILT_IN, MODEL, open_model
 from pipelines.training.run_folder import LOG, RESULT, STATE, VALIDATION, read_log
 
-FACTS_SCHEMA, FACTS_VERSION = "bassl.model-facts", 2
+FACTS_SCHEMA, FACTS_VERSION = "bassl.model-facts", 3
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,10 @@ Layout (schema ``bassl.features``, version 1), for V videos with T shots in all:
 ``videos/id``         (V,) string          sorted
 ``videos/first_row``  (V + 1,) int64       row of each video's first shot; the last is T
 ``videos/crc32``      (V,) uint32          checksum of each video's features
+``colour``            (T, 180) float32     hue histogram of each shot's middle key-frame, sum 1
+                                           (:mod:`pipelines.models.colour`); 0 for videos whose colour is not known;
+                                           not in stores without colour
+``videos/colour``     (V,) uint32          checksum of each video's colour; where there is ``colour``
 ``videos/shots``      (V,) uint32          checksum of the shots and key-frames that were encoded; only where
                                            :mod:`pipelines.stages.encode` made the store
 ``encoder``           attribute            what made them
@@ -15,6 +19,7 @@ Layout (schema ``bassl.features``, version 1), for V videos with T shots in all:
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +49,7 @@ class FeatureStore:
         videos: of each video its features (N, D_e). They are views of ``features``.
         shots: of each video the checksum of what was encoded; empty where the store does not say.
         features: (T, D_e), mapped from the file: only what is looked at takes memory.
+        colour: of each video whose colour is known its hue histograms (N, 180).
     """
 
     path: Path
@@ -51,6 +57,7 @@ class FeatureStore:
     videos: Mapping[str, NDArray[np.floating]]
     shots: Mapping[str, int]
     features: NDArray[np.floating]
+    colour: Mapping[str, NDArray[np.float32]]
 
 
 def write_features(
@@ -58,6 +65,7 @@ def write_features(
     encoder: str,
     videos: Mapping[str, NDArray[np.floating]],
     shots: Mapping[str, int] | None = None,
+    colour: Mapping[str, NDArray[np.float32]] | None = None,
 ) -> None:
     """Write the features of videos, (N, D_e) each, all of one dtype and D_e.
 
@@ -66,9 +74,11 @@ def write_features(
         encoder: what made them.
         videos: asked for each video twice, one video at a time, so that it need not hold them all.
         shots: of each video a checksum of what was encoded, where that is known.
+        colour: hue histograms (N, H), of the videos for which they are known, all of one H.
 
     Raises:
         BasslError: where the path cannot be written, the videos' features do not fit together or are not all finite.
+        ValueError: colour of another number of shots than the features, or of several H.
     """
     names = sorted(videos)
     lengths, checksums = [], []
@@ -88,6 +98,7 @@ def write_features(
         listed = " and ".join(f"{' x '.join(map(str, shape))} {dtype}" for shape, dtype in sorted(kinds)) or "none"
         raise StoreError(f"{path}: features of different kinds cannot be one store: {listed}")
     ((width,), dtype) = kinds.pop()
+    hues = _joined_colour(names, lengths, colour) if colour else None
     # Unsealed, because the checksums of the videos cover them: a large store is read once when it is opened, not twice.
     with create_store(path, SCHEMA, VERSION, {"features"}) as file:
         file.attrs["encoder"] = encoder
@@ -97,6 +108,9 @@ def write_features(
         file["videos/crc32"] = np.array(checksums, np.uint32)
         if shots is not None:
             file["videos/shots"] = np.array([shots[name] for name in names], np.uint32)
+        if hues is not None:
+            file["colour"] = np.concatenate(hues)
+            file["videos/colour"] = np.array([zlib.crc32(part.data) for part in hues], np.uint32)
         data = file.create_dataset("features", (int(first_row[-1]), width), dtype)
         for name, start, end in zip(names, first_row[:-1], first_row[1:], strict=True):
             data[start:end] = videos[name]
@@ -115,6 +129,7 @@ def open_features(path: Path) -> FeatureStore:
         checksums = read_array(file, "videos/crc32", "u", 1)
         shots = read_array(file, "videos/shots", "u", 1) if "videos/shots" in file else None
         features = _mapped(path, file)
+        colour = _read_colour(file, names, first_row)
         if not isinstance(encoder, str):
             raise StoreError(f"{path}: is damaged: its encoder has no name; {_REMEDY}")
     rows_fit = len(first_row) == len(names) + 1 and first_row[0] == 0 and first_row[-1] == len(features)
@@ -128,7 +143,62 @@ def open_features(path: Path) -> FeatureStore:
     if not all(np.isfinite(part).all() for part in videos.values()):
         raise StoreError(f"{path}: is damaged: it holds values that are not finite; {_REMEDY}")
     encoded = {} if shots is None else dict(zip(names, shots.tolist(), strict=True))
-    return FeatureStore(path, encoder, videos, encoded, features)
+    return FeatureStore(path, encoder, videos, encoded, features, colour)
+
+
+def _joined_colour(
+    names: Sequence[str], lengths: Sequence[int], colour: Mapping[str, NDArray[np.float32]]
+) -> list[NDArray[np.float32]]:
+    """Colour of each video (N, H), 0 where it is not known."""
+    (width,) = {part.shape[1] for part in colour.values()}
+    parts = [
+        np.ascontiguousarray(colour.get(name, np.zeros((length, width))), dtype=np.float32)
+        for name, length in zip(names, lengths, strict=True)
+    ]
+    if [len(part) for part in parts] != list(lengths):
+        raise ValueError("colour of another number of shots than the features")
+    return parts
+
+
+def _read_colour(file: h5py.File, names: Sequence[str], first_row: NDArray[Any]) -> dict[str, NDArray[np.float32]]:
+    """Hue histograms of the videos whose colour a store has."""
+    if "colour" not in file:
+        return {}
+    colour = read_array(file, "colour", "f", 2).astype(np.float32, copy=False)
+    checksums = read_array(file, "videos/colour", "u", 1)
+    if len(colour) != first_row[-1] or len(first_row) != len(names) + 1:
+        raise StoreError(f"{file.filename}: is damaged: its colour does not fit its videos; {_REMEDY}")
+    parts = [colour[start:end] for start, end in itertools.pairwise(first_row)]
+    if [zlib.crc32(part.data) for part in parts] != checksums.tolist():
+        raise StoreError(f"{file.filename}: is damaged: its colour does not fit its checksums; {_REMEDY}")
+    return {name: part for name, part in zip(names, parts, strict=True) if part.any()}
+
+
+def colour_of(index: Index, stores: Sequence[Path]) -> NDArray[np.float32] | None:
+    """Hue histograms (T, H) in the rows of an index, 0 where they are not known; None where none is.
+
+    Args:
+        index: of the videos.
+        stores: those of `features_of`, which has checked that they fit the index.
+
+    Raises:
+        StoreError: one line, for a damaged store.
+    """
+    known: dict[str, NDArray[np.float32]] = {}
+    for store in stores:
+        with open_store(store, SCHEMA, VERSION, _REMEDY) as file:
+            found = _read_colour(file, read_strings(file, "videos/id"), read_array(file, "videos/first_row", "i", 1))
+        known |= {name: part for name, part in found.items() if name in index.video_ids}
+    widths = {part.shape[1] for part in known.values()}
+    if len(widths) != 1:
+        if widths:
+            raise StoreError(f"{', '.join(map(str, stores))}: colour of different widths; encode all films again")
+        return None
+    colour = np.zeros((int(index.first_row[-1]), widths.pop()), np.float32)
+    for video, name in enumerate(index.video_ids):
+        if name in known:
+            colour[index.span(video)] = known[name]
+    return colour
 
 
 def read_features(path: Path) -> tuple[str, dict[str, NDArray[np.floating]]]:

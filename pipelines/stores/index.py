@@ -43,6 +43,8 @@ from pipelines.stores.hdf5 import create_store, open_store, read_array, read_jso
 SCHEMA = "bassl.index"
 VERSION = 1
 NO_LABEL = -128
+ASSUMED_FRAME_RATE = 25.0
+"""Frames a second of films and files that do not say: that of European television, as most videos of BBC and OVSD."""
 MAX_FRAME = 2**31 - 1
 _REMEDY = "run `bassl build-index --overwrite`"
 _MISSING = "run `bassl build-index`, or name one with --index"
@@ -124,6 +126,12 @@ class Index:
         if np.isfinite(seconds).all():
             return seconds
         return None if frame_rate is None else self.frames[self.span(video)] / frame_rate
+
+    def shot_seconds(self, video: int, frame_rate: float | None = None) -> NDArray[np.float64]:
+        """(N,) lengths of a video's shots in seconds; without times of frames at `ASSUMED_FRAME_RATE`, or another."""
+        times = self.times(video, frame_rate or ASSUMED_FRAME_RATE)
+        assert times is not None
+        return times[:, 1] - times[:, 0]
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:

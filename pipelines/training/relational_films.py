@@ -31,15 +31,16 @@ class LabelledFilm:
     """One film to learn from: what `ShotFeatures` holds, perhaps in another order."""
 
     features: NDArray[np.float32]
-    durations: NDArray[np.int64] | NDArray[np.float64]  # (N,) in frames
+    durations: NDArray[np.float64]  # (N,) in seconds
     scene_end: NDArray[np.uint8]  # (N,)
     # (N,) False where `scene_end` is no label but a guess, and not to be learned; None: all are labels
     known: NDArray[np.bool_] | None = None
+    colour: NDArray[np.float32] | None = None  # (N, H) hue histograms; None where they are not known
 
 
 def as_film(video: ShotFeatures) -> LabelledFilm:
     """A video to learn from."""
-    return LabelledFilm(video.features, video.durations, video.scene_end)
+    return LabelledFilm(video.features, video.seconds, video.scene_end, colour=video.colour)
 
 
 def with_scenes_reordered(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
@@ -52,12 +53,13 @@ def with_scenes_reordered(film: LabelledFilm, generator: np.random.Generator) ->
     if film.known is not None:
         # Where two scenes were put together there is an end for certain.
         known = np.append((film.known[order] | (ends == 1))[:-1], film.known[-1])
-    return LabelledFilm(film.features[order], film.durations[order], ends, known)
+    colour = None if film.colour is None else film.colour[order]
+    return LabelledFilm(film.features[order], film.durations[order], ends, known, colour)
 
 
 def film_tokens(film: LabelledFilm) -> tuple[Tensor, Tensor]:
     """The input of the network for a film, (N, F), and its labels, (N,) float."""
-    tokens = torch.from_numpy(shot_tokens(film.features, film.durations))
+    tokens = torch.from_numpy(shot_tokens(film.features, film.durations, film.colour))
     return tokens, torch.from_numpy(film.scene_end.astype(np.float32))
 
 

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.datasets.shot_features import read_shot_feature_folder
 from pipelines.errors import BasslError
 from pipelines.files import write_atomically
 from pipelines.models.opening import BUILT_IN
@@ -21,6 +20,7 @@ from recipes.box_model.card import model_card, model_facts
 from recipes.box_model.fitting import AS_IT_IS, DRAWS, FOLDS, fit, prepare
 from recipes.box_model.perturbations import PERTURBATIONS
 from recipes.box_model.study import Report, Study, measure
+from recipes.box_model.videos import read_videos
 
 
 def make_default_model(folder: Path, output: Path, report: Report = lambda line: None) -> Study:
@@ -36,7 +36,7 @@ def make_default_model(folder: Path, output: Path, report: Report = lambda line:
         BasslError: the model, its card or its facts cannot be written.
         ValueError: fewer than two videos, or a training set without scene ends.
     """
-    videos = read_shot_feature_folder(folder)
+    videos = read_videos(folder)
     draws = []
     for seed in range(DRAWS):
         report(f"computing evidence: {len(videos)} videos, {len(PERTURBATIONS)} perturbations each, draw {seed + 1}")

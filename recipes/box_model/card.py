@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from pipelines.evaluation.metrics import Evaluation, FilmScores, miou
 from pipelines.models.calibration import calibrated
-from pipelines.models.cut_evidence import LONGEST_SCENE
-from pipelines.models.relational import token_width
+from pipelines.models.colour import HUES
+from pipelines.models.cut_evidence import COLOUR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS
+from pipelines.models.relational import SUPPRESSION_WEIGHT, token_width
 from pipelines.stages.list_models import FACTS_SCHEMA, FACTS_VERSION
-from recipes.box_model.fitting import PENALTIES
+from recipes.box_model.fitting import DRAWS, PENALTIES
 from recipes.box_model.study import BASELINES, Study, by_set, recursive_cuts, scored
 
 
@@ -23,7 +24,15 @@ def model_card(study: Study, number: int) -> str:
     scores = np.concatenate(values)
     films = scored(study.videos, values)
     lines = [
-        CARD_HEAD.format(kinds=token_width() - 1, penalty=study.penalty, among=", ".join(f"{p:g}" for p in PENALTIES)),
+        CARD_HEAD.format(
+            kinds=token_width() - 1,
+            penalty=study.penalty,
+            among=", ".join(f"{p:g}" for p in PENALTIES),
+            pace=", ".join(f"{s:g}" for s in PACE_SECONDS),
+            colours=", ".join(f"{w:g}" for w in COLOUR_WEIGHTS),
+            loss=SUPPRESSION_WEIGHT,
+            draws="one draw" if DRAWS == 1 else f"{DRAWS} draws",
+        ),
         "## Data",
         "",
         *_table(
@@ -39,7 +48,7 @@ def model_card(study: Study, number: int) -> str:
                 for name, group in {**by_set(study.videos), "all": list(study.videos)}.items()
             ],
         ),
-        CARD_DATA,
+        CARD_DATA.format(hues=HUES),
         "## What was measured",
         "",
         CARD_PROTOCOL,
@@ -50,7 +59,7 @@ def model_card(study: Study, number: int) -> str:
         "",
         *_table(
             ["", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "AP, mean of films", "F1, mean of films"],
-            [_row("all", study.validation)],
+            [_row("all", study.validation), _row("the same, colour not known", study.colourless)],
         ),
         "",
         "The operating point was fitted on these logits, so F1 and mIoU are a little optimistic; AP and AUC do not "
@@ -65,10 +74,10 @@ def model_card(study: Study, number: int) -> str:
             "within the set that was learned from.",
             "",
             *_table(
-                ["trained on", "tested on", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "penalty"],
+                ["trained on", "tested on", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "penalty", "AP without colour"],
                 [
-                    [taught, tested, *_row("", result)[1:5], f"{penalty:g}"]
-                    for (taught, tested), (penalty, result) in study.across.items()
+                    [taught, tested, *_row("", result)[1:5], f"{penalty:g}", _percent(colourless.ap)]
+                    for (taught, tested), (penalty, result, colourless) in study.across.items()
                 ],
             ),
             "",
@@ -104,11 +113,8 @@ def model_card(study: Study, number: int) -> str:
         "particular to these features and shots, not how good those of another encoder are.",
         "",
         *_table(
-            ["held-out videos", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", *(f"AP of {method}" for method in BASELINES)],
-            [
-                [*_row(name, result)[:5], *(_percent(plain.ap) for plain in baselines)]
-                for name, (result, baselines) in study.perturbed.items()
-            ],
+            ["held-out videos", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5"],
+            [_row(name, result)[:5] for name, result in study.perturbed.items()],
         ),
         "",
         "## What a score means",
@@ -124,7 +130,7 @@ def model_card(study: Study, number: int) -> str:
         "",
         *_table(["threshold", "precision", "recall", "F1", "mIoU"], _thresholds(labels, scores, films)),
         "",
-        CARD_TAIL.format(apart=LONGEST_SCENE),
+        CARD_TAIL.format(apart=LONGEST_SCENE, hues=HUES),
     ]
     return "\n".join(lines)
 
@@ -182,21 +188,24 @@ their features, and so works with any shot encoder. At each cut it weighs {kinds
 what a cut there costs a graph of the shots (normalised cuts of the whole film and of the surroundings, at several
 scales of time), how much more alike the shots are on either side than across, how closely what follows takes up what
 came before, how many links between shots the cut severs, how likely a scene ends there over all divisions of the film
-into scenes, by several measures of what makes a range of shots a scene, and the lengths of the shots next to it. All
-but the last are found in features of two kinds: scaled to unit length, about the film's mean and about the mean of
-the 64 shots on either side. A cut whose logit is below that of one of the two cuts on either side
-then loses up to 1 to it: two neighbouring cuts are hardly both scene ends.
+into scenes, by several measures of what makes a range of shots a scene, the lengths of the shots next to it, and how
+many shots lie within {pace} seconds of it. All but the last two rest on similarities of shots: of their content
+features at unit length joined with the square root of the hue histogram of the middle frame at the weights {colours},
+each kind a mean over these; about the film's mean and about the mean of the 64 shots on either side. A cut whose logit
+is below that of one of the two cuts on either side then loses up to {loss:g} to it: two neighbouring cuts are hardly
+both scene ends. A film without colour is scored by its content and pace: what that costs is below.
 
 Fitting: logistic regression, the classes balanced, with a penalty of {penalty:g} on the squares of the weights
 (evidence scaled to deviation 1), solved exactly. The penalty, out of {among}, was chosen on the same
 videos by one rule: the best mean AP in cross-validation, the held-out videos shown as they are and in eleven
-perturbations, of five draws each.
+perturbations, {draws} of each.
 """
 CARD_DATA = """
 Measured and trained on per-shot features of public sets, in the layout that `data/README.md` describes. The shipped
 model was trained on `bbc`, BBC Planet Earth (Baraldi et al. 2015, labels of annotator 0), 11 episodes; and `ovsd`,
 Open Video Scene Detection (Rotman et al. 2016, CC BY-SA 3.0), 14 of its 21 films. Features: VGG19 (ImageNet
-weights), globally pooled, 512 dimensions, of the middle frame of each shot; shots by TransNetV2. Neither films nor
+weights), globally pooled, 512 dimensions, and OpenCV's hue histogram in {hues} bins, of the middle frame of each shot;
+shots by TransNetV2; 25 frames a second assumed. Neither films nor
 features are in the package; the weights are all that was kept of them.
 """
 CARD_PROTOCOL = """\
@@ -217,6 +226,7 @@ CARD_TAIL = """\
 - It sees pictures only, no sound and no speech, and compares no shots that lie more than {apart} apart.
 - It relies on shots being found about as TransNetV2 finds them; a detector that cuts much finer or coarser shifts
   what a number of shots means.
+- Grey pixels have the hue 0, like red ones: a film in black and white is one without colour.
 - The calibration is for VGG19 features of one frame a shot. With another encoder the order of the scores is what to
   trust first; the threshold may want moving.
 
@@ -225,8 +235,9 @@ CARD_TAIL = """\
     make default-model FEATURES=DIR
 
 `DIR` holds one `.npz` a video, in a folder a set: `features` (N, D) float, `shots` (N, 2) int64 half-open frame
-ranges, `scene_end` (N,) uint8. It takes one core a minute or two. The same files on the same machine with
-the same PyTorch give the same model, byte by byte.
+ranges, `scene_end` (N,) uint8, and `colour` (N, {hues}) float, the hue histograms, unless a folder `SET-hue` beside the
+folder of a set has them as `features`. It takes one core about a quarter of an hour. The same files on the same
+machine with the same PyTorch give the same model, byte by byte.
 
 ## Licence
 
@@ -252,6 +263,7 @@ def model_facts(study: Study, number: int, model: bytes) -> dict[str, Any]:
             {
                 "set": name,
                 "videos": len(group),
+                "video_ids": [video.video_id for video in group],
                 "shots": sum(len(video.scene_end) for video in group),
                 "scene_ends": sum(int(video.scene_end.sum()) for video in group),
             }
@@ -259,6 +271,6 @@ def model_facts(study: Study, number: int, model: bytes) -> dict[str, Any]:
         ],
         "measured": [
             measured(f"{folds_made}-fold cross-validation", study.validation),
-            *(measured(f"{one} to {other}", result) for (one, other), (_, result) in study.across.items()),
+            *(measured(f"{one} to {other}", result) for (one, other), (_, result, _) in study.across.items()),
         ],
     }

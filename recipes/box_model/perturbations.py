@@ -1,7 +1,8 @@
 """Perturbations of labelled films: as another encoder, another shot detector or another editor might have made them.
 
 Settings that are chosen by cross-validation on films of one kind overfit to that kind. So held-out films are judged
-both unchanged and perturbed.
+both unchanged and perturbed. Another encoder sees other content, and the same colour; what happens to shots happens to
+both.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.training.relational_films import LabelledFilm, with_scenes_reordered
 
 Floats = NDArray[np.float64]
@@ -66,7 +68,11 @@ def merged(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     order = np.lexsort((lengths, group))
     longest = order[np.append(group[order][1:] != group[order][:-1], True)]
     last = np.flatnonzero(np.append(group[1:] != group[:-1], True))
-    return LabelledFilm(film.features[longest], np.bincount(group, lengths), film.scene_end[last])
+    return replace(
+        _with_shots(film, longest),
+        durations=np.bincount(group, lengths).astype(np.float64),
+        scene_end=film.scene_end[last],
+    )
 
 
 def split(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
@@ -83,10 +89,17 @@ def split(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     part[first + 1] = 1 - part[first]
     ends = film.scene_end[source].copy()
     ends[first] = 0
-    features = film.features[source].astype(np.float64)
     halves = np.append(first, first + 1)
-    features[halves] += SHOT_NOISE * _spread(film) * generator.normal(size=(len(halves), features.shape[1]))
-    return _with_features(LabelledFilm(film.features, lengths[source] * part, ends), features)
+
+    def differing(values: NDArray[np.float32]) -> Floats:
+        copies = values[source].astype(np.float64)
+        noise = SHOT_NOISE * float(values.std(axis=0).mean()) * generator.normal(size=(len(halves), values.shape[1]))
+        copies[halves] += noise
+        return copies
+
+    features = differing(film.features)
+    colour = None if film.colour is None else np.maximum(differing(film.colour), 0).astype(np.float32)
+    return _with_features(LabelledFilm(film.features, lengths[source] * part, ends, colour=colour), features)
 
 
 def dropped(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
@@ -95,7 +108,7 @@ def dropped(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     kept[[0, -1]] = True
     scene = (np.cumsum(film.scene_end, dtype=np.int64) - film.scene_end)[kept]
     ends = np.append(scene[1:] != scene[:-1], film.scene_end[-1] == 1).astype(np.uint8)
-    return LabelledFilm(film.features[kept], _lengths(film)[kept], ends)
+    return replace(_with_shots(film, np.flatnonzero(kept)), durations=_lengths(film)[kept], scene_end=ends)
 
 
 # --- another editor ---------------------------------------------------------------------------------------------
@@ -131,6 +144,11 @@ PERTURBATIONS: Mapping[str, Perturbation] = {
 }
 
 
+def _with_shots(film: LabelledFilm, shots: NDArray[np.int64]) -> LabelledFilm:
+    """Content and colour of some shots; the rest of the film is to be replaced."""
+    return replace(film, features=film.features[shots], colour=None if film.colour is None else film.colour[shots])
+
+
 def _with_features(film: LabelledFilm, features: NDArray[np.floating[Any]]) -> LabelledFilm:
     """The film with other features, which stay non-negative where they were: most encoders end in a ReLU."""
     if (film.features >= 0).all():
@@ -144,7 +162,7 @@ def _unit_rows(film: LabelledFilm) -> Floats:
 
 
 def _lengths(film: LabelledFilm) -> Floats:
-    return np.maximum(film.durations, 1).astype(np.float64)
+    return np.maximum(film.durations, 1 / ASSUMED_FRAME_RATE).astype(np.float64)
 
 
 def _spread(film: LabelledFilm) -> float:

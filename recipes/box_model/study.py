@@ -1,7 +1,7 @@
 """What the model card reports, measured: cross-validation, one data set to the other, baselines without learning."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,18 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.metrics import Evaluation, FilmScores, evaluate
 from pipelines.models.calibration import Calibration, calibrated
 from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
-from recipes.box_model.fitting import AS_IT_IS, FOLDS, Form, Forms, Logits, blind_logits, calibrate, choose, fit
+from recipes.box_model.fitting import (
+    AS_IT_IS,
+    FOLDS,
+    Form,
+    Forms,
+    Logits,
+    blind_logits,
+    calibrate,
+    choose,
+    fit,
+    form_of,
+)
 
 Report = Callable[[str], None]
 
@@ -79,9 +90,10 @@ class Study:
         logits: of each video, by the scorer of cross-validation that was fitted without it.
         calibration: fitted on these logits.
         validation: metrics of these logits, calibrated, on all videos.
-        perturbed: the same metrics for each form of the held-out videos, and those of the baselines.
-        across: penalty chosen on one set, and metrics on the other, by (trained on, tested on); empty unless there are
-            two sets.
+        perturbed: the same metrics for each form of the held-out videos.
+        colourless: metrics of the same videos and scorers where colour is not known.
+        across: penalty chosen on one set, metrics on the other, and these without the other's colour, by (trained on,
+            tested on); empty unless there are two sets.
         unlearned: the baselines' metrics, by set (and "all") and baseline, with the best reach.
     """
 
@@ -90,8 +102,9 @@ class Study:
     logits: Logits
     calibration: Calibration
     validation: Evaluation
-    perturbed: Mapping[str, tuple[Evaluation, Sequence[Evaluation]]]
-    across: Mapping[tuple[str, str], tuple[float, Evaluation]]
+    perturbed: Mapping[str, Evaluation]
+    colourless: Evaluation
+    across: Mapping[tuple[str, str], tuple[float, Evaluation, Evaluation]]
     unlearned: Mapping[tuple[str, str], tuple[int, Evaluation]]
 
 
@@ -133,6 +146,7 @@ def measure(
     plain = [forms[AS_IT_IS] for forms in films]
     logits = blind_logits(blind, plain)
     calibration = calibrate(logits, videos)
+    grey = [form_of(replace(video, colour=None)) for video in videos]
 
     sets = by_set(videos)
     across = {}
@@ -143,9 +157,11 @@ def measure(
         learned_from = [plain[i] for i in known]
         operating = calibrate(blind_logits(scorers, learned_from), sets[training])
         scorer = fit(learned_from, own)
-        others = [form for form in plain if set_of(form.video) == test]
-        found = judged(others, [scorer.token_logits(form.tokens) for form in others], operating)
-        across[training, test] = own, found
+        seen, unseen = (
+            judged(others, [scorer.token_logits(form.tokens) for form in others], operating)
+            for others in ([form for form in forms if set_of(form.video) == test] for forms in (plain, grey))
+        )
+        across[training, test] = own, seen, unseen
 
     report("baselines")
     unlearned = {}
@@ -159,17 +175,14 @@ def measure(
     for name in films[0]:
         report(f"cross-validation: {name}")
         shown = [forms[name] for forms in films]
-        without = [
-            evaluate(scored([f.video for f in shown], [baseline(f.video, unlearned["all", method][0]) for f in shown]))
-            for method, baseline in BASELINES.items()
-        ]
-        perturbed[name] = judged(shown, blind_logits(blind, shown), calibration), without
+        perturbed[name] = judged(shown, blind_logits(blind, shown), calibration)
     return Study(
         videos=videos,
         penalty=penalty,
         logits=logits,
         calibration=calibration,
         validation=judged(plain, logits, calibration),
+        colourless=judged(grey, blind_logits(blind, grey), calibration),
         perturbed=perturbed,
         across=across,
         unlearned=unlearned,

@@ -50,6 +50,36 @@ def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
     np.testing.assert_array_equal(video.durations, [10, 15, 1])
 
 
+def test_colour_and_frame_rate_are_read_where_a_file_has_them(tmp_path: Path) -> None:
+    plain = read_shot_features(write(tmp_path, "plain.npz"))
+    assert plain.colour is None
+    assert plain.frame_rate is None
+    np.testing.assert_allclose(plain.seconds, np.array([10, 15, 1]) / 25)
+    counts = np.array([[1, 3], [2, 2], [0, 8]], np.float16)
+    video = read_shot_features(write(tmp_path, colour=counts, frame_rate=np.array(50)))
+    assert video.colour is not None
+    np.testing.assert_allclose(video.colour, [[0.25, 0.75], [0.5, 0.5], [0, 1]])
+    np.testing.assert_allclose(video.seconds, np.array([10, 15, 1]) / 50)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"colour": np.ones((2, 5))}, "colour must be floating point of the shape (3, H)"),
+        ({"colour": np.ones((3, 5), np.int64)}, "colour must be floating point"),
+        ({"colour": np.zeros((3, 5))}, "colour must be histograms"),
+        ({"colour": np.full((3, 5), np.nan)}, "colour must be histograms"),
+        ({"colour": np.eye(3, 5) - 0.1}, "colour must be histograms"),
+        ({"frame_rate": np.array(0.0)}, "frame_rate must be one number"),
+        ({"frame_rate": np.array([25, 25])}, "frame_rate must be one number"),
+    ],
+)
+def test_colour_or_a_frame_rate_that_makes_no_sense_is_refused(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    assert words in fault(write(tmp_path, **changes))
+
+
 def test_a_single_frame_that_two_shots_claim_goes_to_the_later_one(tmp_path: Path) -> None:
     video = read_shot_features(write(tmp_path, shots=np.array([[0, 10], [9, 25], [24, 31]])))
     np.testing.assert_array_equal(video.shots, [[0, 9], [9, 24], [24, 31]])

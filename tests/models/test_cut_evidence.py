@@ -5,6 +5,7 @@ import pytest
 
 from pipelines.baselines import graph_cut
 from pipelines.models.cut_evidence import (
+    COLOUR_WEIGHTS,
     LONGEST_SCENE,
     REACH,
     SHORTEST_TIME_UNIT,
@@ -58,8 +59,9 @@ def test_the_band_is_the_table_of_similarities() -> None:
 def test_a_film_run_backwards_has_the_same_evidence() -> None:
     rng = np.random.default_rng(1)
     features, lengths = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70)
-    kinds, there = cut_evidence(features, lengths)
-    again, back = cut_evidence(features[::-1], lengths[::-1])
+    colour = colours(70)
+    kinds, there = cut_evidence(features, lengths, colour)
+    again, back = cut_evidence(features[::-1], lengths[::-1], colour[::-1])
     assert kinds == again
     assert there.shape == (69, len(kinds))
     np.testing.assert_allclose(back[::-1], there, atol=1e-3)
@@ -71,7 +73,7 @@ def test_scaling_and_turning_the_features_changes_no_evidence() -> None:
     turn = np.linalg.qr(rng.normal(size=(30, 30)))[0][:20]
     _, expected = cut_evidence(features, lengths)
     for same in (1e-3 * features, features @ turn):
-        np.testing.assert_allclose(cut_evidence(same, 25 * lengths)[1], expected, atol=1e-3)
+        np.testing.assert_allclose(cut_evidence(same, lengths)[1], expected, atol=1e-3)
 
 
 def test_time_still_passes_where_all_shots_are_of_one_length() -> None:
@@ -95,6 +97,49 @@ def test_evidence_is_finite_and_moderate(N: int) -> None:
             assert evidence.shape[0] == N - 1
             assert np.isfinite(evidence).all()
             assert np.abs(evidence).max(initial=0) <= 12
+
+
+def colours(N: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).dirichlet(np.full(30, 0.1), size=N)
+
+
+@pytest.mark.parametrize("colour", [np.full((70, 5), 0.2), np.zeros((70, 180))])
+def test_equal_colours_and_unknown_ones_say_nothing(colour: np.ndarray) -> None:
+    """By the same path as colours that all but agree."""
+    rng = np.random.default_rng(6)
+    features, lengths = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70)
+    kinds, expected = cut_evidence(features, lengths)
+    again, found = cut_evidence(features, lengths, colour)
+    assert again == kinds
+    np.testing.assert_array_equal(found, expected)
+    nearly = np.full((70, 5), 0.2)
+    nearly[0, 0] += 1e-9
+    np.testing.assert_allclose(cut_evidence(features, lengths, nearly)[1], expected, atol=1e-3)
+
+
+def test_evidence_is_that_of_content_joined_with_colour_averaged_over_the_weights_of_colour() -> None:
+    rng = np.random.default_rng(7)
+    features, lengths, colour = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70), colours(70)
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    joined = [cut_evidence(np.hstack([unit, w * np.sqrt(colour)]), lengths)[1] for w in COLOUR_WEIGHTS]
+    np.testing.assert_allclose(cut_evidence(features, lengths, colour)[1], np.mean(joined, axis=0), atol=1e-4)
+
+
+def test_colour_finds_a_cut_that_content_does_not_see() -> None:
+    rng = np.random.default_rng(8)
+    features, lengths = rng.normal(size=(36, 50)), rng.uniform(2, 4, size=36)
+    colour = np.repeat(np.eye(3), 12, axis=0)
+    kinds, evidence = cut_evidence(features, lengths, colour)
+    for kind in ("film cost d40 m0.5", "near cost d40 m0"):
+        assert sorted(np.argsort(evidence[:, kinds.index(kind)])[:2].tolist()) == [11, 23], kind
+
+
+def test_shots_are_counted_within_seconds_of_a_cut() -> None:
+    seconds = np.array([4.0, 10.0, 2.0, 2.0, 2.0])  # middles at 2, 9, 15, 17, 19; cuts at 4, 14, 16, 18
+    kinds, evidence = cut_evidence(np.eye(5), seconds)
+    within_8 = evidence[:, kinds.index("shots within 8 s")]
+    np.testing.assert_allclose(np.expm1(within_8), [2, 4, 4, 3], rtol=1e-6)
+    np.testing.assert_allclose(np.expm1(evidence[:, kinds.index("shots within 120 s")]), 5, rtol=1e-6)
 
 
 def test_a_cut_between_two_settings_costs_least() -> None:

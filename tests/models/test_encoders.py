@@ -128,8 +128,8 @@ def test_groups_come_back_in_order_with_their_own_features(threads: int) -> None
     before = torch.get_num_threads()
     groups = range(40)
     encoded = list(encode_groups(mean_colour(), groups, lambda value: [[plain(value)], [plain(value + 1)]], threads))
-    assert [group for group, _ in encoded] == list(groups)
-    np.testing.assert_array_equal([features[:, 0] for _, features in encoded], [[v, v + 1] for v in groups])
+    assert [group for group, _, _ in encoded] == list(groups)
+    np.testing.assert_array_equal([features[:, 0] for _, features, _ in encoded], [[v, v + 1] for v in groups])
     assert torch.get_num_threads() == before
 
 
@@ -146,7 +146,7 @@ def test_a_fault_in_a_group_is_raised_in_its_turn_and_no_more_is_begun() -> None
     before = torch.get_num_threads()
 
     def take_all() -> None:
-        for value, _ in encode_groups(mean_colour(), range(1000), pictures, 2):
+        for value, _, _ in encode_groups(mean_colour(), range(1000), pictures, 2):
             seen.append(value)
 
     with pytest.raises(StoreError, match="the fourth is damaged"):

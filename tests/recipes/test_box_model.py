@@ -106,7 +106,7 @@ def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> 
 def test_training_learns_scenes_of_films_it_has_not_seen(taught: RelationalScorer) -> None:
     unseen = [made_up(seed) for seed in range(100, 104)]
     chance = np.mean(np.concatenate([video.scene_end for video in unseen]))
-    learned = pooled_ap([taught.score(video.features, video.durations) for video in unseen], unseen)
+    learned = pooled_ap([taught.score(video.features, video.seconds) for video in unseen], unseen)
     assert learned > 0.8
     assert learned > chance + 0.5
 
@@ -115,7 +115,7 @@ def test_what_it_learned_holds_for_another_encoder(taught: RelationalScorer) -> 
     unseen = [made_up(seed, D=200) for seed in range(200, 204)]
     for name in ("features to a power", "projected at random, then ReLU", "noise on the features"):
         shown = [perturb(video, PERTURBATIONS[name], np.random.default_rng(0)) for video in unseen]
-        assert pooled_ap([taught.score(v.features, v.durations) for v in shown], shown) > 0.75, name
+        assert pooled_ap([taught.score(v.features, v.seconds) for v in shown], shown) > 0.75, name
 
 
 def test_the_fit_is_where_the_loss_is_least() -> None:

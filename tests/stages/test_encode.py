@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
+from pipelines.models.colour import hue_histogram
 from pipelines.models.encoders import ShotEncoder
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import (
@@ -29,7 +30,7 @@ from pipelines.stages.encode import (
 from pipelines.stages.encode.__main__ import main
 from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stages.pretrain import PretrainSettings
-from pipelines.stores.features import features_of, open_features, read_features, write_features
+from pipelines.stores.features import colour_of, features_of, open_features, read_features, write_features
 from pipelines.stores.index import read_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.lookup import find_features, keyframe_facts, store_path
@@ -95,6 +96,14 @@ def shots_encoded(settings: EncodeSettings) -> int:
 
 
 # --- what is in a store -----------------------------------------------------------------------------------------------
+
+
+def test_a_shot_has_the_hues_of_its_middle_key_frame_in_its_row(index: Path, encoder: ShotEncoder) -> None:
+    store = encode_shots(settings_of(index))
+    found = colour_of(read_index(index), [store])
+    shots = [(video, shot) for video, length in enumerate(LENGTHS.values()) for shot in range(length)]
+    expected = [hue_histogram(from_jpeg(jpeg(*shot, 1))) for shot in shots]
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_shot_has_the_mean_of_its_key_frames_in_its_row(index: Path, encoder: ShotEncoder) -> None:

@@ -35,7 +35,7 @@ from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import FilmScenes, predict_films, scoring
-from pipelines.stores.features import features_of
+from pipelines.stores.features import colour_of, features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import keyframe_facts
 from pipelines.video.shots import FilmedShot
@@ -290,7 +290,10 @@ def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_
     store = encode_shots(EncodeSettings(path, encoder, path.parent / "features", device="cpu"))
     index = read_index(path)
     _, features = features_of(index, [store])
-    return open_model(run).boundary_model().score(features, np.diff(index.seconds, axis=1)[:, 0])
+    colour = colour_of(index, [store])
+    assert colour is not None
+    assert np.ptp(colour, axis=0).max() > 0
+    return open_model(run).boundary_model().score(features, np.diff(index.seconds, axis=1)[:, 0], colour)
 
 
 @pytest.mark.parametrize("crn", SHAPES)

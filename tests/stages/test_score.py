@@ -13,6 +13,8 @@ from pipelines.evaluation.representation import knn_precision, scene_ids
 from pipelines.models.boundary import save_boundary_model
 from pipelines.models.opening import open_model
 from pipelines.stages.score import ScoreSettings, SeedSpread, compare, score, seed_spreads
+from pipelines.stages.score import model as model_scoring
+from pipelines.stores.index import read_index
 from tests.scored_things import WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
 from tests.small_stores import put_store, refusal
 
@@ -43,7 +45,7 @@ def test_a_run_is_scored_on_a_split(home: Path, settings: ScoreSettings) -> None
     scorer = open_model(home / "run").boundary_model()
     for film in result.films:
         video = read_shot_features(home / f"{film.film}.npz")
-        assert film.scores.tolist() == scorer.score(video.features, video.durations).tolist()
+        assert film.scores.tolist() == scorer.score(video.features, video.seconds, video.colour).tolist()
         assert film.labels.tolist() == video.scene_end.tolist()
         assert film.seconds is not None
         assert film.seconds.tolist() == (video.shots / 25).tolist()
@@ -103,7 +105,7 @@ def test_a_pretrained_model_is_scored_by_its_pseudo_boundary_head(home: Path, se
     result = score(home / "pretrained.safetensors", settings=settings)
     for film in result.films:  # the same weights as the run's, under the other name
         video = read_shot_features(home / f"{film.film}.npz")
-        assert film.scores.tolist() == model(0).score(video.features, video.durations).tolist()
+        assert film.scores.tolist() == model(0).score(video.features, video.seconds, video.colour).tolist()
     assert any("without fine-tuning" in note for note in result.notes)
 
 
@@ -205,6 +207,18 @@ def test_an_index_without_labels_is_refused(tmp_path: Path) -> None:
     build_index([tmp_path / "keyframes"], IndexSettings(output=tmp_path / "index.h5"))
     settings = replace(QUICK, index=tmp_path / "index.h5", split="all")
     refusal(lambda: score("default", settings=settings), "labels", error=BasslError)
+
+
+def test_the_built_in_model_on_films_that_it_learned_from_says_so_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_index(tmp_path)
+    settings = replace(QUICK, index=tmp_path / "index.h5", split="all")
+    known = read_index(tmp_path / "index.h5").video_ids[:2]
+    assert not any("learned from" in note for note in score("default", settings=settings).notes)
+    monkeypatch.setattr(model_scoring, "read_facts", lambda path: {"trained_on": [{"video_ids": list(known)}]})
+    first, *_ = score("default", settings=settings).notes
+    assert first.startswith("the built-in model learned from 2 of these")
 
 
 # --- lists of scenes ------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pipelines.errors import BasslError
 from pipelines.stores.features import (
     SCHEMA,
     VERSION,
+    colour_of,
     features_of,
     open_features,
     read_features,
@@ -46,6 +47,49 @@ def test_what_is_written_is_read(tmp_path: Path, dtype: Any) -> None:
     for name, values in given.items():
         assert found[name].dtype == dtype
         np.testing.assert_array_equal(found[name], values)
+
+
+def test_colour_is_read_for_the_videos_that_have_it_and_old_stores_have_none(tmp_path: Path) -> None:
+    given = features()
+    colour = np.random.default_rng(1).dirichlet(np.ones(4), size=30).astype(np.float32)
+    write_features(tmp_path / "f.h5", "x", given, colour={"b/1": colour})
+    found = open_features(tmp_path / "f.h5").colour
+    assert list(found) == ["b/1"]
+    np.testing.assert_array_equal(found["b/1"], colour)
+    write_features(tmp_path / "old.h5", "x", given)
+    assert open_features(tmp_path / "old.h5").colour == {}
+
+
+def test_colour_of_other_shots_is_no_colour_of_a_store(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="another number of shots"):
+        write_features(tmp_path / "f.h5", "x", features(), colour={"b/1": np.ones((3, 4), np.float32)})
+    assert not (tmp_path / "f.h5").exists()
+
+
+@pytest.mark.parametrize("damage", ["value", "rows"])
+def test_damaged_colour_is_refused(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "f.h5"
+    write_features(path, "x", features(), colour={"b/1": np.full((30, 4), 0.25, np.float32)})
+    with h5py.File(path, "r+") as file:
+        if damage == "value":
+            file["colour"][3, 1] = 0.5
+        else:
+            values = file["colour"][:-1]
+            del file["colour"]
+            file["colour"] = values
+    refusal(lambda: open_features(path), path, "is damaged", "colour")
+
+
+def test_colour_comes_in_the_rows_of_an_index_with_zeros_where_it_is_not_known(tmp_path: Path) -> None:
+    index = written(tmp_path / "index.h5", *(video(name, shots) for name, shots in LENGTHS.items()))
+    given = {name: np.ones((shots, 3), np.float32) for name, shots in LENGTHS.items()}
+    colour = {"a": np.full((4, 2), 0.5, np.float32)}
+    write_features(tmp_path / "f.h5", "x", given, colour=colour)
+    write_features(tmp_path / "old.h5", "x", given)
+    np.testing.assert_array_equal(
+        colour_of(index, [tmp_path / "f.h5"]), np.vstack([colour["a"], np.zeros((4, 2), np.float32)])
+    )
+    assert colour_of(index, [tmp_path / "old.h5"]) is None
 
 
 def test_the_same_features_make_the_same_bytes(tmp_path: Path) -> None:

@@ -29,12 +29,14 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
         raise BasslError(f"{settings.output}: is there already; --overwrite makes it again")
     videos: list[IndexedVideo] = []
     features: dict[str, dict[str, NDArray[np.float32]]] = {}
+    colour: dict[str, NDArray[np.float32]] = {}
     for source in map(Path, sources):
-        found, encodings = read_source(source, settings)
-        videos += found
-        if encodings:
-            name = f"{source.resolve().name}-{next(iter(encodings.values())).shape[1]}d"
-            features.setdefault(name, {}).update(encodings)
+        found = read_source(source, settings)
+        videos += found.videos
+        colour |= found.colour
+        if found.features:
+            name = f"{source.resolve().name}-{next(iter(found.features.values())).shape[1]}d"
+            features.setdefault(name, {}).update(found.features)
     if not videos:
         raise BasslError("nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
     videos, matches, notes = _label(videos, settings)
@@ -50,7 +52,8 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
     }
     stores = {name: settings.features / f"{name}.h5" for name in features}
     for name, encodings in features.items():
-        write_features(stores[name], name, encodings)
+        known = {video: colour[video] for video in encodings.keys() & colour.keys()}
+        write_features(stores[name], name, encodings, colour=known)
     write_index(settings.output, videos, recorded, settings.doubtful, stores)
     return describe(settings.output, matches, notes)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,19 +21,27 @@ from pipelines.stores.index import NO_LABEL, IndexedVideo
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
 
 
-def read_source(source: Path, settings: IndexSettings) -> tuple[list[IndexedVideo], dict[str, NDArray[np.float32]]]:
-    """The videos of a source, and the features by video id where the source has features. Raises DatasetError for a
-    source of no known kind, or damaged."""
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The videos of a source, and by video id the features and colour that it has."""
+
+    videos: list[IndexedVideo]
+    features: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    colour: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+
+
+def read_source(source: Path, settings: IndexSettings) -> Source:
+    """Read a source of any kind. Raises DatasetError for one of no known kind, or damaged."""
 
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")
     stores = [source] if source.suffix == ".h5" else sorted(source.glob("[!.]*.h5")) if source.is_dir() else []
     if stores:
-        return [_from_store(path) for path in stores], {}
+        return Source([_from_store(path) for path in stores])
     # MovieNet first: a search for files in it would visit five million.
     if source.is_dir() and not is_movienet(source) and next(source.rglob("*.npz"), None) is not None:
         return _from_features(source)
-    return [_from_annotation(record, settings) for record in read_annotations(source, settings.annotator)], {}
+    return Source([_from_annotation(record, settings) for record in read_annotations(source, settings.annotator)])
 
 
 def _from_store(path: Path) -> IndexedVideo:
@@ -55,20 +63,25 @@ def _from_store(path: Path) -> IndexedVideo:
     )
 
 
-def _from_features(source: Path) -> tuple[list[IndexedVideo], dict[str, NDArray[np.float32]]]:
+def _from_features(source: Path) -> Source:
     records = read_shot_feature_folder(source)
     videos = [
         IndexedVideo(
             video_id=record.video_id,
             source=str(source),
             frames=record.shots,
-            seconds=np.full(record.shots.shape, np.nan),
+            seconds=record.shots / (record.frame_rate or np.nan),
+            frame_rate=record.frame_rate or np.nan,
             # The film's end is no scene end that is to be found.
             label=np.append(record.scene_end[:-1], 0).astype(np.int8),
         )
         for record in records
     ]
-    return videos, {record.video_id: record.features for record in records}
+    return Source(
+        videos,
+        {record.video_id: record.features for record in records},
+        {record.video_id: record.colour for record in records if record.colour is not None},
+    )
 
 
 def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> IndexedVideo:

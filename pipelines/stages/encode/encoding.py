@@ -64,10 +64,10 @@ def _encode_videos(
     videos: Sequence[int],
     *,
     threads: int,
-    keep: Callable[[int, NDArray[np.float32]], None],
+    keep: Callable[[int, NDArray[np.float32], NDArray[np.float32]], None],
     report: Report,
 ) -> None:
-    """Encode videos; ``keep`` is called with each video and its features (N, D_e)."""
+    """Encode videos; ``keep`` is called with each video, its features (N, D_e) and colour (N, 180)."""
     local = threading.local()
 
     def groups() -> Iterator[tuple[int, NDArray[np.int64]]]:
@@ -76,30 +76,28 @@ def _encode_videos(
             for first in range(0, len(rows), encoder.shots_at_a_time):
                 yield video, rows[first : first + encoder.shots_at_a_time]
 
-    def prepared(group: tuple[int, NDArray[np.int64]]) -> list[list[NDArray[np.uint8]]]:
+    def keyframes(group: tuple[int, NDArray[np.int64]]) -> Iterator[list[NDArray[np.uint8]]]:
         # A reader is for one thread; a new one for each video has one file open.
         if getattr(local, "video", None) != group[0]:
             local.video, local.reader = group[0], KeyframeReader(index)
-        return _prepared_keyframes(local.reader, group[1], encoder)
+        return _keyframes(local.reader, group[1])
 
     total, shots, done = len(index.rows(videos)), 0, 0
     features: list[NDArray[np.float32]] = []
-    with closing(encode_groups(encoder, groups(), prepared, threads)) as encoded:
-        for (video, rows), encodings in encoded:
+    colour: list[NDArray[np.float32]] = []
+    with closing(encode_groups(encoder, groups(), keyframes, threads)) as encoded:
+        for (video, rows), encodings, colours in encoded:
             features.append(encodings)
+            colour.append(colours)
             shots += len(rows)
             if rows[-1] + 1 == index.span(video).stop:
-                keep(video, np.concatenate(features))
-                features, done = [], done + 1
+                keep(video, np.concatenate(features), np.concatenate(colour))
+                features, colour, done = [], [], done + 1
             report(EncodeProgress(shots, total, done, len(videos)))
 
 
-def _prepared_keyframes(
-    reader: KeyframeReader, rows: NDArray[np.int64], encoder: ShotEncoder
-) -> list[list[NDArray[np.uint8]]]:
-    """The keyframes of shots of one video as the encoder reads them."""
+def _keyframes(reader: KeyframeReader, rows: NDArray[np.int64]) -> Iterator[list[NDArray[np.uint8]]]:
+    """The keyframes of shots of one video, a shot at a time."""
     images = np.tile(np.arange(reader.index.keyframes), (len(rows), 1))
-    return [
-        [encoder.prepare(reader.decoded(row, jpeg)) for jpeg in jpegs]
-        for row, jpegs in zip(rows.tolist(), reader.read(rows, images), strict=True)
-    ]
+    for row, jpegs in zip(rows.tolist(), reader.read(rows, images), strict=True):
+        yield [reader.decoded(row, jpeg) for jpeg in jpegs]

@@ -57,16 +57,20 @@ class StoreInParts:
         self._remove_folder()
         return missing
 
-    def keep(self, video: int, features: NDArray[np.float32]) -> None:
-        """Write the features (N, D_e) of a video as a part."""
+    def keep(self, video: int, features: NDArray[np.float32], colour: NDArray[np.float32]) -> None:
+        """Write the features (N, D_e) and colour (N, 180) of a video as a part."""
         name = self._index.video_ids[video]
-        write_features(self._part(name), self._encoder, {name: features}, {name: self._checksums[name]})
+        write_features(self._part(name), self._encoder, {name: features}, {name: self._checksums[name]}, {name: colour})
 
     def join(self) -> None:
         """Write the store from what is in it, videos of other indices included, and its parts."""
         done = self._open()
-        features = _Features(done, {name: self._part(name) for name in self._checksums})
-        write_features(self.path, self._encoder, features, {**(done.shots if done else {}), **self._checksums})
+        parts = {name: self._part(name) for name in self._checksums}
+        colour = dict(done.colour) if done else {}
+        for name in parts.keys() - (done.videos.keys() if done else set()):
+            colour |= open_features(parts[name]).colour
+        shots = {**(done.shots if done else {}), **self._checksums}
+        write_features(self.path, self._encoder, _Features(done, parts), shots, colour)
         for name in self._checksums:
             self._part(name).unlink(missing_ok=True)
         self._remove_folder()

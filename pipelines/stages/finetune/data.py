@@ -104,10 +104,12 @@ class LabelledFilms:
 
     index: Index
     features: Tensor  # (T, D_e), on the device where they fit there, else on the CPU; perhaps mapped from a file
-    durations: NDArray[np.float64]  # (T,) in seconds, or in frames where times are not known
+    durations: NDArray[np.float64]  # (T,) in seconds
     targets: NDArray[np.int64]  # (T,) 0 or 1
     usable: NDArray[np.bool_]  # (T,) whether the target is a label that training and scoring may use
     device: torch.device  # where batches go
+    # (T, H) hue histograms, 0 where they are not known; None where none is
+    colour: NDArray[np.float32] | None = None
     # the results of :func:`view_of` so far
     views: dict[tuple[int, int], tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]] = field(default_factory=dict)
 
@@ -118,20 +120,23 @@ class LabelledFilms:
         return found.to(self.device, dtype, non_blocking=True)
 
 
-def labelled_films(index: Index, features: NDArray[np.floating[Any]], device: torch.device) -> LabelledFilms:
+def labelled_films(
+    index: Index,
+    features: NDArray[np.floating[Any]],
+    device: torch.device,
+    colour: NDArray[np.float32] | None = None,
+) -> LabelledFilms:
     """Films with features in the rows of their index; on a GPU if they take less than half of its free memory."""
     tensor = torch.from_numpy(features)
     if device.type == "cuda" and features.nbytes < torch.cuda.mem_get_info(device)[0] / 2:
         tensor = tensor.to(device)
     targets = index.targets(np.arange(len(index.label)))
-    return LabelledFilms(index, tensor, durations_of(index), targets, index.usable, device)
+    return LabelledFilms(index, tensor, durations_of(index), targets, index.usable, device, colour)
 
 
 def durations_of(index: Index) -> NDArray[np.float64]:
-    """(T,) lengths of shots in seconds, or of all of them in frames where times are not known."""
-    seconds = index.seconds[:, 1] - index.seconds[:, 0]
-    known = bool(np.isfinite(seconds).all())
-    return seconds if known else (index.frames[:, 1] - index.frames[:, 0]).astype(np.float64)
+    """(T,) lengths of shots in seconds, see `Index.shot_seconds`."""
+    return np.concatenate([index.shot_seconds(video) for video in range(len(index.video_ids))])
 
 
 # --- examples of an epoch --------------------------------------------------------------------------------------------
@@ -194,7 +199,13 @@ def view_of(films: LabelledFilms, video: int, view: int) -> tuple[Tensor, NDArra
     if (video, view) not in films.views:
         span = films.index.span(video)
         features = films.features[span].float().cpu().numpy()
-        film = LabelledFilm(features, films.durations[span], films.targets[span].astype(np.uint8), films.usable[span])
+        film = LabelledFilm(
+            features,
+            films.durations[span],
+            films.targets[span].astype(np.uint8),
+            films.usable[span],
+            None if films.colour is None else films.colour[span],
+        )
         if view:
             film = varied(film, VariationSettings(), np.random.default_rng((VARIATIONS, view, video)))
         tokens, ends = film_tokens(film)

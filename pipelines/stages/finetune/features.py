@@ -24,7 +24,7 @@ from pipelines.models.encoders import (
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import Report, Start
-from pipelines.stores.features import features_of
+from pipelines.stores.features import colour_of, features_of
 from pipelines.stores.index import Index
 from pipelines.stores.lookup import find_features, keyframe_facts
 from pipelines.training.distributed import Process
@@ -43,10 +43,11 @@ class FrozenEncoder:
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """The features (T, D_e) in the rows of the index, perhaps mapped from a file, and the encoder that made them."""
+    """Features (T, D_e) in the rows of the index, the encoder that made them, and the shots' hue histograms (T, H)."""
 
     features: NDArray[np.floating[Any]]
     encoder: FrozenEncoder
+    colour: NDArray[np.float32] | None
 
 
 def find_encoding(settings: FinetuneSettings, index: Index, start: Start, process: Process, report: Report) -> Encoding:
@@ -56,7 +57,8 @@ def find_encoding(settings: FinetuneSettings, index: Index, start: Start, proces
     if settings.features:
         made_by, features = features_of(index, settings.features)
         _check_encoder(made_by, start, own, settings.features)
-        return Encoding(features, own or FrozenEncoder(made_by, named_encoder(made_by)))
+        colour = colour_of(index, settings.features)
+        return Encoding(features, own or FrozenEncoder(made_by, named_encoder(made_by)), colour)
     source: str | Path | None = start.path
     if own is None:
         source = _wanted_encoder(settings, index, start)
@@ -76,7 +78,7 @@ def find_encoding(settings: FinetuneSettings, index: Index, start: Start, proces
             preparation=settings.preparation if own.weights else None,
         )
         stores = (encode_shots(encoding, process=process),)
-    return Encoding(features_of(index, stores)[1], own)
+    return Encoding(features_of(index, stores)[1], own, colour_of(index, stores))
 
 
 def known_keyframe_facts(index: Index) -> Mapping[str, Any]:

@@ -67,7 +67,7 @@ class FeatureTask:
         self._start, self._frozen, self._process = start, encoding.encoder, process
         self._crn, self._loss, self._dtype = settings.crn, settings.loss, weight_dtype(settings.precision)
         self._shape = shape_for(settings, start, encoding.features.shape[1])
-        self._films = labelled_films(index, encoding.features, process.device)
+        self._films = labelled_films(index, encoding.features, process.device, encoding.colour)
         self._keyframe_facts = known_keyframe_facts(index)
         self._steps: dict[tuple[tuple[int, ...], int], int] = {}
 

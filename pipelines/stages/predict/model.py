@@ -82,10 +82,10 @@ class SceneModel:
         with reading:
             from pipelines.stages.predict.scoring import choose_scene_ends, encode_film  # start-up time: OpenCV
 
-            ranges, features = encode_film(self._loaded, reading, on_shot)
+            film = encode_film(self._loaded, reading, on_shot)
         report("scoring", 0.0, None)
-        scores, chosen = choose_scene_ends(self._loaded, ranges, features, settings)
-        shots = tuple(Shot(i, *r, score=p) for i, (r, p) in enumerate(zip(ranges, scores, strict=True)))
+        scores, chosen = choose_scene_ends(self._loaded, film, settings)
+        shots = tuple(Shot(i, *r, score=p) for i, (r, p) in enumerate(zip(film.ranges, scores, strict=True)))
         return SceneList(
             video=replace(reading.facts, id=safe_id(Path(video).stem)),
             settings=self.record(settings),

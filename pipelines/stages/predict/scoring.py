@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -39,6 +38,15 @@ Range = tuple[int, int, float, float]
 
 
 @dataclass(frozen=True, eq=False)
+class EncodedFilm:
+    """What the scores of a film's N shots rest on: their ranges, features (N, D_e) and colour (N, 180)."""
+
+    ranges: list[Range]
+    features: NDArray[np.float32]
+    colour: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
 class LoadedModel:
     """A model with the encoder that it reads, and the JPEG quality of the key-frames that it learned from."""
 
@@ -69,34 +77,36 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
 
 def encode_film(
     loaded: LoadedModel, shots: Iterable[FilmedShot], on_shot: Callable[[FilmedShot], None] | None = None
-) -> tuple[list[Range], NDArray[np.float32]]:
-    """The ranges of a film's N shots and their features (N, D_e), shots encoded in threads as they come."""
+) -> EncodedFilm:
+    """Encode the shots of a film in threads as they come."""
     encoder = loaded.encoder
     ranges: list[Range] = []
     features: list[NDArray[np.float32]] = []
+    colour: list[NDArray[np.float32]] = []
     threads = 1 if encoder.on_gpu else max(1, cores() // 2)  # the film's process has the others
     groups = batched(shots, encoder.shots_at_a_time)
-    with closing(encode_groups(encoder, groups, partial(_prepared, loaded), threads)) as encoded:
-        for group, values in encoded:
+    with closing(encode_groups(encoder, groups, lambda group: _keyframes(loaded, group), threads)) as encoded:
+        for group, values, colours in encoded:
             features.append(values)
+            colour.append(colours)
             for shot in group:
                 ranges.append((shot.start_frame, shot.end_frame, shot.start, shot.end))
                 if on_shot is not None:
                     on_shot(shot)
-    return ranges, np.concatenate(features)
+    return EncodedFilm(ranges, np.concatenate(features), np.concatenate(colour))
 
 
 def choose_scene_ends(
-    loaded: LoadedModel, ranges: Sequence[Range], features: NDArray[np.float32], settings: PredictSettings
+    loaded: LoadedModel, film: EncodedFilm, settings: PredictSettings
 ) -> tuple[list[float], list[int]]:
     """The score of each shot, and the shots that end scenes.
 
     Raises:
         BasslError: one line, where the film cannot be divided as the settings want it.
     """
-    durations = np.array([end - start for *_, start, end in ranges])
-    scores = loaded.model.score(features, durations)
-    ends = np.array([end for *_, end in ranges])
+    durations = np.array([end - start for *_, start, end in film.ranges])
+    scores = loaded.model.score(film.features, durations, film.colour)
+    ends = np.array([end for *_, end in film.ranges])
     chosen = scene_ends.choose_scene_ends(scores, ends, settings.threshold, settings.min_scene, settings.scenes)
     return [float(score) for score in scores], chosen
 
@@ -136,15 +146,13 @@ def _encoder(model: BoundaryModel, file: Path, wanted: str | None, device: str) 
     return encoder
 
 
-def _prepared(loaded: LoadedModel, shots: Sequence[FilmedShot]) -> list[list[NDArray[np.uint8]]]:
-    """The key-frames of shots as the encoder takes them, through the JPEG that a store would keep of each."""
-
-    def prepared(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        if loaded.quality is not None:
-            image = from_jpeg(to_jpeg(image, loaded.quality))
-        return loaded.encoder.prepare(image)
-
-    return [[prepared(image) for image in shot.keyframes] for shot in shots]
+def _keyframes(loaded: LoadedModel, shots: Sequence[FilmedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
+    """The key-frames of shots, through the JPEG that the model's own stores keep of each."""
+    for shot in shots:
+        if loaded.quality is None:
+            yield shot.keyframes
+        else:
+            yield [from_jpeg(to_jpeg(image, loaded.quality)) for image in shot.keyframes]
 
 
 def batched(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:

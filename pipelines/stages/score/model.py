@@ -17,11 +17,12 @@ from pipelines.models.boundary import BoundaryModel
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode import EncodeSettings, encode_shots
+from pipelines.stages.list_models import read_facts
 from pipelines.stages.score.measuring import THRESHOLD, measured
 from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
 from pipelines.stages.score.settings import ALL_SPLITS, ScoreSettings
-from pipelines.stores.features import features_of
-from pipelines.stores.index import NO_LABEL, Index, read_index
+from pipelines.stores.features import colour_of, features_of
+from pipelines.stores.index import ASSUMED_FRAME_RATE, NO_LABEL, Index, read_index
 from pipelines.stores.lookup import find_features
 from pipelines.training.run_folder import seed_files
 
@@ -57,7 +58,17 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         )
     else:
         model = opened.boundary_model()
-    encoder, features = _features(model, opened, index, settings, progress)
+    learned_from: set[str] = set()
+    if opened.built_in:
+        learned_from = {name for each in read_facts(opened.file)["trained_on"] for name in each["video_ids"]}
+    if known := learned_from & {index.video_ids[video] for video in videos}:
+        notes.insert(
+            0,
+            f"the built-in model learned from {len(known)} of these {len(videos)} films: their scores are better than "
+            "on other films; docs/default-model.md has figures on films that it did not learn from",
+        )
+    stores = _feature_stores(model, opened, index, settings, progress)
+    (encoder, features), colour = features_of(index, stores), colour_of(index, stores)
     threshold = THRESHOLD if settings.threshold is None else settings.threshold
     seeds = _seed_files(opened)
     total = len(videos) * (1 + len(seeds))
@@ -66,7 +77,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         model.check(encoder, features.shape[1])
         films = []
         for i, video in enumerate(videos):
-            films.append(_film(model, index, video, features, settings.frame_rate))
+            films.append(_film(model, index, video, features, colour, settings.frame_rate))
             progress("scoring", done + i + 1, total)
         return tuple(films)
 
@@ -74,7 +85,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     if timeless := sum(film.seconds is None for film in films):
         notes.append(
             f"{timeless} of {len(films)} films have no times in seconds, so Recall@3s and boundaries leave them "
-            "out; --frame-rate gives them"
+            f"out, and the model takes them to have {ASSUMED_FRAME_RATE:g} frames a second; --frame-rate gives them"
         )
     of_seeds = {}
     for i, (seed, file) in enumerate(seeds.items()):
@@ -108,11 +119,19 @@ def _labelled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
     return labelled, [f"{without} of {len(wanted)} films have no labels and are left out"] if without else []
 
 
-def _film(model: BoundaryModel, index: Index, video: int, features: Features, frame_rate: float | None) -> FilmScores:
-    span, seconds = index.span(video), index.times(video, frame_rate)
-    # As `bassl predict`, which has seconds. Only their ratios count, and those of frames differ where the rate varies.
-    ranges = index.frames[span] if seconds is None else seconds
-    return film_scores(index, video, model.score(features[span], ranges[:, 1] - ranges[:, 0]), frame_rate)
+def _film(
+    model: BoundaryModel,
+    index: Index,
+    video: int,
+    features: Features,
+    colour: Features | None,
+    frame_rate: float | None,
+) -> FilmScores:
+    span = index.span(video)
+    scores = model.score(
+        features[span], index.shot_seconds(video, frame_rate), None if colour is None else colour[span]
+    )
+    return film_scores(index, video, scores, frame_rate)
 
 
 def _seed_files(opened: OpenedModel) -> dict[int, Path]:
@@ -123,14 +142,14 @@ def _seed_files(opened: OpenedModel) -> dict[int, Path]:
     return found if len(found) > 1 else {}
 
 
-def _features(
+def _feature_stores(
     model: BoundaryModel, opened: OpenedModel, index: Index, settings: ScoreSettings, progress: ReportProgress
-) -> tuple[str, Features]:
-    """The encoder's id and the features (T, D_e) of the index that a model reads; computed if there are none yet."""
+) -> Sequence[Path]:
+    """The stores of the features that a model reads; computed if there are none yet."""
     if settings.features.suffix.lower() == ".h5":
-        return features_of(index, [settings.features])
+        return [settings.features]
     if stores := find_features(index, model.encoder, settings.features):
-        return features_of(index, stores)
+        return stores
     if not index.keyframes:
         wanted = "any encoder" if model.encoder is None else model.encoder
         raise BasslError(
@@ -146,7 +165,7 @@ def _features(
             "its encoder is, or name their store with --features"
         )
     making = EncodeSettings(settings.index, encoder, settings.features, device=settings.device)
-    return features_of(index, [encode_shots(making, lambda state: progress("encoding", state.shots, state.total))])
+    return [encode_shots(making, lambda state: progress("encoding", state.shots, state.total))]
 
 
 def _representation(index: Index, videos: Sequence[int], encoder: str, features: Features) -> Representation:

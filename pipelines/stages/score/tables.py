@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import CONFIDENCE, METRICS, Measure
@@ -103,10 +104,12 @@ def check_table(path: Path) -> None:
 def save_table(path: Path, result: ScoreResult | Comparison) -> None:
     """Write the numbers in the format that the file's name ends in; .json has all of them, as `--json`. Raises
     BasslError for another ending, or a file that cannot be written."""
+    write_table(path, table_of(result), result.to_dict())
+
+
+def write_table(path: Path, table: TextTable, content: Mapping[str, Any]) -> None:
+    """Write a table, or for .json its content, see `save_table`."""
     check_table(path)
     kind = path.suffix.lower()
-    if kind == ".json":
-        text = json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
-    else:
-        text = _WRITERS[kind](table_of(result))
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n" if kind == ".json" else _WRITERS[kind](table)
     write_atomically(path, text.encode())

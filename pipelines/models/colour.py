@@ -1,0 +1,33 @@
+"""The colour descriptor of a shot: the hue histogram of its middle key-frame, beside the content features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+HUES = 180
+"""Bins: OpenCV's hue of 8-bit images counts in steps of two degrees."""
+
+
+def hue_histogram(image: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Share of the pixels of an image at each hue.
+
+    Every pixel counts once, whatever its saturation; grey has the hue 0, as in OpenCV.
+
+    Args:
+        image: (H, W, 3) RGB.
+
+    Returns:
+        (HUES,), sum 1.
+    """
+    hue = cv2.cvtColor(image, cv2.COLOR_RGB2HSV)[..., 0]
+    counts = np.bincount(hue.ravel(), minlength=HUES)
+    return np.asarray(counts / hue.size, dtype=np.float32)
+
+
+def shot_colour(keyframes: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+    """The hue histogram (HUES,) of the middle one of a shot's key-frames, the later one of two."""
+    return hue_histogram(keyframes[len(keyframes) // 2])

@@ -1,0 +1,35 @@
+"""The labelled videos that the built-in model is made of, with their colour."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.errors import DatasetError
+
+COLOUR_SUFFIX = "-hue"
+"""A folder of this ending holds the hue histograms of the videos in the folder of the rest of its name."""
+
+
+def read_videos(folder: Path) -> list[ShotFeatures]:
+    """Read a folder of labelled features, a folder a set.
+
+    The colour of the videos of a set `NAME` is in their files (`colour`), or in a folder `NAME-hue` beside it: files of
+    the same names whose `features` are the histograms.
+
+    Raises:
+        DatasetError: a file cannot be read, or colour has no video or other shots than its video.
+    """
+    everything = {video.video_id: video for video in read_shot_feature_folder(folder)}
+    colours = {name: video for name, video in everything.items() if name.partition("/")[0].endswith(COLOUR_SUFFIX)}
+    videos = {name: video for name, video in everything.items() if name not in colours}
+    for name, colour in colours.items():
+        own = name.replace(f"{COLOUR_SUFFIX}/", "/", 1)
+        if own not in videos or not np.array_equal(videos[own].shots, colour.shots):
+            raise DatasetError(f"{folder}: colour {name} has other shots than {own}, or no such video; leave it out")
+        sums = colour.features.sum(axis=1, keepdims=True)
+        if (colour.features < 0).any() or (sums <= 0).any():
+            raise DatasetError(f"{folder}: colour {name} has rows that are no histograms")
+        videos[own] = replace(videos[own], colour=colour.features / sums)
+    return list(videos.values())
