@@ -15,7 +15,7 @@ $(VENV)/.installed: pyproject.toml
 
 demo: setup
 	$(BIN)/python -m pipelines.datasets.synthetic demo/film.mp4
-	$(BIN)/bassl predict demo/film.mp4 --min-scene 8 --output demo/scenes.json --storyboard demo/storyboard.png
+	$(BIN)/bassl predict demo/film.mp4 --overwrite --min-scene 8 --output demo/scenes.json --storyboard demo/storyboard.png
 	@echo
 	@echo "The film:        demo/film.mp4"
 	@echo "Its true scenes: demo/film.scenes.json"

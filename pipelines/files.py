@@ -8,7 +8,7 @@ import glob
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -160,6 +160,22 @@ def check_writable(path: Path) -> None:
         raise BasslError(f"{path}: cannot be written ({os_reason(error)})") from error
     if not os.access(path.parent, os.W_OK):
         raise BasslError(f"{path}: its folder may not be written")
+
+
+def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None]) -> None:
+    """Check that no file that a command writes is one that it reads, or lies in a folder that it reads.
+
+    Raises:
+        BasslError: one line, with the first that is.
+    """
+    inputs = [path.resolve() for path in read if path is not None]
+    for path in written:
+        if path is None or not path.exists():
+            continue
+        if any(path.resolve() == one or path.samefile(one) for one in inputs if one.is_file()):
+            raise BasslError(f"{path}: is an input of this command; name another file to write")
+        if any(one in path.resolve().parents for one in inputs if one.is_dir()):
+            raise BasslError(f"{path}: is in a folder that this command reads; name another file to write")
 
 
 def os_reason(error: OSError) -> str:

@@ -23,7 +23,8 @@ class VideoFacts:
 
     ``width`` and ``height`` are pixels as shown (after the rotation that phones write). ``duration`` is in seconds and
     ``frames`` counts what could be decoded. ``frame_rate`` is the nominal rate in frames a second; times never come
-    from it. ``id`` is the film's, as stores and labels have it; None in files that do not say.
+    from it. ``id`` is the film's, as stores and labels have it, and ``fingerprint`` is
+    that of :func:`pipelines.video.films.fingerprint`; None in files that do not say.
     """
 
     path: str
@@ -33,6 +34,7 @@ class VideoFacts:
     frames: int
     frame_rate: float
     id: str | None = None
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True)

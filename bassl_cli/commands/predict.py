@@ -15,7 +15,6 @@ from pipelines.files import check_writable
 from pipelines.outputs.exports import check_ending
 from pipelines.stages.predict import FilmScenes, PredictSettings, predict_file, predict_films
 
-_FILE = Path("scenes.json")
 _FOLDER = Path("scenes")
 
 
@@ -28,7 +27,7 @@ def predict(
         typer.Option(
             "--output",
             "-o",
-            help="File to write (without --json: scenes.json), also .csv .edl .otio .fcpxml .vtt .jsonl ... as for "
+            help="File to write (without --json: VIDEO.scenes.json), also .csv .edl .otio .fcpxml .vtt ... as for "
             "bassl export; for several videos a folder (scenes).",
             show_default=False,
         ),
@@ -46,19 +45,24 @@ def predict(
         bool,
         typer.Option("--report", help="Also make a page of the scenes, as bassl report does, beside what is written."),
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Of several videos, do finished ones again.")] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Do videos again that are done, and replace scenes that were corrected by hand."
+        ),
+    ] = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
     debug: console.Debug = False,
 ) -> None:
     """Find the scenes of a video, or of each of several.
 
-    Shows a table of them and writes scenes.json; for several videos, a file for each, and a table of the videos.
+    Shows a table of them and writes movie.scenes.json; for several videos, a file for each, and a table of the videos.
 
     Examples: bassl predict movie.mp4 --report, bassl predict films/ -o out/
     """
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
-        _one(videos[0], output, settings, storyboard, report, as_json, quiet)
+        _one(videos[0], output, settings, storyboard, report, overwrite, as_json, quiet)
     else:
         _several(videos, output or _FOLDER, settings, storyboard, report, overwrite, as_json, quiet)
 
@@ -69,12 +73,14 @@ def _one(
     settings: PredictSettings,
     storyboard: Path | None,
     report: bool,
+    overwrite: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
+    usual = Path(f"{video.stem}.scenes.json")
     if output is None and not as_json:
-        output = _FILE
-    page = (output or _FILE).with_suffix(".html") if report else None
+        output = usual
+    page = (output or usual).with_suffix(".html") if report else None
     for path in (output, storyboard, page):
         if path is not None:
             if path.resolve() == video.resolve():
@@ -83,7 +89,9 @@ def _one(
     if output is not None:
         check_ending(output)
     with console.stage_progress(quiet, video.name) as progress:
-        result = predict_file(video, output, settings, storyboard=storyboard, page=page, progress=progress)
+        result = predict_file(
+            video, output, settings, storyboard=storyboard, page=page, overwrite=overwrite, progress=progress
+        )
     for warning in result.warnings:
         console.warn(warning)
     if as_json:

@@ -52,6 +52,7 @@ def read_scene_list(path: Path) -> SceneList:
         frames=whole(video, "frames", "the video"),
         frame_rate=number(video, "frame_rate", "the video"),
         id=text(video, "id"),
+        fingerprint=text(video, "fingerprint"),
     )
     shots = tuple(
         Shot(

@@ -55,13 +55,13 @@ def test_a_film_becomes_a_table_and_scenes_json(film: Path, model: Path, tmp_pat
     assert run.code == 0
     header, *rows = run.out.splitlines()
     assert header.split() == ["scene", "start", "end", "length", "shots", "confidence"]
-    written = json.loads((tmp_path / "scenes.json").read_text())
+    written = json.loads((tmp_path / "film.scenes.json").read_text())
     jsonschema.validate(written, SCHEMA)
     assert [row.split()[:3] for row in rows] == [
         [str(scene["index"] + 1), scene["start_timecode"], scene["end_timecode"]] for scene in written["scenes"]
     ]
-    assert run.err.splitlines() == ["reading film.mp4", "2 scenes, 4 shots; wrote scenes.json"]
-    assert [path.name for path in tmp_path.iterdir()] == ["scenes.json"]
+    assert run.err.splitlines() == ["reading film.mp4", "2 scenes, 4 shots; wrote film.scenes.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["film.scenes.json"]
 
 
 def test_json_is_all_there_is_on_stdout(bassl: Bassl, film: Path, model: Path) -> None:
@@ -79,7 +79,7 @@ def test_json_can_be_printed_and_written(bassl: Bassl, film: Path, model: Path) 
 def test_quiet_says_nothing(bassl: Bassl, film: Path, model: Path) -> None:
     run = bassl("predict", film, "--model", model, "--quiet")
     assert (run.code, run.out, run.err) == (0, "", "")
-    assert Path("scenes.json").exists()
+    assert Path("film.scenes.json").exists()
 
 
 def test_quiet_json_is_only_json(bassl: Bassl, film: Path, model: Path) -> None:
@@ -224,6 +224,53 @@ def test_a_film_whose_name_looks_like_a_pattern_is_one_film(bassl: Bassl, librar
     assert Path("one.json").exists()
 
 
+# --- nothing lost -----
+
+
+def test_corrections_are_replaced_only_with_overwrite(bassl: Bassl, film: Path, model: Path) -> None:
+    predict = ("predict", film, "--model", model, "-q", "-o", "scenes.json")
+    assert bassl(*predict).code == 0
+    assert bassl(*predict, "--threshold", "0.6").code == 0
+    content = json.loads(Path("scenes.json").read_text())
+    content["scenes"][0]["name"] = "The chase"
+    corrected = json.dumps(content)
+    Path("scenes.json").write_text(corrected)
+    run = bassl(*predict)
+    assert (run.code, run.out) == (2, "")
+    assert "was corrected by hand" in run.err
+    assert "--overwrite" in run.err
+    assert Path("scenes.json").read_text() == corrected
+    assert bassl(*predict, "--overwrite").code == 0
+    assert "The chase" not in Path("scenes.json").read_text()
+
+
+def test_scenes_of_another_film_and_labels_are_not_replaced(bassl: Bassl, film: Path, model: Path) -> None:
+    assert bassl("predict", film, "--model", model, "-q", "-o", "scenes.json").code == 0
+    Path("other").mkdir()
+    other = films.write_film(Path("other/film.mp4"), films.pictures(60, (30,)))
+    before = Path("scenes.json").read_text()
+    run = bassl("predict", other, "--model", model, "-o", "scenes.json")
+    assert (run.code, run.out) == (2, "")
+    assert "bassl: scenes.json: holds the scenes of another film than other/film.mp4; name another file" in run.err
+    assert Path("scenes.json").read_text() == before
+    labels = json.loads(before)
+    labels["settings"] = {}
+    Path("film.scenes.json").write_text(json.dumps(labels))
+    assert "was not made by `bassl predict`" in bassl("predict", film, "--model", model).err
+
+
+def test_no_input_is_written_over(bassl: Bassl, film: Path, model: Path) -> None:
+    shutil.copy(film, "b.html")
+    shutil.copy(film, "a.mp4")
+    run = bassl("predict", "a.mp4", "b.html", "--model", model, "-o", ".", "--report")
+    assert (run.code, "b.html: is an input of this command" in run.err) == (2, True)
+    assert Path("b.html").read_bytes() == film.read_bytes()
+    Path("cuts.csv").write_text("30\n")
+    run = bassl("predict", "a.mp4", "--model", model, "--shots", "cuts.csv", "-o", "cuts.csv")
+    assert (run.code, "cuts.csv: is an input" in run.err) == (2, True)
+    assert Path("cuts.csv").read_text() == "30\n"
+
+
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
@@ -299,9 +346,9 @@ def test_what_cannot_be_used_ends_in_one_line(
 
 
 def test_an_old_result_survives_an_error(bassl: Bassl, film: Path, model: Path) -> None:
-    Path("scenes.json").write_text("old")
-    assert bassl("predict", film, "--model", model, "--scenes", 5).code == 2
-    assert Path("scenes.json").read_text() == "old"
+    Path("film.scenes.json").write_text("old")
+    assert bassl("predict", film, "--model", model, "--scenes", 5, "--overwrite").code == 2
+    assert Path("film.scenes.json").read_text() == "old"
 
 
 def test_errors_of_the_process_are_one_line_and_code_2(tmp_path: Path) -> None:

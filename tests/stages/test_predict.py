@@ -458,6 +458,18 @@ def test_what_is_done_is_kept_unless_it_was_done_otherwise(library: Path, model:
     assert "not a scenes.json of this version; --overwrite" in run()[0].error
 
 
+def test_a_result_is_kept_only_for_the_film_it_was_made_of(film: Path, model: Path, tmp_path: Path) -> None:
+    settings = PredictSettings(model=model, device="cpu")
+    (tmp_path / "d").mkdir()
+    copy = shutil.copy(film, tmp_path / "d" / "film.mp4")
+    predict_films([film], tmp_path / "out", settings)
+    assert [result.status for result in predict_films([copy], tmp_path / "out", settings)] == ["kept"]
+    copy.write_bytes(copy.read_bytes() + b"\0")
+    (replaced,) = predict_films([copy], tmp_path / "out", settings)
+    assert replaced.status == "failed"
+    assert replaced.error.endswith(f"holds the scenes of another film than {copy}; --overwrite makes it again")
+
+
 def test_another_model_under_the_same_name_is_noticed(film: Path, staged: Path, tmp_path: Path) -> None:
     run = put_run(tmp_path / "run", read_index(staged))
     predict_films([film], tmp_path / "out", PredictSettings(model=run))
@@ -482,7 +494,9 @@ def test_scenes_that_were_corrected_by_hand_are_not_written_over(film: Path, mod
     corrected = json.dumps(content | {"settings": content["settings"] | {"edited_by_hand": True}})
     done.output.write_text(corrected)
     (left,) = predict_films([film], tmp_path, settings, pages=True)
-    assert left.error.endswith("was corrected by hand; `bassl report` makes its page, --overwrite does it again")
+    assert left.error.endswith(
+        "was corrected by hand (`bassl report` makes its page); name another file, or replace it with --overwrite"
+    )
     assert done.output.read_text() == corrected
 
 

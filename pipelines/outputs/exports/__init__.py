@@ -74,19 +74,20 @@ def export(scene_list: SceneList, path: Path | str, format: str | None = None, s
 def check_ending(path: Path) -> None:
     """Check that :func:`save` has a format for ``path``, before hours of work end there. Raises BasslError where its
     ending is neither ``.json`` nor that of one format."""
-    if not _is_scenes_json(path):
+    if not is_scenes_json(path):
         format_of(path)
 
 
 def save(scene_list: SceneList, path: Path) -> None:
     """Write ``scenes.json`` to a path that ends in ``.json``, else the format of its ending. Raises BasslError as
     :func:`export`."""
-    if _is_scenes_json(path):
+    if is_scenes_json(path):
         scene_list.save(path)
     else:
         export(scene_list, path)
 
 
-def _is_scenes_json(path: Path) -> bool:
+def is_scenes_json(path: Path) -> bool:
+    """Whether :func:`save` writes ``scenes.json`` to a path of this ending."""
     name = path.name.lower()
     return name.endswith(".json") and not name.endswith(FORMATS["label-studio"].known_by)

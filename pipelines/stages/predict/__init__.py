@@ -92,6 +92,7 @@ def predict_file(
     *,
     storyboard: Path | str | None = None,
     page: Path | str | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
     **options: Unpack[PredictOptions],
 ) -> SceneList:
@@ -103,6 +104,7 @@ def predict_file(
         settings: how.
         storyboard: PNG to draw of the scenes with their key-frames.
         page: HTML to write, to look at the scenes and to correct them.
+        overwrite: replace a ``scenes.json`` of another film, or one that was corrected by hand.
         progress: as for :func:`predict`.
         options: settings by name, before those in ``settings``.
 
@@ -123,6 +125,7 @@ def predict_file(
         None if output is None else Path(output),
         storyboard=None if storyboard is None else Path(storyboard),
         page=None if page is None else Path(page),
+        overwrite=overwrite,
         progress=progress,
     )
 
@@ -141,7 +144,7 @@ def predict_films(
 ) -> list[FilmScenes]:
     """Find the scenes of films, each into a file of its own.
 
-    A film whose file is there already, made with the same settings and model, is not done again.
+    A film whose file is there already, made of the same film with the same settings and model, is not done again.
 
     Args:
         inputs: files, folders and glob patterns.

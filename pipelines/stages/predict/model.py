@@ -14,7 +14,7 @@ from pipelines.models.opening import OpenedModel, open_model
 from pipelines.scenes import SceneList, Shot, group_shots
 from pipelines.stages.predict.settings import FilmOptions, PredictSettings
 from pipelines.video.film_process import FilmProcess
-from pipelines.video.films import safe_id
+from pipelines.video.films import fingerprint, safe_id
 from pipelines.video.shots import FilmedShot, ReaderSettings
 
 if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
@@ -82,12 +82,13 @@ class SceneModel:
         with reading:
             from pipelines.stages.predict.scoring import choose_scene_ends, encode_film  # start-up time: OpenCV
 
+            known_by = fingerprint(Path(video))
             film = encode_film(self._loaded, reading, on_shot)
         report("scoring", 0.0, None)
         scores, chosen = choose_scene_ends(self._loaded, film, settings)
         shots = tuple(Shot(i, *r, score=p) for i, (r, p) in enumerate(zip(film.ranges, scores, strict=True)))
         return SceneList(
-            video=replace(reading.facts, id=safe_id(Path(video).stem)),
+            video=replace(reading.facts, id=safe_id(Path(video).stem), fingerprint=known_by),
             settings=self.record(settings),
             shots=shots,
             scenes=group_shots(shots, chosen),
