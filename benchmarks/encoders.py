@@ -4,9 +4,9 @@
     python benchmarks/encoders.py [--film big_buck_bunny_252p.mp4] [--films 16] [--poolings] [--speed]
 
 Tested on what there is with pictures and scenes: films drawn by `pipelines.datasets.synthetic` with its default
-settings (every fourth with twice the scenes), their true shots, as many key-frames a shot and as large as `bassl
+settings (every fourth with twice the scenes), their true shots, as many keyframes a shot and as large as `bassl
 predict` takes; and, given the file, *Big Buck Bunny* in the shots that `bassl predict` finds, whose scenes one
-annotator labelled from key-frames (``big_buck_bunny_scenes.txt`` says how). No film with actors is among them.
+annotator labelled from keyframes (``big_buck_bunny_scenes.txt`` says how). No film with actors is among them.
 
 Of each encoder: AP of left-right contrast, closest pair across, GraphCut and the built-in model, over its features;
 and how well the similarity of two shots says whether they are of one scene (AUC of pairs of shots at most `NEAR` apart,
@@ -217,7 +217,7 @@ def encoder_of(network: nn.Module, dtype: torch.dtype | None = None) -> ShotEnco
 
 
 def prepared(shots: Pictures, how: Pass) -> list[list[NDArray[np.uint8]]]:
-    """Key-frames at the size of a pass's input."""
+    """Keyframes at the size of a pass's input."""
 
     def one(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
         much = max(picture.shape[:2]) > 2 * max(how.height, how.width)  # as `pipelines.models.encoders` has it
@@ -232,7 +232,7 @@ def prepared(shots: Pictures, how: Pass) -> list[list[NDArray[np.uint8]]]:
 
 @dataclass(frozen=True)
 class Film:
-    """A film without its features: key-frames when they are wanted, (N, 2) ranges of shots, and labels by version."""
+    """A film without its features: keyframes when they are wanted, (N, 2) ranges of shots, and labels by version."""
 
     name: str
     pictures: Callable[[], Pictures]
@@ -275,7 +275,7 @@ def real_film(path: Path) -> Film:
 
 
 def encode(film: Film, passes: Sequence[Pass], encoders: Mapping[str, ShotEncoder]) -> None:
-    """All passes of a film that are not done yet: mean over key-frames and the middle one, (2, N, D)."""
+    """All passes of a film that are not done yet: mean over keyframes and the middle one, (2, N, D)."""
     missing = [how for how in passes if not kept(film, how).exists()]
     if not missing:
         return
@@ -307,7 +307,7 @@ class Variant:
 
 
 def part(pooling: str, widths: Sequence[int], frames: int = 0) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
-    """Picks one pooling out of a pass; `frames` 1 is the middle key-frame alone."""
+    """Picks one pooling out of a pass; `frames` 1 is the middle keyframe alone."""
     at = POOLINGS.index(pooling)
     first = sum(widths[:at])
     return lambda x: x[frames, :, first : first + widths[at]]
@@ -329,7 +329,7 @@ def variants(widths: Mapping[str, Sequence[int]]) -> list[Variant]:
 
     return [
         *(Variant(how.name, (how,), part("head, mean", widths[how.network])) for how in upright),
-        Variant("lite0, one key-frame", (SHIPPED,), part("head, mean", own, 1)),
+        Variant("lite0, one keyframe", (SHIPPED,), part("head, mean", own, 1)),
         Variant("lite0, with mirrored pictures", (SHIPPED, mirror), lambda x, y: (head(x) + head(y)) / 2),
         *(Variant(f"lite0, {pooling}", (SHIPPED,), part(pooling, own)) for pooling in POOLINGS[1:]),
         Variant("lite0, root of the head", (SHIPPED,), lambda x: np.sqrt(head(x))),
@@ -340,7 +340,7 @@ def variants(widths: Mapping[str, Sequence[int]]) -> list[Variant]:
             for pooling in POOLINGS[4:]
             for how in upright[1:]
         ),
-        Variant("lite0, stage 6, one key-frame", (SHIPPED,), part("stage 6, mean", own, 1)),
+        Variant("lite0, stage 6, one keyframe", (SHIPPED,), part("stage 6, mean", own, 1)),
     ]
 
 

@@ -71,7 +71,7 @@ def main() -> None:
     parts = compare(
         {
             "decode": python(DECODE, film),
-            "read: decode, detect, key-frames": python(READ, film),
+            "read: decode, detect, keyframes": python(READ, film),
             "load torch and models": python(LOAD),
             "load, and encode the shots": python(ENCODE, str(shots)),
         },

@@ -1,10 +1,10 @@
-"""The step of ``bassl pretrain`` on windows of real key-frames, against the same step when nothing has to be read.
+"""The step of ``bassl pretrain`` on windows of real keyframes, against the same step when nothing has to be read.
 
     bassl extract-keyframes film.mp4 && bassl build-index
     python benchmarks/pretrain.py data/index.h5
     python benchmarks/pretrain.py data/index.h5 --encoder resnet18 --size 64 --batch 16 --steps 5   # on a CPU
 
-Three sources feed one and the same step: *bassl*, key-frames read and squeezed by workers, augmented as a batch on the
+Three sources feed one and the same step: *bassl*, keyframes read and squeezed by workers, augmented as a batch on the
 device; *random*, tensors that lie on the device, already augmented; *pictures*, a loader whose workers decode with PIL
 and augment with torchvision, picture by picture, as the paper's release does. Each with ``torch.compile`` off and on,
 in each precision. The first steps, in which workers start and kernels are chosen or compiled, are not counted.

@@ -2,7 +2,7 @@
 
     python benchmarks/pretraining_helps.py
 
-Encoder and CRN learn on generated films from their key-frames; fine-tuning keeps the encoder, and tests on films that
+Encoder and CRN learn on generated films from their keyframes; fine-tuning keeps the encoder, and tests on films that
 only pre-training has seen, without labels. "No pre-training" differs in nothing but the weights that fine-tuning begins
 with. (`bassl reproduce` compares the same on features.)
 
@@ -55,7 +55,7 @@ AFTER_FILMS = FinetuneSettings(
 
 
 def make_films(folder: Path, films: int, film: SyntheticFilmSettings) -> Path:
-    """Generated films, their key-frames, and an index with their true labels; of six films three are to train on, one
+    """Generated films, their keyframes, and an index with their true labels; of six films three are to train on, one
     to choose on and two to test on."""
     paths = []
     for seed in range(films):
@@ -72,7 +72,7 @@ def make_films(folder: Path, films: int, film: SyntheticFilmSettings) -> Path:
 
 
 def films_once(index: Path, work: Path, seed: int, before: PretrainSettings, after: FinetuneSettings) -> dict[str, Any]:
-    """Pre-train on the key-frames of all films, fine-tune; the same for an encoder and a CRN that learned nothing."""
+    """Pre-train on the keyframes of all films, fine-tune; the same for an encoder and a CRN that learned nothing."""
     states: list[TrainingProgress] = []
     before = replace(before, index=index, output=work / f"pretrained-{seed}", seed=seed)
     result = pretrain(before, states.append)

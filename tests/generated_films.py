@@ -1,4 +1,4 @@
-"""Generated films as key-frame stores and an index with their true labels, without a film being encoded."""
+"""Generated films as keyframe stores and an index with their true labels, without a film being encoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small key-frame stores and damage for tests of what reads stores."""
+"""Small keyframe stores and damage for tests of what reads stores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def jpeg(*number: int, width: int = 40, height: int = 24) -> bytes:
 def put_store(
     path: Path, shots: int = 5, images: int = 3, seed: int = 0, jpegs: list[list[bytes]] | None = None
 ) -> Path:
-    """A key-frame store of shots of two seconds; key-frame k of shot i is ``jpeg(seed, i, k)``."""
+    """A keyframe store of shots of two seconds; keyframe k of shot i is ``jpeg(seed, i, k)``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     length = SHOT_FRAMES / RATE
     stored = [
@@ -50,7 +50,7 @@ def put_store(
 
 
 def read_jpegs(store: KeyframeStore, start_shot: int, end_shot: int) -> list[list[bytes]]:
-    """The key-frames of the shots ``[start_shot, end_shot)`` of a store, unchecked: a list of N_k for each."""
+    """The keyframes of the shots ``[start_shot, end_shot)`` of a store, unchecked: a list of N_k for each."""
     content, count = store.path.read_bytes(), store.keyframes.shape[1]
     jpegs = [content[start:end] for start, end in pairwise(store.jpeg_offsets.tolist())]
     return [jpegs[shot * count : shot * count + count] for shot in range(start_shot, end_shot)]

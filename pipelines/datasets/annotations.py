@@ -90,7 +90,7 @@ class VideoAnnotation:
             ("shots in seconds", self.shots_seconds, self.shots),
             ("scenes in seconds", self.scenes_seconds, self.scenes_frames),
             ("labels", self.scene_end, self.shots),
-            ("shots with key-frames", self.keyframe_files, self.shots),
+            ("shots with keyframes", self.keyframe_files, self.shots),
             ("labels", self.scene_end, self.keyframe_files),
             ("scores", self.scores, self.scene_end),
         ):
@@ -211,7 +211,7 @@ def read_inclusive_ranges(path: Path, unit: str, extra: bool = False) -> NDArray
         if first < 0 or last < first:
             raise fault(path, f"{unit} from frame {first} to frame {last} is impossible", number)
         if any(not first <= frame <= last for frame in inside):
-            raise fault(path, f"a key-frame of {quote(line)} is outside its {unit}", number)
+            raise fault(path, f"a keyframe of {quote(line)} is outside its {unit}", number)
         if rows and first == rows[-1][1] - 1:
             rows[-1] = (rows[-1][0], first)
         rows.append((first, last + 1))

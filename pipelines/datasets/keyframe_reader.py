@@ -60,7 +60,7 @@ class KeyframeReader:
         video = int(index.video_of(rows[:1])[0])
         path = index.pictures[video]
         if path is None:
-            raise StoreError(f"{index.path}: {index.video_ids[video]} has no key-frames")
+            raise StoreError(f"{index.path}: {index.video_ids[video]} has no keyframes")
         if path.suffix != ".h5":
             span = index.span(video)
             folder = KeyframeFolder(path, span.stop - span.start, index.keyframes)
@@ -88,7 +88,7 @@ class KeyframeReader:
         try:
             return from_jpeg(jpeg)
         except ValueError as error:
-            raise StoreError(f"{self.shot(row)} has a key-frame that is {error}") from error
+            raise StoreError(f"{self.shot(row)} has a keyframe that is {error}") from error
 
     def shot(self, row: int) -> str:
         """The name of a row's shot for messages: its file and its number."""

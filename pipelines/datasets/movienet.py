@@ -110,7 +110,7 @@ def read_movienet(root: Path) -> list[VideoAnnotation]:
     labelled = [video_id for video_id, film in listed.items() if film.labelled]
     ids = {*shot_files, *label_files, *keyframe_folders, *labelled}
     if not ids:
-        raise fault(root, "has the folders or lists of MovieNet, but no film's key-frames, shots or labels")
+        raise fault(root, "has the folders or lists of MovieNet, but no film's keyframes, shots or labels")
     return by_id(
         _film(
             video_id,
@@ -186,14 +186,14 @@ def _film(
     else:
         number, counted = 0, None
     if keyframes is not None and len(keyframes) != number:
-        raise fault(keyframes.folder, f"has key-frames of {len(keyframes)} shots, but {counted} lists {number} shots")
+        raise fault(keyframes.folder, f"has keyframes of {len(keyframes)} shots, but {counted} lists {number} shots")
     if listed is not None and not number - MAX_UNLABELLED <= listed.shots <= number:
         raise fault(listed.path, f"gives {video_id} {listed.shots} shots, but {counted} has {number}", line=listed.line)
 
     scene_end = None
     if label_file:
         if counted is None:
-            raise fault(label_file, f"labels shots, but {root} has neither a shot list nor key-frames of {video_id}")
+            raise fault(label_file, f"labels shots, but {root} has neither a shot list nor keyframes of {video_id}")
         labels = _read_labels(label_file)
         scene_end = _spread(labels, number, label_file, f"{counted} has")
         if listed is not None:
@@ -345,19 +345,19 @@ def _keyframe_name(shot: int, image: int) -> str:
 def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
     names = [name for name in listed_names(folder) if name.endswith(".jpg")]
     if not names:
-        raise fault(folder, "has no key-frames (shot_0000_img_0.jpg)")
+        raise fault(folder, "has no keyframes (shot_0000_img_0.jpg)")
     shots = images = 0
     for name in names:
         numbers = re.fullmatch(r"shot_([0-9]{4,9})_img_([0-9]{1,3})\.jpg", name)
         if not numbers or name != _keyframe_name(shot := int(numbers[1]), image := int(numbers[2])):
-            raise fault(folder / name, "is not named like a key-frame (shot_0000_img_0.jpg)")
+            raise fault(folder / name, "is not named like a keyframe (shot_0000_img_0.jpg)")
         shots, images = max(shots, shot + 1), max(images, image + 1)
     if len(names) != shots * images:
         # Names are distinct and in range, so one is missing, and is found in at most len(names) + 1 steps.
         there = set(names)
         every = ((shot, image) for shot in range(shots) for image in range(images))
         shot, image = next(pair for pair in every if _keyframe_name(*pair) not in there)
-        raise fault(folder, f"lacks {_keyframe_name(shot, image)}, key-frame {image} of shot {shot}")
+        raise fault(folder, f"lacks {_keyframe_name(shot, image)}, keyframe {image} of shot {shot}")
     return KeyframeFolder(folder, shots, images)
 
 

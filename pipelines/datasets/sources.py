@@ -113,7 +113,7 @@ def read_annotations(source: Path, annotator: int = 0) -> list[VideoAnnotation]:
         return read_ovsd(source)
     if is_scene_files(source):
         return read_scene_files(source)
-    raise DatasetError(f"{source}: holds no key-frame stores, features or label files of a supported format")
+    raise DatasetError(f"{source}: holds no keyframe stores, features or label files of a supported format")
 
 
 def _sorted(records: Iterable[VideoAnnotation]) -> dict[str, VideoAnnotation]:

@@ -35,9 +35,9 @@ class BoundaryModel:
         encoder: id of the shot encoder whose features it reads; None for any.
         encoder_name: that encoder's name on the command line; None where it has none.
         encoder_weights: its state dict, empty where the name alone says which weights they are.
-        keyframes: N_k, key-frames of a shot that the features are a mean of; None where that is not known.
+        keyframes: N_k, keyframes of a shot that the features are a mean of; None where that is not known.
         input_size: side of the encoder's input, where its weights are here.
-        pictures: how the key-frames were made, see `pipelines.stores.lookup.keyframe_facts`.
+        pictures: how the keyframes were made, see `pipelines.stores.lookup.keyframe_facts`.
         training: how the model was made, as plain JSON values; for the reader, nothing depends on it.
     """
 

@@ -1,4 +1,4 @@
-"""The colour descriptor of a shot: the hue histogram of its middle key-frame, beside the content features."""
+"""The colour descriptor of a shot: the hue histogram of its middle keyframe, beside the content features."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def hue_histogram(image: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def shot_colour(keyframes: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
-    """The hue histogram (HUES,) of the middle one of a shot's key-frames, the later one of two."""
+    """The hue histogram (HUES,) of the middle one of a shot's keyframes, the later one of two."""
     return hue_histogram(keyframes[len(keyframes) // 2])

@@ -1,7 +1,7 @@
-"""Shot encoders f_ENC: the key-frames of a shot to one vector, the mean over its key-frames (paper, appendix A).
+"""Shot encoders f_ENC: the keyframes of a shot to one vector, the mean over its keyframes (paper, appendix A).
 
 An encoder has an id, its name and a digest of all that decides what its features are: the weights, the preparation of
-images and the number of key-frames. Features are kept under that id, so that those of another encoder are never taken
+images and the number of keyframes. Features are kept under that id, so that those of another encoder are never taken
 for them. What runs the network is in a module of its own (`pipelines.models.torch_encoders`).
 """
 
@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 
 DEFAULT_ENCODER = "efficientnet_lite0"
 KEYFRAMES = 3
-"""Key-frames a shot, N_k, where nothing else is said (paper, appendix A)."""
+"""Keyframes a shot, N_k, where nothing else is said (paper, appendix A)."""
 INPUT_SIZE = 224
 """Side of the input of an encoder that was pre-trained here, where its run does not say (appendix A)."""
 RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
@@ -117,10 +117,10 @@ class ShotEncoder(ABC):
         """Encode shots together.
 
         Args:
-            shots: for each shot its N_k prepared key-frames, (size, size, 3) uint8 RGB.
+            shots: for each shot its N_k prepared keyframes, (size, size, 3) uint8 RGB.
 
         Returns:
-            (len(shots), D_e): for each shot the mean over its key-frames.
+            (len(shots), D_e): for each shot the mean over its keyframes.
         """
         images = np.stack([image for shot in shots for image in shot])
         at_a_time = self._images_at_a_time
@@ -146,7 +146,7 @@ def encode_groups(
     Args:
         encoder: what encodes.
         groups: each of at most ``encoder.shots_at_a_time`` shots; taken as room is.
-        images_of: the key-frames of a group's shots, (H, W, 3) uint8 RGB; called in the threads.
+        images_of: the keyframes of a group's shots, (H, W, 3) uint8 RGB; called in the threads.
         threads: how many.
 
     Yields:
@@ -182,7 +182,7 @@ def preparation(
     keyframes: int = KEYFRAMES,
     how: Preparation = "squeeze",
 ) -> dict[str, Any]:
-    """What is done to key-frames before the network sees them, as plain JSON values."""
+    """What is done to keyframes before the network sees them, as plain JSON values."""
     return {"size": size, "mean": list(mean), "std": list(std), "resize": _RESIZE[how], "keyframes": keyframes}
 
 
@@ -262,7 +262,7 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
         if identity in (DEFAULT_ENCODER, *RESNETS) or identity.startswith("timm:"):
             return load_encoder(identity, device, keyframes)
         raise BasslError(
-            f"{asker}: was trained on features called {identity!r}, which cannot be computed from key-frames here; "
+            f"{asker}: was trained on features called {identity!r}, which cannot be computed from keyframes here; "
             "train it on features of an encoder of bassl"
         )
     encoder = load_encoder(name, device, keyframes)
@@ -272,6 +272,6 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
     if centred.id == identity:
         return centred
     raise BasslError(
-        f"{asker}: was trained on features of {identity}, and {name} with {keyframes} key-frames a shot is "
+        f"{asker}: was trained on features of {identity}, and {name} with {keyframes} keyframes a shot is "
         f"{encoder.id} here; train it on features of this one"
     )

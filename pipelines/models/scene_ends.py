@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pipelines.errors import BasslError
 
 
 def choose_scene_ends(
-    scores: NDArray[np.float64],
-    ends: NDArray[np.float64],
+    scores: ArrayLike,
+    ends: ArrayLike,
     threshold: float = 0.5,
     min_scene: float = 0.0,
     scenes: int | None = None,
@@ -34,6 +34,7 @@ def choose_scene_ends(
     Raises:
         BasslError: when the video cannot be divided into so many scenes of that length.
     """
+    scores, ends = np.asarray(scores, np.float64), np.asarray(ends, np.float64)
     shots = len(scores)
     if scenes is not None and not 1 <= scenes <= shots:
         raise BasslError(f"the film has {shots} shot(s), so it cannot be divided into {scenes} scenes")

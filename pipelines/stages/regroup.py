@@ -62,11 +62,9 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
         wanted = PredictSettings(**{**stored, **settings.given})
     except (TypeError, ValueError) as error:
         raise BasslError(f"{file}: its settings are not those of a prediction ({error})") from error
-    import numpy as np  # start-up time
-
     ends = choose_scene_ends(
-        np.array([shot.score for shot in before.shots]),
-        np.array([shot.end for shot in before.shots]),
+        [shot.score for shot in before.shots],
+        [shot.end for shot in before.shots],
         wanted.threshold,
         wanted.min_scene,
         wanted.scenes,

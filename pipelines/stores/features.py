@@ -7,11 +7,11 @@ Layout (schema ``bassl.features``, version 1), for V videos with T shots in all:
 ``videos/id``         (V,) string          sorted
 ``videos/first_row``  (V + 1,) int64       row of each video's first shot; the last is T
 ``videos/crc32``      (V,) uint32          checksum of each video's features
-``colour``            (T, 180) float32     hue histogram of each shot's middle key-frame, sum 1
+``colour``            (T, 180) float32     hue histogram of each shot's middle keyframe, sum 1
                                            (:mod:`pipelines.models.colour`); 0 for videos whose colour is not known;
                                            not in stores without colour
 ``videos/colour``     (V,) uint32          checksum of each video's colour; where there is ``colour``
-``videos/shots``      (V,) uint32          checksum of the shots and key-frames that were encoded; only where
+``videos/shots``      (V,) uint32          checksum of the shots and keyframes that were encoded; only where
                                            :mod:`pipelines.stages.encode` made the store
 ``encoder``           attribute            what made them
 ====================  ===================  ===================================================================
@@ -225,7 +225,7 @@ def read_shot_checksums(path: Path) -> dict[str, int | None]:
 
 
 def shot_checksums(index: Index) -> dict[str, int]:
-    """Of each video in an index a checksum of its shots and key-frames, by which features of others are told apart.
+    """Of each video in an index a checksum of its shots and keyframes, by which features of others are told apart.
 
     Of JPEG files, which have no checksum in an index, of the shots alone.
     """
@@ -253,7 +253,7 @@ def features_of(index: Index, stores: Sequence[Path]) -> tuple[str, NDArray[np.f
     Those of one store that has just the videos of the index stay in the file and are mapped.
 
     Raises:
-        StoreError: one line, where a video of the index is in no store, or with other shots or key-frames, or where the
+        StoreError: one line, where a video of the index is in no store, or with other shots or keyframes, or where the
             stores' features have different widths.
     """
     opened = [open_features(path) for path in stores]
@@ -277,7 +277,7 @@ def features_of(index: Index, stores: Sequence[Path]) -> tuple[str, NDArray[np.f
         # Without pictures, an index does not know which were encoded.
         if pictures is not None and encoded.get(video_id, expected[video_id]) != expected[video_id]:
             raise StoreError(
-                f"{named}: its features of {video_id} are of other shots or key-frames than {index.path} has; encode "
+                f"{named}: its features of {video_id} are of other shots or keyframes than {index.path} has; encode "
                 "them again"
             )
     if len(opened) == 1 and tuple(videos) == index.video_ids and opened[0].features.dtype == np.float32:

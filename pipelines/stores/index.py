@@ -2,7 +2,7 @@
 
 A window of the paper is then a row number and 2K+1 offsets; windows are computed for any K, never stored.
 
-Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k key-frames a shot (0 where there are none):
+Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k keyframes a shot (0 where there are none):
 
 ======================  =====================  ==========================================================
 ``videos/id``           (V,) string            sorted
@@ -10,7 +10,7 @@ Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k key-frame
 ``videos/split``        (V,) string            ``train``, ``val``, ``test``, another name, or empty
 ``videos/frame_rate``   (V,) float64           NaN where it is not known
 ``videos/source``       (V,) string            where shots and labels came from
-``videos/pictures``     (V,) string            key-frame store or folder of JPEG files, relative to the
+``videos/pictures``     (V,) string            keyframe store or folder of JPEG files, relative to the
                                                index; empty where there are none
 ``shots/frames``        (T, 2) int32           half-open
 ``shots/seconds``       (T, 2) float64         half-open; NaN where no frame rate is known
@@ -77,7 +77,7 @@ class Index:
     Attributes:
         path: the file.
         video_ids, splits, sources: of the V videos.
-        pictures: of each video its key-frame store or folder of JPEG files, or None; absolute, as ``features``.
+        pictures: of each video its keyframe store or folder of JPEG files, or None; absolute, as ``features``.
         first_row: (V + 1,) int64.
         frame_rates: (V,) float64.
         frames, seconds, label: (T, 2), (T, 2), (T,).
@@ -208,7 +208,7 @@ def write_index(
         features: feature store by encoder.
 
     Raises:
-        BasslError: where the path cannot be written, two videos have one id or different numbers of key-frames, or the
+        BasslError: where the path cannot be written, two videos have one id or different numbers of keyframes, or the
             shots of a video contradict each other. A file that is there stays as it is.
     """
     if not videos:
@@ -220,7 +220,7 @@ def write_index(
     counts = {video.keyframes: video for video in videos if video.pictures is not None}
     if len(counts) > 1:
         kinds = ", ".join(f"{images} ({counts[images].source})" for images in sorted(counts))
-        raise StoreError(f"{path}: videos with different numbers of key-frames a shot cannot be mixed: {kinds}")
+        raise StoreError(f"{path}: videos with different numbers of keyframes a shot cannot be mixed: {kinds}")
     images = next(iter(counts), 0)
     lengths = [len(video.frames) for video in videos]
     rows = sum(lengths)
@@ -337,7 +337,7 @@ def _fault(index: Index) -> str | None:
     if index.frames.shape != (rows, 2) or index.seconds.shape != (rows, 2) or len(index.jpeg) != rows:
         return "its tables of shots have different lengths"
     if index.jpeg_crc32.shape != (rows, index.jpeg.shape[1] - 1):
-        return "its tables of key-frames have different lengths"
+        return "its tables of keyframes have different lengths"
     if index.doubtful not in ("end", "ignore"):
         return f"it treats doubtful labels as {index.doubtful!r}"
     first = np.zeros(rows, np.bool_)  # from one video to the next, frames and positions start again
@@ -361,7 +361,7 @@ def _fault(index: Index) -> str | None:
         | np.isinf(index.seconds).any(axis=1)
         | (finishes <= begins),
         "overlaps the one before in time": overlaps(begins, finishes, 1e-6),
-        "has key-frames that are nowhere in their store": stored
+        "has keyframes that are nowhere in their store": stored
         & ((positions[:, 0] < 0) | (np.diff(positions) <= 0).any(axis=1) | overlaps(positions[:, 0], positions[:, -1])),
     }
     for what, where in wrong.items():

@@ -147,7 +147,7 @@ def read_keyframes(path: Path) -> KeyframeStore:
         jpeg = file["jpeg"]
         start = jpeg.id.get_offset()
         if start is None or jpeg.dtype != np.uint8 or jpeg.chunks is not None:
-            raise StoreError(f"{path}: is damaged: its key-frames are not one stretch of bytes; {_REMEDY}")
+            raise StoreError(f"{path}: is damaged: its keyframes are not one stretch of bytes; {_REMEDY}")
         store = KeyframeStore(
             path=path,
             video_id=path.stem,
@@ -167,7 +167,7 @@ def read_keyframes(path: Path) -> KeyframeStore:
 
 
 def read_keyframe_jpegs(store: KeyframeStore, place: int) -> list[bytes]:
-    """One key-frame of each shot as it is stored: that at ``place`` (0 to N_k - 1).
+    """One keyframe of each shot as it is stored: that at ``place`` (0 to N_k - 1).
 
     Raises:
         StoreError: one line, where the file has changed since it was opened, or a picture is damaged.
@@ -180,7 +180,7 @@ def read_keyframe_jpegs(store: KeyframeStore, place: int) -> list[bytes]:
                 file.seek(int(store.jpeg_offsets[image]))
                 jpegs.append(file.read(int(store.jpeg_offsets[image + 1] - store.jpeg_offsets[image])))
                 if zlib.crc32(jpegs[-1]) != store.jpeg_crc32[image]:
-                    raise StoreError(f"{store.path}: is damaged: a key-frame of shot {image // count}; {_REMEDY}")
+                    raise StoreError(f"{store.path}: is damaged: a keyframe of shot {image // count}; {_REMEDY}")
     except OSError as error:
         raise StoreError(f"{store.path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
     return jpegs
@@ -191,9 +191,9 @@ def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
     if shots == 0 or store.frames.shape != (shots, 2) or store.seconds.shape != (shots, 2):
         return "its shots are not N ranges"
     if len(store.keyframes) != shots or store.keyframes.shape[1] < 1:
-        return f"it has key-frames for {len(store.keyframes)} of {shots} shots"
+        return f"it has keyframes for {len(store.keyframes)} of {shots} shots"
     if len(store.jpeg_offsets) != store.keyframes.size + 1 or len(store.jpeg_crc32) != store.keyframes.size:
-        return f"it has {len(store.jpeg_offsets) - 1} pictures for {store.keyframes.size} key-frames"
+        return f"it has {len(store.jpeg_offsets) - 1} pictures for {store.keyframes.size} keyframes"
     if (
         store.jpeg_offsets[0] != start
         or store.jpeg_offsets[-1] != start + size
@@ -208,7 +208,7 @@ def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
     if np.any(np.diff(store.seconds, axis=0) <= 0) or np.any(store.seconds[1:, 0] < store.seconds[:-1, 1] - 1e-6):
         return "its shots overlap in time"
     if np.any(store.keyframes < starts[:, None]) or np.any(store.keyframes >= ends[:, None]):
-        return "a key-frame lies outside its shot"
+        return "a keyframe lies outside its shot"
     return _fault_of_facts(store)
 
 
@@ -224,5 +224,5 @@ def _fault_of_facts(store: KeyframeStore) -> str | None:
     if store.frames[-1, 1] > video.frames:
         return f"its shots end at frame {store.frames[-1, 1]} of a film of {video.frames}"
     if store.settings.get("keyframes") != store.keyframes.shape[1]:
-        return f"it has {store.keyframes.shape[1]} key-frames a shot where its settings say otherwise"
+        return f"it has {store.keyframes.shape[1]} keyframes a shot where its settings say otherwise"
     return None

@@ -89,7 +89,7 @@ class KeyframeWindows:
         for video_id, store in zip(index.video_ids, index.pictures, strict=True):
             if store is None or index.keyframes == 0:
                 raise StoreError(
-                    f"{index.path}: has no key-frames of {video_id}; run `bassl extract-keyframes`, "
+                    f"{index.path}: has no keyframes of {video_id}; run `bassl extract-keyframes`, "
                     "or name a feature store with --features"
                 )
         self.index, self.process, self.workers = index, process, workers

@@ -154,7 +154,7 @@ def ending_for_encoding(film: Path) -> str:
         return ".mp4" if source.kind == "mov" else ".mkv"
 
 
-# --- copies from key-frame to cut -----------------------------------------------------------------------------------
+# --- copies from keyframe to cut -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ class ReaderSettings:
     shots: Path | None = None
     """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.detectors.read_cuts`)."""
     keyframes: int = 3
-    """Key-frames a shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
+    """Keyframes a shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
     lines: int = 240
-    """Height of a key-frame in pixels; a smaller film is not enlarged."""
+    """Height of a keyframe in pixels; a smaller film is not enlarged."""
     threads: int | None = None
     """Threads that decode, at most, and never more than four; None is one a core. They change nothing of the result."""
 

@@ -76,7 +76,7 @@ def test_what_extract_keyframes_left_is_found(run: Run, tmp_path: Path) -> None:
     assert shown.stdout == done.stdout
     assert shown.stderr == "".join(done.stderr.splitlines(keepends=True)[:2])
     (tmp_path / "data" / "keyframes" / "film.h5").unlink()
-    assert "note: 1 of 1 videos have key-frames that are not there any more: film" in run("--show").stderr
+    assert "note: 1 of 1 videos have keyframes that are not there any more: film" in run("--show").stderr
     put_store(tmp_path / "data" / "keyframes" / "other.h5")
     assert run("--overwrite").returncode == 0
     assert read_index(tmp_path / "data" / "index.h5").video_ids == ("other",)

@@ -328,7 +328,7 @@ def test_lost_key_frames(tmp_path: Path) -> None:
         lost = rng.sample(images, rng.randint(1, len(images)))
         for name in lost:
             (root / name).unlink()
-        with pytest.raises(DatasetError, match=r"tt01: (lacks shot_|has (no )?key-frames)") as caught:
+        with pytest.raises(DatasetError, match=r"tt01: (lacks shot_|has (no )?keyframes)") as caught:
             read_movienet(root)
         assert str(caught.value).isprintable()
         for name in lost:
@@ -385,7 +385,7 @@ def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
         ({"shots": [[0, 1]], "shots_seconds": [[0.0, 1.0], [1.0, 2.0]]}, "2 shots in seconds, but 1"),
         ({"shots": [[0, 1]], "scene_end": [1]}, "label of the last shot is 1"),
         ({"shots": [[0, 1], [1, 2]], "scene_end": [3, 0]}, "label of shot 0 is 3"),
-        ({"shots": [[0, 1]], "keyframe_files": [(), ()]}, "2 shots with key-frames, but 1"),
+        ({"shots": [[0, 1]], "keyframe_files": [(), ()]}, "2 shots with keyframes, but 1"),
         ({"shots": [[0, 1]], "frame_rate": float("nan")}, "nan is not a number of frames a second"),
         ({"shots": [[0, 1]], "split": ""}, "'' is not the name of a split"),
         ({"shots_seconds": [[0.0, float("nan")]]}, "shot 0, from 0.0 to nan, is outside the valid range"),

@@ -192,7 +192,7 @@ def test_a_store_whose_keyframes_are_not_jpegs(tmp_path: Path) -> None:
 def test_videos_without_keyframes(tmp_path: Path) -> None:
     write_index(tmp_path / "none.h5", [video("a")], {})
     reader = KeyframeReader(tmp_path / "none.h5")
-    refusal(lambda: reader.read(np.array([0]), np.array([[0]])), tmp_path / "none.h5", "no key-frames")
+    refusal(lambda: reader.read(np.array([0]), np.array([[0]])), tmp_path / "none.h5", "no keyframes")
 
 
 # Processes and files

@@ -178,7 +178,7 @@ def test_recognised(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="give MovieNet's folder"):
         read_movienet(tmp_path / "missing")
     (tmp_path / "empty" / "240P_frames").mkdir(parents=True)
-    with pytest.raises(DatasetError, match="no film's key-frames"):
+    with pytest.raises(DatasetError, match="no film's keyframes"):
         read_movienet(tmp_path / "empty")
 
 
@@ -192,7 +192,7 @@ def fault_of(root: Path) -> str:
 
 @pytest.mark.parametrize(
     ("missing", "said"),
-    [("shot_0003_img_1.jpg", "key-frame 1 of shot 3"), ("shot_0004_img_2.jpg", "key-frame 2 of shot 4")],
+    [("shot_0003_img_1.jpg", "keyframe 1 of shot 3"), ("shot_0004_img_2.jpg", "keyframe 2 of shot 4")],
 )
 def test_missing_key_frames_are_named(tmp_path: Path, missing: str, said: str) -> None:
     folder = put_keyframes(tmp_path)
@@ -206,20 +206,20 @@ def test_strange_key_frames(tmp_path: Path) -> None:
     (folder / ".shot_0000_img_0.jpg").touch()
     assert len(read_movienet(tmp_path)) == 1
     (folder / "shot_00003_img_0.jpg").touch()
-    assert "shot_00003_img_0.jpg: is not named like a key-frame" in fault_of(tmp_path)
+    assert "shot_00003_img_0.jpg: is not named like a keyframe" in fault_of(tmp_path)
     (folder / "shot_00003_img_0.jpg").rename(folder / "shot_999999999_img_0.jpg")
     assert "lacks shot_0005_img_0.jpg" in fault_of(tmp_path)
 
 
 def test_folder_without_key_frames(tmp_path: Path) -> None:
     put_keyframes(tmp_path, shots=0)
-    assert f"{FILM}: has no key-frames" in fault_of(tmp_path)
+    assert f"{FILM}: has no keyframes" in fault_of(tmp_path)
 
 
 def test_key_frames_of_other_shots(tmp_path: Path) -> None:
     put_shots(tmp_path)
     put_keyframes(tmp_path, shots=4)
-    assert "has key-frames of 4 shots" in fault_of(tmp_path)
+    assert "has keyframes of 4 shots" in fault_of(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -247,14 +247,14 @@ def test_damaged_labels(tmp_path: Path, text: str, message: str) -> None:
 
 def test_labels_without_shots(tmp_path: Path) -> None:
     put_labels(tmp_path, [0, 1])
-    assert "has neither a shot list nor key-frames" in fault_of(tmp_path)
+    assert "has neither a shot list nor keyframes" in fault_of(tmp_path)
 
 
 def test_damaged_shot_lists(tmp_path: Path) -> None:
     path = put(tmp_path / "scene318" / "shot_movie318" / f"{FILM}.txt", "0 48 12 24 36\n40 329 119 189 259\n")
     assert fault_of(tmp_path) == f"{path}, line 2: shot 1, from 40 to 330, starts before the end of shot 0 at 49"
     put(path, "0 48 12 24 36\n49 129 119 189 259\n")
-    assert "line 2: a key-frame of '49 129 119 189 259' is outside its shot" in fault_of(tmp_path)
+    assert "line 2: a keyframe of '49 129 119 189 259' is outside its shot" in fault_of(tmp_path)
 
 
 def test_damaged_splits(tmp_path: Path) -> None:

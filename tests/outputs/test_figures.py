@@ -167,7 +167,7 @@ def test_windows_drawn_by_lot_have_a_scene_end_and_follow_from_the_seed(
 
 @pytest.fixture
 def pictured(tmp_path: Path) -> Path:
-    """An index of a film of ten shots with key-frames and no labels, whose features change after shot 5."""
+    """An index of a film of ten shots with keyframes and no labels, whose features change after shot 5."""
     put_store(tmp_path / "keyframes" / "film.h5", shots=10)
     build_index([tmp_path / "keyframes"], IndexSettings(output=tmp_path / "index.h5"))
     (tmp_path / "features").mkdir()

@@ -32,7 +32,7 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def put_frames(root: Path, film: str, shots: int, images: int = 3, seed: int = 0) -> Path:
-    """MovieNet's key-frames of a film."""
+    """MovieNet's keyframes of a film."""
     folder = root / "240P_frames" / film
     folder.mkdir(parents=True)
     for shot in range(shots):
@@ -42,7 +42,7 @@ def put_frames(root: Path, film: str, shots: int, images: int = 3, seed: int = 0
 
 
 def put_movienet(root: Path) -> Path:
-    """Two labelled films and one with key-frames only."""
+    """Two labelled films and one with keyframes only."""
     for seed, film in enumerate(("tt01", "tt02")):
         put_shots(root, film, [(0, 48), (49, 329), (330, 499)])
         put_frames(root, film, 3, seed=seed)
@@ -182,7 +182,7 @@ def test_a_store_of_other_shots_in_the_place_of_a_packed_one(
     root = put_movienet(tmp_path / "movienet")
     put_store(tmp_path / "keyframes" / "tt01.h5", shots, images)
     build = lambda: build_index([root], settings(pack=tmp_path / "keyframes"))  # noqa: E731
-    refusal(build, tmp_path / "keyframes" / "tt01.h5", "other shots or key-frames", "tt01.txt", error=DatasetError)
+    refusal(build, tmp_path / "keyframes" / "tt01.h5", "other shots or keyframes", "tt01.txt", error=DatasetError)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_bbc(tmp_path: Path, settings: Settings) -> None:
     assert report.index.video_ids == ("bbc_01",)
     assert report.index.label.tolist() == [1, 0, 1, 0]
     assert report.index.seconds[1].tolist() == [10 / 25, 20 / 25]
-    assert report.notes[0] == "1 of 1 videos have no key-frames: bbc_01"
+    assert report.notes[0] == "1 of 1 videos have no keyframes: bbc_01"
     index = build_index([tmp_path], settings(annotator=1, overwrite=True)).index
     assert index.label.tolist() == [0, 1, 0, 0]
     assert index.settings["annotator"] == 1
@@ -461,7 +461,7 @@ def test_what_is_not_there_any_more(tmp_path: Path, settings: Settings) -> None:
     store.unlink()
     (tmp_path / "data" / "features" / "vgg-4d.h5").unlink()
     notes = missing(index)
-    assert "1 of 2 videos have key-frames that are not there any more: a" in notes
+    assert "1 of 2 videos have keyframes that are not there any more: a" in notes
     assert any(note.startswith("features vgg-4d are not there any more: ") for note in notes)
 
 
@@ -526,7 +526,7 @@ def test_sources_that_are_none(tmp_path: Path, settings: Settings) -> None:
     empty.mkdir()
     odd.write_text("# Notes")
     refusal(lambda: build_index([], settings()), "nothing to index", error=BasslError)
-    refusal(lambda: build_index([empty], settings()), empty, "holds no key-frame stores", error=DatasetError)
+    refusal(lambda: build_index([empty], settings()), empty, "holds no keyframe stores", error=DatasetError)
     refusal(lambda: build_index([odd], settings()), odd, "of a supported format", error=DatasetError)
     refusal(lambda: build_index([tmp_path / "no"], settings()), tmp_path / "no", "no such file", error=DatasetError)
 
@@ -551,7 +551,7 @@ def npz_bytes() -> bytes:
 
 @pytest.mark.parametrize("kind", ["npz", "store"])
 def test_damaged_sources_are_refused_or_sound(tmp_path: Path, settings: Settings, kind: str) -> None:
-    """Some bytes of a zip archive mean nothing; of a store, a key-frame's own are checked when it is read."""
+    """Some bytes of a zip archive mean nothing; of a store, a keyframe's own are checked when it is read."""
     path = tmp_path / "vgg" / "01.npz" if kind == "npz" else tmp_path / "stores" / "a.h5"
     path.parent.mkdir()
     content = npz_bytes() if kind == "npz" else put_store(path).read_bytes()

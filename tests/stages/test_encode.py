@@ -75,7 +75,7 @@ def put_index(folder: Path, lengths: dict[str, int], seed: int = 0) -> Path:
 
 
 def colour(*shot: int) -> np.ndarray:
-    """What the encoder makes of the key-frames of ``jpeg(seed, shot, k)``."""
+    """What the encoder makes of the keyframes of ``jpeg(seed, shot, k)``."""
     prepared = [resize_to_square(from_jpeg(jpeg(*shot, k)), 8) for k in range(3)]
     return np.mean([picture.reshape(-1, 3).mean(axis=0) for picture in prepared], axis=0)
 
@@ -210,7 +210,7 @@ def stop_at(shots: int) -> Callable[[EncodeProgress], None]:
     return stop
 
 
-@pytest.mark.parametrize("what", ["damaged", "of another encoder", "of other key-frames"])
+@pytest.mark.parametrize("what", ["damaged", "of another encoder", "of other keyframes"])
 def test_parts_that_cannot_be_used_are_made_again(index: Path, encoder: ShotEncoder, what: str) -> None:
     settings = settings_of(index)
     with pytest.raises(StopError):
@@ -251,7 +251,7 @@ def test_a_store_of_other_key_frames_is_never_used(index: Path, encoder: ShotEnc
     settings = settings_of(index)
     store = encode_shots(settings)
     put_index(index.parent, LENGTHS, seed=1)  # as many shots as before
-    refusal(lambda: encode_shots(settings), store, "features of a are of other shots or key-frames", index, "delete it")
+    refusal(lambda: encode_shots(settings), store, "features of a are of other shots or keyframes", index, "delete it")
     assert shots_encoded(replace(settings, overwrite=True)) == 12
     put_index(index.parent, {**LENGTHS, "c": 5}, seed=1)
     refusal(lambda: encode_shots(settings), store, "features of c are of other shots", "delete it")
@@ -269,7 +269,7 @@ def test_a_store_that_others_made_is_not_taken_for_ours(index: Path, encoder: Sh
 
 def test_an_index_without_key_frames(tmp_path: Path, encoder: ShotEncoder) -> None:
     written(tmp_path / "index.h5", video("a"))
-    refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), "no key-frames of a", "bassl extract-keyframes")
+    refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), "no keyframes of a", "bassl extract-keyframes")
 
 
 def test_a_damaged_key_frame_is_named_and_the_videos_before_it_are_kept(index: Path, encoder: ShotEncoder) -> None:
@@ -283,7 +283,7 @@ def test_a_damaged_key_frame_is_named_and_the_videos_before_it_are_kept(index: P
     no_jpeg = [[b"no picture"] * 3] * 4
     put_store(store, 4, seed=2, jpegs=no_jpeg)
     build_index([store.parent], IndexSettings(output=index, overwrite=True))
-    refusal(lambda: encode_shots(settings), store, "shot 0 has a key-frame that is not a JPEG")
+    refusal(lambda: encode_shots(settings), store, "shot 0 has a keyframe that is not a JPEG")
 
 
 def test_a_folder_that_cannot_be_written(index: Path, encoder: ShotEncoder) -> None:

@@ -639,12 +639,12 @@ def test_a_method_without_a_crn_gives_its_encoder_only(after: FinetuneSettings, 
     assert any("without a CRN" in note for note in finetune(begun).notes)
 
 
-# From key-frames
+# From keyframes
 
 
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of the key-frames of three generated films, every fourth shot a scene end; and a run beside it."""
+    """An index of the keyframes of three generated films, every fourth shot a scene end; and a run beside it."""
     folder = tmp_path_factory.mktemp("frames")
     for seed in (1, 2, 3):
         film = plan_film(

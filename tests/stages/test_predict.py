@@ -250,7 +250,7 @@ def test_a_model_that_is_not_there_is_told_when_it_is_loaded(tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def staged(synthetic_film: tuple[Path, SyntheticFilm], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of a film whose key-frames are small, of low quality, four a shot and cut by another detector."""
+    """An index of a film whose keyframes are small, of low quality, four a shot and cut by another detector."""
     folder = tmp_path_factory.mktemp("staged")
     settings = ExtractSettings(folder / "keyframes", "content", keyframes=4, lines=100, quality=40)
     extract_keyframes([synthetic_film[0]], settings)
@@ -286,7 +286,7 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
 
 
 def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_lite0") -> np.ndarray:
-    """The scores of the film in an index, from its key-frame store, the feature store and the model."""
+    """The scores of the film in an index, from its keyframe store, the feature store and the model."""
     store = encode_shots(EncodeSettings(path, encoder, path.parent / "features", device="cpu"))
     index = read_index(path)
     _, features = features_of(index, [store])
@@ -365,12 +365,12 @@ def test_a_mismatch_is_an_error_and_no_guess(film: Path, staged: Path, tmp_path:
     assert predict(film, PredictSettings(model=tmp_path, encoder=own)).shots
     for changes, encoder, words in (
         ({}, "resnet50", f"was trained on features of {own} and cannot read those of resnet50; leave --encoder out"),
-        ({"keyframes": 3}, None, "efficientnet_lite0 with 3 key-frames a shot is efficientnet_lite0-4af225db47d7 here"),
+        ({"keyframes": 3}, None, "efficientnet_lite0 with 3 keyframes a shot is efficientnet_lite0-4af225db47d7 here"),
         ({"encoder": "ovsd-512d", "encoder_name": None}, None, "features called 'ovsd-512d', which cannot be computed"),
         ({"shape": MLPSettings(2, 8, 8)}, None, "reads features of width 8, and those of .* have 1280"),
         ({"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": "resnet18"}, None, "shot encoder is no resnet18"),
         ({"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": None}, None, "no encoder '' can be trained"),
-        ({"pictures": {"lines": "many"}}, None, "does not say how its key-frames were made"),
+        ({"pictures": {"lines": "many"}}, None, "does not say how its keyframes were made"),
     ):
         if "shape" in changes:
             changes["networks"] = (build_network("mlp", changes["shape"]),)

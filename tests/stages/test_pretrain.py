@@ -90,7 +90,7 @@ def settings(data: Path, tmp_path: Path) -> PretrainSettings:
 
 @pytest.fixture(scope="module")
 def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of the key-frames of two generated films, with their labels, the second to validate on."""
+    """An index of the keyframes of two generated films, with their labels, the second to validate on."""
     folder = tmp_path_factory.mktemp("films")
     ends: list[bool] = []
     for seed in (1, 2):
@@ -339,7 +339,7 @@ def test_windows_of_each_method(data: Path) -> None:
     np.testing.assert_array_equal(some, chooser(pseudo_boundary="synthesized").rows(0, centres)[0][3:])
 
 
-# Key-frames
+# Keyframes
 
 
 def test_key_frames_come_whole_from_any_number_of_workers(films: Path) -> None:
@@ -418,7 +418,7 @@ def test_a_run_on_key_frames_goes_on_bit_for_bit(pixels: PretrainSettings) -> No
     assert_equal(weights(settings), weights(whole))
 
 
-# Validation on key-frames
+# Validation on keyframes
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -427,7 +427,7 @@ def test_validation_on_key_frames(pixels: PretrainSettings, films: Path, workers
     result = pretrain(settings)
     assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1]
     assert 0 <= result.validation["ap_pp"] <= 1
-    # The same from the model file: middle key-frames of the second film, prepared as for a frozen encoder.
+    # The same from the model file: middle keyframes of the second film, prepared as for a frozen encoder.
     index = read_index(films)
     rows = np.arange(index.first_row[1], index.first_row[2])
     network = trainable_encoder("resnet18", False).network.eval()
@@ -519,7 +519,7 @@ def test_a_compiled_run_leaves_the_same_files_and_goes_on(
 
 @pytest.mark.parametrize(
     ("source", "method"),
-    [("features", "bassl"), ("features", "simclr-temporal"), ("key-frames", "bassl+simclr-nn")],
+    [("features", "bassl"), ("features", "simclr-temporal"), ("keyframes", "bassl+simclr-nn")],
 )
 def test_a_run_on_another_device_mixes_none_and_waits_for_nothing_between_logs(
     settings: PretrainSettings, pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch, source: str, method: Any
@@ -562,7 +562,7 @@ def test_what_cannot_be_is_refused_in_one_line(settings: PretrainSettings, pixel
     told("180 shots do not fill a batch of 256", batch=256)
     told("splits test", "train, val", splits=("test",))
     told("no features of", index=pixels.index)
-    told("no key-frames", features=())
+    told("no keyframes", features=())
     told("no encoder 'vgg'", base=pixels, encoder="vgg")
     told("--init imagenet", init="imagenet")
     told("no such run or model", init="nowhere.safetensors")

@@ -48,7 +48,7 @@ def place(made: tuple[Path, SceneList], tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def put_store(scenes: SceneList, path: Path, first_cut: int | None = None) -> Path:
-    """Key-frames of these scenes, ``jpeg(shot, place)``; with another first cut they are of another film."""
+    """Keyframes of these scenes, ``jpeg(shot, place)``; with another first cut they are of another film."""
     ranges = [[shot.start_frame, shot.end_frame] for shot in scenes.shots]
     if first_cut is not None:
         ranges[0][1] = ranges[1][0] = first_cut
@@ -101,7 +101,7 @@ def test_without_film_and_store_it_is_a_page_without_pictures(place: Path, bassl
     (place / "film.mp4").unlink()
     run = bassl("report", place / "scenes.json")
     assert (run.code, run.out) == (0, "")
-    warning = "warning: film.mp4: neither the film nor its key-frames are at hand; a page without pictures"
+    warning = "warning: film.mp4: neither the film nor its keyframes are at hand; a page without pictures"
     assert warning in run.err.splitlines()
     assert run.err.splitlines()[-1] == f"5 scenes, 8 shots; wrote {place / 'scenes.html'}"
     assert data_of(place / "scenes.html")["pictures"] is None

@@ -371,7 +371,7 @@ def test_costs_are_scaled_from_the_papers() -> None:
     assert half["pretrain bassl-10"] == pytest.approx(384)
     assert "pretrain bassl-40" not in half
     needs = {need.what: need.gigabytes for need in disk(ReproduceSettings("table1"))}
-    assert 20 < needs["key-frames"] < 200
+    assert 20 < needs["keyframes"] < 200
     assert needs["features"] > 4
 
 

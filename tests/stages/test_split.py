@@ -22,7 +22,7 @@ from tests import films
 
 CUTS = (30, 61, 90)
 FRAMES = 120
-# A key-frame each 12 frames, and frames that are not in the order in which they are shown.
+# A keyframe each 12 frames, and frames that are not in the order in which they are shown.
 GROUPS = {"preset": "ultrafast", "crf": "12", "g": "12", "bf": "2", "x264-params": "scenecut=0"}
 
 
@@ -123,7 +123,7 @@ def test_each_container_stays_what_it_is(tmp_path: Path, ending: str, codec: str
 
 
 def test_frames_that_lean_on_what_is_not_there_are_left_out(tmp_path: Path) -> None:
-    # Open groups: the frames shown just before a key-frame come after it in the file, and need the group before.
+    # Open groups: the frames shown just before a keyframe come after it in the file, and need the group before.
     path = films.write_film(
         tmp_path / "film.mp4",
         films.pictures(FRAMES, CUTS),

@@ -266,7 +266,7 @@ def test_features_of_other_shots_are_refused(tmp_path: Path) -> None:
     write_features(path, "x", given)  # from elsewhere: nobody knows
     assert features_of(index, [path])[1].shape == (4, 3)
     write_features(path, "x", given, {"a": own["a"] ^ 1})
-    refusal(lambda: features_of(index, [path]), path, "features of a are of other shots or key-frames", "encode")
+    refusal(lambda: features_of(index, [path]), path, "features of a are of other shots or keyframes", "encode")
     bare = written(tmp_path / "bare.h5", video("a"))
     assert features_of(bare, [path])[1].shape == (4, 3)
     write_features(path, "x", {"a": np.zeros((5, 3), np.float32)})

@@ -47,7 +47,7 @@ def video(name: str = "a", shots: int = 4, **changes: Any) -> IndexedVideo:
 
 
 def pictured(name: str, folder: Path, shots: int = 4, images: int = 2, **changes: Any) -> IndexedVideo:
-    """A video whose key-frames are said to be in a store."""
+    """A video whose keyframes are said to be in a store."""
     positions = 100 + 7 * (np.arange(shots)[:, None] * images + np.arange(images + 1))
     crc = np.arange(shots * images, dtype=np.uint32).reshape(shots, images)
     store = folder / f"{name}.h5"
@@ -362,13 +362,13 @@ FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
     "shots of three numbers": ({"shots/frames": np.zeros((8, 3), np.int32)}, "different lengths"),
     "times that overlap": ({"shots/seconds": np.tile([0.0, 1.0], (8, 1))}, "in time"),
     "endless times": ({"shots/seconds": np.full((8, 2), np.inf)}, "times"),
-    "key-frames that fall": ({"shots/jpeg": np.zeros((8, 3), np.int64)}, "nowhere in their store"),
-    "key-frames before the file": (
+    "keyframes that fall": ({"shots/jpeg": np.zeros((8, 3), np.int64)}, "nowhere in their store"),
+    "keyframes before the file": (
         {"shots/jpeg": np.arange(24).reshape(8, 3) - 10},
-        "shot 0 of a (a.txt) has key-frames that are nowhere",
+        "shot 0 of a (a.txt) has keyframes that are nowhere",
     ),
-    "too few key-frames": ({"shots/jpeg": np.zeros((8, 2), np.int64)}, "key-frames have different lengths"),
-    "no key-frames": ({"shots/jpeg": np.zeros((8, 0), np.int64)}, "key-frames have different lengths"),
+    "too few keyframes": ({"shots/jpeg": np.zeros((8, 2), np.int64)}, "keyframes have different lengths"),
+    "no keyframes": ({"shots/jpeg": np.zeros((8, 0), np.int64)}, "keyframes have different lengths"),
     "doubts of another kind": ({"@doubtful": "perhaps"}, "perhaps"),
     "doubts without end": ({"@doubtful": np.zeros(3)}, "doubtful"),
     "no settings": ({"@settings": None}, ""),

@@ -1,4 +1,4 @@
-"""Key-frame stores: what goes in comes out, and what is damaged or contradicts itself does not."""
+"""Keyframe stores: what goes in comes out, and what is damaged or contradicts itself does not."""
 
 import json
 import random
@@ -138,10 +138,10 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a shot without length": ({"shots": shots_with(1, seconds=(2.5, 2.5))}, "no length in seconds"),
     "a time that is none": ({"shots": shots_with(1, seconds=(2.5, float("nan")))}, "no length in seconds"),
     "an endless time": ({"shots": shots_with(2, seconds=(2.54, float("inf")))}, "no length in seconds"),
-    "a key-frame before its shot": ({"shots": shots_with(2, keyframes=(60, 150, 195))}, "outside its shot"),
-    "a key-frame after its shot": ({"shots": shots_with(0, keyframes=(15, 30, 60))}, "outside its shot"),
-    "a picture too few": ({"shots": shots_with(1, jpegs=(b"a", b"b"))}, "8 pictures for 9 key-frames"),
-    "a picture too many": ({"shots": shots_with(1, jpegs=(b"a", b"b", b"c", b"d"))}, "10 pictures for 9 key-frames"),
+    "a keyframe before its shot": ({"shots": shots_with(2, keyframes=(60, 150, 195))}, "outside its shot"),
+    "a keyframe after its shot": ({"shots": shots_with(0, keyframes=(15, 30, 60))}, "outside its shot"),
+    "a picture too few": ({"shots": shots_with(1, jpegs=(b"a", b"b"))}, "8 pictures for 9 keyframes"),
+    "a picture too many": ({"shots": shots_with(1, jpegs=(b"a", b"b", b"c", b"d"))}, "10 pictures for 9 keyframes"),
     "an empty picture": ({"shots": shots_with(1, jpegs=(b"a", b"", b"c"))}, "do not rise"),
     "no pictures": ({"shots": [replace(shot, jpegs=(), keyframes=()) for shot in SHOTS]}, ""),
     "other settings": ({"settings": SETTINGS | {"keyframes": 4}}, "its settings say otherwise"),
@@ -186,7 +186,7 @@ FORGERIES: dict[str, dict[str, Any]] = {
     "frames in threes": {"shots/frames": np.arange(9).reshape(3, 3)},
     "frames of fewer shots": {"shots/frames": np.array([[0, 60], [60, 240]])},
     "seconds of more shots": {"shots/seconds": np.arange(8.0).reshape(4, 2)},
-    "key-frames of fewer shots": {"shots/keyframes": np.array([[15, 30, 45], [60, 60, 60]])},
+    "keyframes of fewer shots": {"shots/keyframes": np.array([[15, 30, 45], [60, 60, 60]])},
     "offsets that fall": {"jpeg_offsets": np.array([0, 300, 200, 970, 1370, 1770, 2170, 2570, 2840, 2841])},
     "offsets beyond the end": {"jpeg_offsets": np.arange(10) * 1000},
     "offsets from elsewhere": {"jpeg_offsets": np.arange(10) + 2832},

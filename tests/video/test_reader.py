@@ -47,7 +47,7 @@ def cuts_of(shots: list[FilmedShot]) -> list[int]:
     return [shot.start_frame for shot in shots[1:]]
 
 
-# --- shots and key-frames -------------------------------------------------------------------------------------------
+# --- shots and keyframes -------------------------------------------------------------------------------------------
 
 
 def test_a_film_becomes_its_shots_with_their_times(film: Path) -> None:

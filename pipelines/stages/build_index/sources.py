@@ -93,8 +93,8 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
         )
     pictures = record.keyframe_files
     if pictures is not None and not isinstance(pictures, KeyframeFolder):
-        raise DatasetError(f"{record.source}: its key-frames do not lie in one folder a film")
-    # MovieNet's films without a shot list have key-frames only: each shot then counts as one frame.
+        raise DatasetError(f"{record.source}: its keyframes do not lie in one folder a film")
+    # MovieNet's films without a shot list have keyframes only: each shot then counts as one frame.
     frames = record.shots if record.shots is not None else np.arange(shots)[:, None] + np.arange(2)
     if record.shots_seconds is not None:
         seconds = record.shots_seconds
@@ -117,11 +117,11 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
 
 
 def _packed(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings: IndexSettings) -> IndexedVideo:
-    """The video with its JPEG files copied into a key-frame store, as they are."""
+    """The video with its JPEG files copied into a keyframe store, as they are."""
     assert settings.pack is not None
     path = settings.pack / f"{video.video_id}.h5"
     if settings.overwrite or not path.exists():
-        # A packed film's key-frames are those of MovieNet, at 1/4, 1/2 and 3/4; a store needs times, too.
+        # A packed film's keyframes are those of MovieNet, at 1/4, 1/2 and 3/4; a store needs times, too.
         seconds = video.seconds if np.isfinite(video.seconds).all() else video.frames.astype(np.float64)
         shots = (
             StoredShot(
@@ -144,7 +144,7 @@ def _packed(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings:
         )
     packed = _from_store(path)
     if packed.keyframes != video.keyframes or not np.array_equal(packed.frames, video.frames):
-        raise DatasetError(f"{path}: has other shots or key-frames than {video.source}; --overwrite makes it again")
+        raise DatasetError(f"{path}: has other shots or keyframes than {video.source}; --overwrite makes it again")
     return replace(video, pictures=path, jpeg=packed.jpeg, jpeg_crc32=packed.jpeg_crc32)
 
 

@@ -9,11 +9,11 @@ from pipelines.stores.index import NO_LABEL, Index
 
 
 def missing(index: Index) -> list[str]:
-    """Lines about what an index lacks: key-frames, labels, splits, times, or files that are not where it says."""
+    """Lines about what an index lacks: keyframes, labels, splits, times, or files that are not where it says."""
     spans = [index.span(video) for video in range(len(index.video_ids))]
     lacking = {
-        "no key-frames": [v for v, place in enumerate(index.pictures) if place is None],
-        "key-frames that are not there any more": [
+        "no keyframes": [v for v, place in enumerate(index.pictures) if place is None],
+        "keyframes that are not there any more": [
             v for v, place in enumerate(index.pictures) if place is not None and not place.exists()
         ],
         "no labels": [v for v, span in enumerate(spans) if np.all(index.label[span] == NO_LABEL)],

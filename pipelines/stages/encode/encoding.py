@@ -33,7 +33,7 @@ def _encode(settings: EncodeSettings, process: Process, report: Report) -> Path:
     index = read_index(settings.index)
     for video_id, keyframes in zip(index.video_ids, index.pictures, strict=True):
         if keyframes is None or not index.keyframes:
-            raise StoreError(f"{settings.index}: has no key-frames of {video_id}; run `bassl extract-keyframes`")
+            raise StoreError(f"{settings.index}: has no keyframes of {video_id}; run `bassl extract-keyframes`")
     encoder = load_encoder(settings.encoder, str(process.device), index.keyframes, settings.preparation)
     store = StoreInParts(store_path(settings.folder, encoder.id), encoder.id, index)
     # Only the first process looks what is there: others could see it while it changes, and divide the work otherwise.

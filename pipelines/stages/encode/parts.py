@@ -89,7 +89,7 @@ class StoreInParts:
         for name, expected in self._checksums.items():
             if store.shots.get(name, expected) != expected:
                 raise StoreError(
-                    f"{self.path}: its features of {name} are of other shots or key-frames than {self._index.path} "
+                    f"{self.path}: its features of {name} are of other shots or keyframes than {self._index.path} "
                     f"has; {remedy}, or name another folder"
                 )
         return store

@@ -14,7 +14,7 @@ class EncodeSettings:
     """Whose shots are encoded, and by what."""
 
     index: Path = Path("data/index.h5")
-    """Index of the videos; they need key-frames."""
+    """Index of the videos; they need keyframes."""
     encoder: str | Path = "efficientnet_lite0"
     """Shot encoder: efficientnet_lite0, resnet18 to resnet152 or timm:NAME (ImageNet weights), or the path of a
     pre-trained run or model file."""
@@ -27,7 +27,7 @@ class EncodeSettings:
     overwrite: bool = False
     """Make a store again that is there already."""
     preparation: Literal["centre", "squeeze"] | None = None
-    """How a key-frame becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre cut out, or
+    """How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre cut out, or
     squeeze, the whole frame. Unless given: centre for a pre-trained or imported encoder (release), else squeeze."""
 
     def __post_init__(self) -> None:

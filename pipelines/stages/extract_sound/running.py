@@ -84,7 +84,7 @@ def _shot_sounds(
     video = index.video_ids.index(name)
     seconds = index.seconds[index.span(video)]
     if not np.isfinite(seconds).all():
-        raise BasslError(f"{film}: {index.path} has no times in seconds for {name}; extract its key-frames")
+        raise BasslError(f"{film}: {index.path} has no times in seconds for {name}; extract its keyframes")
     return shot_sounds(film, seconds, lambda done, total: report(FilmProgress(name, done, total)))
 
 

@@ -71,7 +71,7 @@ class KeyframeTask:
     def __init__(self, settings: FinetuneSettings, index: Index, start: Start, process: Process) -> None:
         if not index.keyframes:
             raise BasslError(
-                f"{index.path}: has no key-frames; run `bassl extract-keyframes`, or leave --end-to-end out"
+                f"{index.path}: has no keyframes; run `bassl extract-keyframes`, or leave --end-to-end out"
             )
         self.settings, self.index, self.start, self.process = settings, index, start, process
         self.targets = index.targets(np.arange(len(index.label)))
@@ -178,7 +178,7 @@ class KeyframeTask:
         return ((frames.float() / 255 - self.mean) / self.std).to(self.dtype)
 
     def _encoded(self, encoder: nn.Module, rows: NDArray[np.int64]) -> Tensor:
-        """The encodings of shots (N, D_e), each the mean over its key-frames."""
+        """The encodings of shots (N, D_e), each the mean over its keyframes."""
         images = np.tile(np.arange(self.index.keyframes), (len(rows), 1))
         frames = []
         for row, jpegs in zip(rows.tolist(), self.reader.read(rows, images), strict=True):

@@ -189,7 +189,7 @@ def _train(run: Run, learner: Learner, number: int, log: RunLog, save: Callable[
             continue
         recent, fault = finite_losses(learner, unchecked, process)  # waits for the device, as nothing before does
         if fault is not None:
-            inputs = "key-frames" if settings.end_to_end else "features"
+            inputs = "keyframes" if settings.end_to_end else "features"
             raise not_finite_error(fault, seed, next(batches_from(step=fault.step)), inputs, process)
         learner.losses += recent
         speed, waiting = throughput.measure(run.task.shots_in_step(run.split.train, chosen.batch))

@@ -62,7 +62,7 @@ class FinetuneSettings:
     """Shot encoder where there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Unless given: that of
     the index's features, or efficientnet_lite0."""
     preparation: Literal["centre", "squeeze"] | None = None
-    """How a key-frame becomes the input of a pre-trained encoder: centre or squeeze, see bassl encode. Unless given:
+    """How a keyframe becomes the input of a pre-trained encoder: centre or squeeze, see bassl encode. Unless given:
     centre (release)."""
     feature_folder: Path = Path("data/features")
     """Where features are kept that are computed here, one store an encoder."""
@@ -104,13 +104,13 @@ class FinetuneSettings:
     sequence: int = 10
     """T, consecutive shots that the ms-lstm reads."""
     end_to_end: bool = False
-    """Also train the shot encoder, from key-frames (transformer and mlp)."""
+    """Also train the shot encoder, from keyframes (transformer and mlp)."""
     size: int = 224
-    """Side of the key-frames that the encoder reads, with end-to-end."""
+    """Side of the keyframes that the encoder reads, with end-to-end."""
     precision: Precision = "auto"
     """auto is bf16 on a GPU (fp16 where it has none) and float32 on a CPU; or float32, float64, bf16, fp16."""
     workers: int = 4
-    """Processes that read key-frames, for each process that trains."""
+    """Processes that read keyframes, for each process that trains."""
     device: str = "auto"
     """Where: auto, cpu or cuda."""
     log_steps: int = 10
@@ -132,7 +132,7 @@ class FinetuneSettings:
         if self.resume and self.overwrite:
             raise ValueError("a run can be resumed or overwritten, not both")
         if self.end_to_end and self.features:
-            raise ValueError("end_to_end trains the encoder from key-frames; leave features out")
+            raise ValueError("end_to_end trains the encoder from keyframes; leave features out")
         if self.end_to_end and self.crn not in ("transformer", "mlp"):
             raise ValueError(f"end_to_end is for transformer and mlp; {self.crn} reads features that do not change")
 

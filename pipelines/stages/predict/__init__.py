@@ -1,7 +1,7 @@
-"""A video in, its scenes out: shots, key-frames, encodings, scores and scenes in one pass, in memory.
+"""A video in, its scenes out: shots, keyframes, encodings, scores and scenes in one pass, in memory.
 
-A model that was fine-tuned here says how its key-frames were made and which encoder read them, and a film is then read
-just so: the scores are those that the stages one by one would give (key-frame store, feature store, model).
+A model that was fine-tuned here says how its keyframes were made and which encoder read them, and a film is then read
+just so: the scores are those that the stages one by one would give (keyframe store, feature store, model).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def predict(
         video: any file that FFmpeg's libraries read.
         settings: how; the defaults need neither network nor GPU.
         progress: called with how far the film has been read, in seconds.
-        on_shot: called with each shot and its key-frames as it is found, for a storyboard.
+        on_shot: called with each shot and its keyframes as it is found, for a storyboard.
         options: settings by name, before those in ``settings``.
 
     Returns:
@@ -102,7 +102,7 @@ def predict_file(
         video: any file that FFmpeg's libraries read.
         output: file to write, its format by its ending: ``scenes.json`` for ``.json``, else an export; None for none.
         settings: how.
-        storyboard: PNG to draw of the scenes with their key-frames.
+        storyboard: PNG to draw of the scenes with their keyframes.
         page: HTML to write, to look at the scenes and to correct them.
         overwrite: replace a ``scenes.json`` of another film, or one that was corrected by hand.
         progress: as for :func:`predict`.

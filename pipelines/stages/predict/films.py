@@ -40,7 +40,7 @@ def predict_to_files(
         model: what predicts.
         film: the video.
         output: file to write, its format by its ending, see :func:`pipelines.outputs.exports.save`; None for none.
-        storyboard: PNG of the scenes with their key-frames.
+        storyboard: PNG of the scenes with their keyframes.
         page: HTML to look at the scenes and to correct them.
         progress: as for :func:`predict`.
         video_id: id of the film, where films of several folders share its name.

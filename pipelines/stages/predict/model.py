@@ -64,7 +64,7 @@ class SceneModel:
         Args:
             video: any file that FFmpeg's libraries read.
             progress: called with how far the film has been read, in seconds.
-            on_shot: called with each shot and its key-frames as it is found, for a storyboard.
+            on_shot: called with each shot and its keyframes as it is found, for a storyboard.
             options: settings for this film that differ from those of the model.
 
         Returns:
@@ -119,7 +119,7 @@ class SceneModel:
 
 
 def _reading(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
-    """How films are read: as the key-frames were made that the model learned from, unless the settings say otherwise.
+    """How films are read: as the keyframes were made that the model learned from, unless the settings say otherwise.
 
     Raises:
         StoreError: one line, for a header that does not say it.
@@ -129,7 +129,7 @@ def _reading(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
     detector = made.get("detector") if isinstance(made, dict) else made
     if not (isinstance(lines, int | None) and isinstance(detector, str | None) and isinstance(keyframes, int | None)):
         raise StoreError(
-            f"{opened.file}: does not say how its key-frames were made: {made}; get or make the model again"
+            f"{opened.file}: does not say how its keyframes were made: {made}; get or make the model again"
         )
     how = ReaderSettings(settings.detector or detector or DEFAULT_DETECTOR, settings.shots)
     given = {name: value for name, value in (("lines", lines), ("keyframes", keyframes)) if value is not None}

@@ -48,7 +48,7 @@ class EncodedFilm:
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A model with the encoder that it reads, and the JPEG quality of the key-frames that it learned from."""
+    """A model with the encoder that it reads, and the JPEG quality of the keyframes that it learned from."""
 
     model: BoundaryModel
     encoder: ShotEncoder
@@ -65,7 +65,7 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
     quality = model.pictures.get("quality")
     if not isinstance(quality, int | None):
         raise StoreError(
-            f"{file}: does not say how its key-frames were made: {model.pictures}; get or make the model again"
+            f"{file}: does not say how its keyframes were made: {model.pictures}; get or make the model again"
         )
     encoder = _encoder(model, file, settings.encoder, settings.device)
     if model.width not in (None, encoder.width):
@@ -147,7 +147,7 @@ def _encoder(model: BoundaryModel, file: Path, wanted: str | None, device: str) 
 
 
 def _keyframes(loaded: LoadedModel, shots: Sequence[FilmedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
-    """The key-frames of shots, through the JPEG that the model's own stores keep of each."""
+    """The keyframes of shots, through the JPEG that the model's own stores keep of each."""
     for shot in shots:
         if loaded.quality is None:
             yield shot.keyframes

@@ -18,13 +18,13 @@ class PretrainSettings:
     """Index of the videos to learn from; their labels are used for validation only."""
     features: tuple[Path, ...] = ()
     """Feature store, or several of one encoder, with all videos of the index: trains the CRN and the heads on a frozen
-    encoder. None learns from key-frames."""
+    encoder. None learns from keyframes."""
     output: Path = Path("runs/pretrain")
     """Folder of the model, of what is needed to go on, and of the logs."""
     pretext: PretextSettings = field(default_factory=PretextSettings)
     """Method, tasks, pseudo-boundaries, temperature, masking rate."""
     augmentation: AugmentationSettings = field(default_factory=AugmentationSettings)
-    """Of key-frames; its mean and deviation are those that the encoder expects."""
+    """Of keyframes; its mean and deviation are those that the encoder expects."""
     splits: tuple[str, ...] = ()
     """Splits of the index to learn from, such as train,val; none takes all videos."""
     neighbours: int = 8
@@ -68,9 +68,9 @@ class PretrainSettings:
     compile: bool = False
     """Let torch.compile make the encoder and the CRN: minutes at the start, for faster steps."""
     workers: int = 4
-    """Processes that read key-frames, for each process that trains."""
+    """Processes that read keyframes, for each process that trains."""
     decoded_size: int = 256
-    """Side of the square that key-frames are squeezed to before they are augmented."""
+    """Side of the square that keyframes are squeezed to before they are augmented."""
     seed: int = 0
     """Of weights, order and all draws."""
     device: str = "auto"
@@ -101,10 +101,10 @@ class PretrainSettings:
             raise ValueError("a run can be resumed or overwritten, not both")
         if self.features and self.pretext.method == "simclr-instance":
             raise ValueError(
-                "simclr-instance compares two augmentations of a shot, and features have none; use key-frames"
+                "simclr-instance compares two augmentations of a shot, and features have none; use keyframes"
             )
         if self.features and (self.micro_batch or self.freeze_encoder):
-            raise ValueError("micro_batch and freeze_encoder are for key-frames; with features no encoder runs")
+            raise ValueError("micro_batch and freeze_encoder are for keyframes; with features no encoder runs")
 
     @property
     def peak_rate(self) -> float:

@@ -122,7 +122,7 @@ def limits_in_one_line() -> Iterator[None]:
     except RuntimeError as error:
         if "DataLoader worker" in str(error):
             raise BasslError(
-                f"a process that reads key-frames ended ({first_line(error)}); where memory is short, fewer --workers "
+                f"a process that reads keyframes ended ({first_line(error)}); where memory is short, fewer --workers "
                 "or more shared memory (docker run --shm-size) may help; go on with --resume"
             ) from error
         if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):

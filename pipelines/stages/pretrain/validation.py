@@ -94,7 +94,7 @@ def validate(
 def _encoded(
     learner: Learner, source: KeyframeWindows, encoder: TrainableEncoder, rows: NDArray[np.int64], size: int
 ) -> Tensor:
-    """Encodings (N, D_e) of the middle key-frames of rows, the work shared by all processes."""
+    """Encodings (N, D_e) of the middle keyframes of rows, the work shared by all processes."""
     network, process = learner.model.encoder, learner.process
     assert network is not None
     dtype = next(network.parameters()).dtype

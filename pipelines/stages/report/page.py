@@ -46,9 +46,7 @@ def write_report(file: Path, settings: ReportSettings, progress: ReportProgress)
         images = _filmed_images(file, listed, film, progress, warnings)
     elif not images:
         source = "none"
-        warnings.append(
-            f"{listed.video.path}: neither the film nor its key-frames are at hand; a page without pictures"
-        )
+        warnings.append(f"{listed.video.path}: neither the film nor its keyframes are at hand; a page without pictures")
     save_page(path, listed, images, film, truth, f"{file.stem}.json")
     return ReportResult(path, len(listed.scenes), len(listed.shots), source, tuple(warnings), notes)
 

@@ -80,7 +80,7 @@ def costs(settings: ReproduceSettings) -> list[Cost]:
         found.append(Cost(f"pretrain {pretraining.name}", hours, f"{epochs:g} epochs, {images} pictures a window"))
     images = LABELLED_SHOTS * KEYFRAMES
     hours = len(work.encoders) * PAPER_HOURS * images / 3 / _PAPER_IMAGES
-    how = f"{len(work.encoders)} encoders x {images:,} key-frames, a third of training on one"
+    how = f"{len(work.encoders)} encoders x {images:,} keyframes, a third of training on one"
     found.append(Cost("encode the labelled films", hours, how))
     if work.tuned:
         windows = TRAINING_SHOTS * EPOCHS * settings.seeds
@@ -109,7 +109,7 @@ def disk(settings: ReproduceSettings) -> list[Need]:
     seeds = 4 * (_CRN_PARAMETERS * (settings.seeds + 3) + _ENCODER_PARAMETERS * settings.seeds) / 1e9
     images, features = SHOTS * KEYFRAMES, LABELLED_SHOTS * WIDTH * 4
     return [
-        Need("key-frames", images * JPEG_BYTES / 1e9, f"{images:,} of about {JPEG_BYTES // 1000} KB"),
+        Need("keyframes", images * JPEG_BYTES / 1e9, f"{images:,} of about {JPEG_BYTES // 1000} KB"),
         Need("index", SHOTS * 65 / 1e9, f"{SHOTS:,} shots"),
         Need("features", encoders * features / 1e9, f"{encoders} encoders x {LABELLED_SHOTS:,} shots x {WIDTH}"),
         Need("pre-trained runs", runs * run, f"{runs} runs with their states"),

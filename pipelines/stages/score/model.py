@@ -153,7 +153,7 @@ def _feature_stores(
     if not index.keyframes:
         wanted = "any encoder" if model.encoder is None else model.encoder
         raise BasslError(
-            f"{index.path}: has no features of {wanted}, and no key-frames to make them of; run "
+            f"{index.path}: has no features of {wanted}, and no keyframes to make them of; run "
             "`bassl extract-keyframes` and `bassl encode`, or name a store with --features"
         )
     encoder: str | Path | None = opened.path if model.encoder_weights else model.encoder_name

@@ -23,7 +23,7 @@ def split(
 ) -> tuple[Piece, ...]:
     """Cut a film into its scenes, with all of its sound tracks.
 
-    Copied pieces begin with the key-frame at or before the scene's first frame: nothing of a scene is missing, and some
+    Copied pieces begin with the keyframe at or before the scene's first frame: nothing of a scene is missing, and some
     of the scene before may be included. They have the film's subtitles too. Exact pieces have the scene's frames only.
 
     Args:
