@@ -183,7 +183,7 @@ def test_what_is_not_there_is_refused(
         ({"within": float("nan")}, ["tolerance"]),
         ({"frame_rate": 0.0}, ["frames a second"]),
         ({"resamples": -1}, ["resamples"]),
-        ({"doubtful": "maybe"}, ["'end' or 'ignore'"]),
+        ({"doubtful": "maybe"}, ["one of end, ignore", "'maybe'"]),
     ],
     ids=["threshold", "tolerance", "within", "frame rate", "resamples", "doubtful"],
 )
