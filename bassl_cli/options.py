@@ -36,7 +36,7 @@ def with_settings(
     Args:
         flags: by field, the option where it is not ``--FIELD``, such as ``--output -o``.
         metavars: by field, what stands for the value in ``--help``.
-        arguments: fields that are arguments and not options; they must be given, unless they have a default.
+        arguments: fields that are arguments and not options; they must be given, unless they are paths with a default.
         repeated: fields of several values that are given by repeating the option, not with commas.
         panels: heading in ``--help``, by the name of a parameter, or of a field that is itself a settings dataclass.
 
@@ -53,7 +53,7 @@ def with_settings(
             text += f" One of {', '.join(option.choices)}."
         shown: dict[str, Any] = {"help": text.strip(), "metavar": metavars.get(option.name)}
         if option.name in arguments:
-            needed = default is None or default == ""
+            needed = option.kind is not Path or default is None
             annotation: Any = Annotated[kind, typer.Argument(show_default=not needed, **shown)]
             default = inspect.Parameter.empty if needed else default
             return inspect.Parameter(

@@ -89,7 +89,9 @@ def test_wrong_use_is_one_line(bassl: Bassl, arguments: list[str], words: list[s
 
 
 def test_export_reads_what_predict_wrote(bassl: Bassl, film: Path, model: Path) -> None:
-    assert bassl("predict", film, "--model", model, "--scenes", 2, "-o", "scenes.json", "--quiet")[0] == 0
+    assert (
+        bassl("predict", film, "--model", model, "--scenes", 2, "-o", "scenes.json", "--overwrite", "--quiet")[0] == 0
+    )
     assert bassl("export", "-o", "scenes.ndjson", "--quiet") == (0, "", "")
     rows = [json.loads(line) for line in Path("scenes.ndjson").read_text().splitlines()]
     written = json.loads(Path("scenes.json").read_text())

@@ -333,10 +333,10 @@ def test_the_same_numbers_are_the_same_file_whatever_matplotlibrc_says(
 
 
 def test_wrong_settings_are_refused_when_they_are_made() -> None:
-    refusal(lambda: SimilaritySettings(shots=1), "at least 2 shots", error=ValueError)
-    refusal(lambda: PseudoBoundarySettings(windows=0), "at least 1 window", error=ValueError)
-    refusal(lambda: PseudoBoundarySettings(seed=-1), "a seed is 0 or more", error=ValueError)
-    refusal(lambda: PseudoBoundarySettings(neighbours=0), "at least 1 neighbour", error=ValueError)
+    refusal(lambda: SimilaritySettings(shots=1), "shots must be at least 2", error=ValueError)
+    refusal(lambda: PseudoBoundarySettings(windows=0), "windows must be at least 1", error=ValueError)
+    refusal(lambda: PseudoBoundarySettings(seed=-1), "seed must be at least 0", error=ValueError)
+    refusal(lambda: PseudoBoundarySettings(neighbours=0), "neighbours must be at least 1", error=ValueError)
     refusal(
         lambda: PseudoBoundarySettings(method="random"),  # type: ignore[arg-type]
         "dtw, mean, dtw-tslearn",

@@ -720,7 +720,7 @@ def test_features_are_computed_once_and_the_model_knows_their_encoder(pictures: 
 
 @pytest.mark.slow
 def test_processes_share_the_encoding_too(pictures: FinetuneSettings, tmp_path: Path) -> None:
-    one = replace(pictures, feature_folder=tmp_path / "one", output=tmp_path / "run", dropout=0.0)
+    one = replace(pictures, feature_folder=tmp_path / "one", output=tmp_path / "run", dropout=0.0, precision="float64")
     finetune(one)
     given = {
         "index": one.index,
@@ -728,7 +728,15 @@ def test_processes_share_the_encoding_too(pictures: FinetuneSettings, tmp_path: 
         "feature-folder": tmp_path / "two",
         "output": tmp_path / "two" / "run",
     }
-    given |= {"epochs": 1, "seeds": 1, "batch": 8, "rate": one.rate, "dropout": 0.0, "device": "cpu"}
+    given |= {
+        "epochs": 1,
+        "seeds": 1,
+        "batch": 8,
+        "rate": one.rate,
+        "dropout": 0.0,
+        "device": "cpu",
+        "precision": "float64",
+    }
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     ended = subprocess.run(
         [
