@@ -252,6 +252,18 @@ def test_rows_behind_the_saved_step_are_taken_back(settings: PretrainSettings) -
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 19))
 
 
+def test_a_run_from_before_lars_groups_could_be_chosen_is_resumed_with_those_of_the_paper(
+    settings: PretrainSettings,
+) -> None:
+    paper = replace(settings, lars_exclude="paper")
+    done = pretrain(paper)
+    stored = torch.load(settings.output / "state.pt", weights_only=True)["settings"]
+    assert "lars_exclude" not in stored  # nor had such runs a word of it
+    assert pretrain(replace(paper, resume=True)).step == done.step
+    with pytest.raises(BasslError, match="lars_exclude"):
+        pretrain(replace(settings, resume=True))
+
+
 @pytest.mark.slow
 def test_two_processes_are_one_and_either_goes_on_with_the_others_run(settings: PretrainSettings) -> None:
     one = replace(settings, dropout=0.0, precision="float64")

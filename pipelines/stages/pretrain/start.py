@@ -138,4 +138,7 @@ _FREE = {
 
 def identity_of(settings: PretrainSettings, index: Index) -> dict[str, Any]:
     """What must be the same when a run is resumed: not the paths of its files, nor how it is logged and validated."""
-    return {**plain_settings(settings, without=_FREE), "shots of the index": zlib.crc32(index.first_row.tobytes())}
+    chosen = plain_settings(settings, without=_FREE)
+    if settings.lars_exclude == "paper":
+        del chosen["lars_exclude"]  # runs that began before there was a choice left these parameters out
+    return {**chosen, "shots of the index": zlib.crc32(index.first_row.tobytes())}
