@@ -25,26 +25,16 @@ NO_OPTION: Mapping[str, bool] = {"option": False}
 
 @dataclass(frozen=True)
 class Option:
-    """One option.
+    """One option."""
 
-    Attributes:
-        name: of the field.
-        group: name of the field of the outer dataclass that holds this one; empty for fields of the outer one.
-        kind: bool, int, float, str or Path: the type of the value, or of each value of a tuple; the first type of a
-            union.
-        many: whether the value is a tuple, given with commas.
-        default: None where there is none.
-        help: the first paragraph of the field's docstring.
-        choices: the values of a Literal.
-    """
-
-    name: str
-    group: str
+    name: str  # of the field
+    group: str  # name of the field of the outer dataclass that holds this one; empty for fields of the outer one
+    # bool, int, float, str or Path: the type of the value, or of each value of a tuple; the first type of a union
     kind: type
-    many: bool
-    default: Any
-    help: str
-    choices: tuple[str, ...]
+    many: bool  # whether the value is a tuple, given with commas
+    default: Any  # None where there is none
+    help: str  # the first paragraph of the field's docstring
+    choices: tuple[str, ...]  # the values of a Literal
 
     @property
     def flag(self) -> str:
@@ -52,11 +42,7 @@ class Option:
         return "--" + self.name.replace("_", "-")
 
     def read(self, text: Any) -> Any:
-        """The value of a text; anything but text is a value already.
-
-        Raises:
-            ValueError: one line, for text of another type.
-        """
+        """The value of a text; anything but text is a value already. Raises ValueError for text of another type."""
         if not isinstance(text, str):
             return tuple(text) if self.many else text
         try:
@@ -73,11 +59,8 @@ class Option:
 
 
 def options_of(settings: Any, group: str = "") -> tuple[Option, ...]:
-    """The options of a settings dataclass and of those that it holds, in order.
-
-    Raises:
-        TypeError: for a field of a type that no option can have.
-    """
+    """The options of a settings dataclass and of those that it holds, in order. Raises TypeError for a field of a type
+    that no option can have."""
     hints, texts = typing.get_type_hints(settings), _docstrings(settings)
     options: list[Option] = []
     for field in fields(settings):
@@ -92,11 +75,8 @@ def options_of(settings: Any, group: str = "") -> tuple[Option, ...]:
 
 
 def settings_from(settings: type[S], given: Mapping[str, Any]) -> S:
-    """Settings with the given values of options, by name; defaults elsewhere.
-
-    Raises:
-        ValueError: one line, for a value that does not fit.
-    """
+    """Settings with the given values of options, by name; defaults elsewhere. Raises ValueError for a value that does
+    not fit."""
     hints = typing.get_type_hints(settings)
     values: dict[str, dict[str, Any]] = {}
     for option in options_of(settings):
@@ -109,10 +89,8 @@ def settings_from(settings: type[S], given: Mapping[str, Any]) -> S:
 def accept_text(settings: Any) -> None:
     """Let the fields of a frozen dataclass that are paths be given as text, and tuples as lists or as one value.
 
-    For ``__post_init__``: replaces the values of such fields.
-
-    Raises:
-        ValueError: one line, for a value that a Literal does not list.
+    For ``__post_init__``: replaces the values of such fields. Raises ValueError for a value that a Literal does not
+    list.
     """
     for name, hint in typing.get_type_hints(type(settings)).items():
         value = getattr(settings, name)
@@ -142,12 +120,8 @@ def words(text: str | None) -> tuple[str, ...]:
 
 
 def parse(settings: type[S], program: str, arguments: Sequence[str] | None) -> S:
-    """Settings from a command line.
-
-    Raises:
-        ValueError: one line, for a value that does not fit.
-        SystemExit: for unknown options, and for ``--help``.
-    """
+    """Settings from a command line. Raises ValueError for a value that does not fit, SystemExit for
+    unknown options and ``--help``."""
     parser = argparse.ArgumentParser(program, argument_default=argparse.SUPPRESS)
     for option in options_of(settings):
         text = f"{option.help} (default: {option.shown})".replace("%", "%%")

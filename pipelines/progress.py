@@ -24,53 +24,33 @@ E_co = TypeVar("E_co", bound=Ended, covariant=True)
 
 @dataclass(frozen=True)
 class FilmProgress(Generic[E_co]):
-    """Progress of one film of several.
-
-    Attributes:
-        video_id: id of the film.
-        done: seconds read.
-        total: seconds in all; None where that is not known.
-        frames: frames read; 0 where they are not counted.
-        result: None until the film is finished.
-    """
+    """Progress of one film of several."""
 
     video_id: str
-    done: float = 0.0
-    total: float | None = None
-    frames: int = 0
-    result: E_co | None = None
+    done: float = 0.0  # seconds read
+    total: float | None = None  # seconds in all; None where that is not known
+    frames: int = 0  # frames read; 0 where they are not counted
+    result: E_co | None = None  # None until the film is finished
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """Progress of pre-training or fine-tuning.
+    """Progress of pre-training or fine-tuning."""
 
-    Attributes:
-        step, steps: steps done and in all, over all seeds.
-        epoch, epochs: number of the epoch, from 1, and epochs in all.
-        losses: by task, and ``loss``, their weighted sum; of the last step, or the mean since the last report.
-        rate: learning rate of the last step.
-        speed: windows (pre-training) or shots (fine-tuning) a second, over all processes.
-        waiting: share of the time that was spent waiting for data.
-        validation: metrics on the validation split; after an epoch only.
-        seed, seeds: number of the seed, from 1, and seeds in all.
-        note: one line that the user should know; the other fields then say nothing.
-        unit: what ``speed`` counts.
-    """
-
-    step: int = 0
-    steps: int = 0
-    epoch: int = 0
+    step: int = 0  # done, over all seeds
+    steps: int = 0  # in all, over all seeds
+    epoch: int = 0  # from 1
     epochs: int = 0
+    # by task, and ``loss``, their weighted sum; of the last step, or the mean since the last report
     losses: dict[str, float] = field(default_factory=dict)
-    rate: float = 0.0
-    speed: float = 0.0
-    waiting: float = 0.0
-    validation: dict[str, float] = field(default_factory=dict)
-    seed: int = 1
+    rate: float = 0.0  # learning rate of the last step
+    speed: float = 0.0  # windows (pre-training) or shots (fine-tuning) a second, over all processes
+    waiting: float = 0.0  # share of the time that was spent waiting for data
+    validation: dict[str, float] = field(default_factory=dict)  # metrics on the validation split; after an epoch only
+    seed: int = 1  # its number, from 1
     seeds: int = 1
-    note: str = ""
-    unit: Literal["windows", "shots"] = "windows"
+    note: str = ""  # one line that the user should know; the other fields then say nothing
+    unit: Literal["windows", "shots"] = "windows"  # what ``speed`` counts
 
     @property
     def ends_epoch(self) -> bool:

@@ -8,8 +8,7 @@ import typer
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
-from pipelines.stages.baseline import BaselineSettings
-from pipelines.stages.baseline import baseline as stage
+from pipelines.stages.baseline import BaselineSettings, baseline as stage
 
 
 @with_settings(arguments=("system",), metavars={"features": "PATHS", "extra": "PATHS"})

@@ -12,8 +12,7 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
-from pipelines.stages.build_index import IndexReport, IndexSettings, describe_index
-from pipelines.stages.build_index import build_index as stage
+from pipelines.stages.build_index import IndexReport, IndexSettings, build_index as stage, describe_index
 from pipelines.stages.extract_keyframes import ExtractSettings
 
 _KEYFRAMES = ExtractSettings.output

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFile, with_settings
-from pipelines.stages.export import ExportSettings
-from pipelines.stages.export import export as stage
+from pipelines.stages.export import ExportSettings, export as stage
 
 
 @with_settings(flags={"output": "--output -o"}, metavars={"to": "FORMAT"})

@@ -8,8 +8,7 @@ import typer
 
 from bassl_cli import console
 from bassl_cli.options import Films, with_settings
-from pipelines.stages.extract_keyframes import ExtractSettings, FilmResult
-from pipelines.stages.extract_keyframes import extract_keyframes as stage
+from pipelines.stages.extract_keyframes import ExtractSettings, FilmResult, extract_keyframes as stage
 
 
 @with_settings(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bassl_cli import console
 from bassl_cli.options import Films, with_settings
-from pipelines.stages.extract_sound import SoundSettings
-from pipelines.stages.extract_sound import extract_sound as stage
+from pipelines.stages.extract_sound import SoundSettings, extract_sound as stage
 
 
 @with_settings(flags={"output": "--output -o", "workers": "--workers -j"})

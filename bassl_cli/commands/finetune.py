@@ -5,8 +5,7 @@ from __future__ import annotations
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from bassl_cli.training import train
-from pipelines.stages.finetune import FinetuneResult, FinetuneSettings
-from pipelines.stages.finetune import finetune as stage
+from pipelines.stages.finetune import FinetuneResult, FinetuneSettings, finetune as stage
 from pipelines.training.machines import Machines
 
 _METRICS = {

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bassl_cli import console
-from pipelines.stages.import_checkpoint import export_checkpoint, model_path
-from pipelines.stages.import_checkpoint import import_checkpoint as convert
+from pipelines.stages.import_checkpoint import export_checkpoint, import_checkpoint as convert, model_path
 
 if TYPE_CHECKING:
     from pipelines.models.bassl import BasslWeights

@@ -5,8 +5,7 @@ from __future__ import annotations
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from bassl_cli.training import train
-from pipelines.stages.pretrain import PretrainSettings
-from pipelines.stages.pretrain import pretrain as stage
+from pipelines.stages.pretrain import PretrainSettings, pretrain as stage
 from pipelines.training.machines import Machines
 
 

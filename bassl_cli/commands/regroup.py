@@ -8,8 +8,7 @@ import typer
 
 from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFile, with_settings
-from pipelines.stages.regroup import RegroupSettings
-from pipelines.stages.regroup import regroup as stage
+from pipelines.stages.regroup import RegroupSettings, regroup as stage
 
 
 @with_settings(flags={"output": "--output -o"})

@@ -5,8 +5,7 @@ from __future__ import annotations
 from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFile, with_settings
 from pipelines.errors import BasslError
-from pipelines.stages.report import ReportSettings
-from pipelines.stages.report import report as stage
+from pipelines.stages.report import ReportSettings, report as stage
 
 
 @with_settings(

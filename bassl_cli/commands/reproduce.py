@@ -8,9 +8,7 @@ import typer
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
-from pipelines.stages.reproduce import PlannedRow, ReproduceSettings
-from pipelines.stages.reproduce import plan as plan_rows
-from pipelines.stages.reproduce import reproduce as stage
+from pipelines.stages.reproduce import PlannedRow, ReproduceSettings, plan as plan_rows, reproduce as stage
 from pipelines.training.machines import STOPPED
 
 

@@ -13,9 +13,7 @@ from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
 from pipelines.files import check_writable
 from pipelines.outputs.plots import check_plot
-from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings
-from pipelines.stages.score import compare as score_two
-from pipelines.stages.score import score as score_one
+from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
 
 
 @with_settings(metavars={"features": "PATH", "tolerance": "SECONDS", "within": "SECONDS"})

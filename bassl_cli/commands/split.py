@@ -12,8 +12,7 @@ from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFile, with_settings
 from pipelines.errors import BasslError
 from pipelines.scenes import timecode
-from pipelines.stages.split import Piece, SplitSettings, write_chapters
-from pipelines.stages.split import split as stage
+from pipelines.stages.split import Piece, SplitSettings, split as stage, write_chapters
 
 
 @with_settings(flags={"folder": "--output -o"}, metavars={"folder": "FOLDER"})

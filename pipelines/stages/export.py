@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pipelines.errors import BasslError
 from pipelines.options import accept_text
-from pipelines.outputs.exports import FORMATS, format_of
-from pipelines.outputs.exports import export as write_export
+from pipelines.outputs.exports import FORMATS, export as write_export, format_of
 
 
 @dataclass(frozen=True)

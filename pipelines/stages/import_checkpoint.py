@@ -15,11 +15,8 @@ if TYPE_CHECKING:  # optional dependency: torch
 def import_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write the model file of a checkpoint of the paper's authors, pre-trained or fine-tuned, or of a ResNet-50 such as
     that of Places365; its weights. Nothing in the checkpoint is run; one that holds more than weights is refused.
-    Unless given, ``output`` is ``runs/NAME/model.safetensors``.
-
-    Raises:
-        BasslError: one line, for a file that is no such checkpoint, or an output that is there or cannot be written.
-    """
+    Unless given, ``output`` is ``runs/NAME/model.safetensors``. Raises BasslError for a file that is no such
+    checkpoint, or an output that is there or cannot be written."""
     file = Path(file)
     output = model_path(file) if output is None else Path(output)
     _check_output(file, output, overwrite)
@@ -34,11 +31,8 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
 
 def export_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write a model file in the layout of the paper's release; its weights. Unless given, ``output`` has the name of
-    the model with the ending ``.ckpt``.
-
-    Raises:
-        BasslError: one line, for a model that the layout cannot hold, or an output that is there or cannot be written.
-    """
+    the model with the ending ``.ckpt``. Raises BasslError for a model that the layout cannot hold, or an output that is
+    there or cannot be written."""
     file = Path(file)
     output = file.with_suffix(".ckpt") if output is None else Path(output)
     _check_output(file, output, overwrite)

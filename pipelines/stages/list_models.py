@@ -22,31 +22,20 @@ FACTS_SCHEMA, FACTS_VERSION = "bassl.model-facts", 3
 
 @dataclass(frozen=True)
 class ListedModel:
-    """A model, or what should be one.
+    """A model, or what should be one."""
 
-    Attributes:
-        path: run folder or file, to be given to ``bassl predict --model`` or ``bassl finetune --init``.
-        stage: ``built-in``, ``pre-trained``, ``fine-tuned``, ``imported``, ``unfinished`` or ``damaged``.
-        method: the contextual relation network of a model that scores films; how another one was pre-trained.
-        encoder: whose features it reads; ``any encoder`` for some relational models.
-        data: what it was trained on, in a line.
-        trained: for how long, in a line.
-        scores: measures between 0 and 1, each the mean over seeds where there are several.
-        deviations: over seeds, of those of the scores that have one.
-        scored_on: what the scores are of, such as ``test``; empty without scores.
-        error: of a damaged one, in a line.
-    """
-
-    path: Path
+    path: Path  # run folder or file, to be given to ``bassl predict --model`` or ``bassl finetune --init``
+    # ``built-in``, ``pre-trained``, ``fine-tuned``, ``imported``, ``unfinished`` or ``damaged``
     stage: Literal["built-in", "pre-trained", "fine-tuned", "imported", "unfinished", "damaged"]
-    method: str = ""
-    encoder: str = ""
-    data: str = ""
-    trained: str = ""
+    method: str = ""  # the contextual relation network of a model that scores films; how another one was pre-trained
+    encoder: str = ""  # whose features it reads; ``any encoder`` for some relational models
+    data: str = ""  # what it was trained on, in a line
+    trained: str = ""  # for how long, in a line
+    # measures between 0 and 1, each the mean over seeds where there are several
     scores: Mapping[str, float] = field(default_factory=dict)
-    deviations: Mapping[str, float] = field(default_factory=dict)
-    scored_on: str = ""
-    error: str = ""
+    deviations: Mapping[str, float] = field(default_factory=dict)  # over seeds, of those of the scores that have one
+    scored_on: str = ""  # what the scores are of, such as ``test``; empty without scores
+    error: str = ""  # of a damaged one, in a line
 
 
 def list_models(runs: Path = Path("runs")) -> list[ListedModel]:

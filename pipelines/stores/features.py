@@ -41,23 +41,14 @@ _REMEDY = "make it again"
 
 @dataclass(frozen=True, eq=False)
 class FeatureStore:
-    """An open feature store.
-
-    Attributes:
-        path: the file.
-        encoder: what made the features.
-        videos: of each video its features (N, D_e). They are views of ``features``.
-        shots: of each video the checksum of what was encoded; empty where the store does not say.
-        features: (T, D_e), mapped from the file: only what is looked at takes memory.
-        colour: of each video whose colour is known its hue histograms (N, 180).
-    """
+    """An open feature store."""
 
     path: Path
-    encoder: str
-    videos: Mapping[str, NDArray[np.floating]]
-    shots: Mapping[str, int]
-    features: NDArray[np.floating]
-    colour: Mapping[str, NDArray[np.float32]]
+    encoder: str  # what made the features
+    videos: Mapping[str, NDArray[np.floating]]  # of each video its features (N, D_e), views of ``features``
+    shots: Mapping[str, int]  # of each video the checksum of what was encoded; empty where the store does not say
+    features: NDArray[np.floating]  # (T, D_e), mapped from the file: only what is looked at takes memory
+    colour: Mapping[str, NDArray[np.float32]]  # of each video whose colour is known its hue histograms (N, 180)
 
 
 def write_features(
@@ -117,11 +108,8 @@ def write_features(
 
 
 def open_features(path: Path) -> FeatureStore:
-    """Open a store and check all of it.
-
-    Raises:
-        StoreError: one line, for a file that is missing, damaged, contradictory or not a feature store.
-    """
+    """Open a store and check all of it. Raises StoreError for a file that is missing, damaged, contradictory or not a
+    feature store."""
     with open_store(path, SCHEMA, VERSION, _REMEDY) as file:
         encoder = file.attrs["encoder"]
         names = read_strings(file, "videos/id")
@@ -202,21 +190,14 @@ def colour_of(index: Index, stores: Sequence[Path]) -> NDArray[np.float32] | Non
 
 
 def read_features(path: Path) -> tuple[str, dict[str, NDArray[np.floating]]]:
-    """The encoder and the features of each video.
-
-    Raises:
-        StoreError: as :func:`open_features`.
-    """
+    """The encoder and the features of each video. Raises StoreError: as :func:`open_features`."""
     store = open_features(path)
     return store.encoder, dict(store.videos)
 
 
 def read_shot_checksums(path: Path) -> dict[str, int | None]:
-    """Of each video in a store the checksum of what was encoded, None where the store does not say; no features.
-
-    Raises:
-        StoreError: one line, for a file that is missing, damaged or not a feature store.
-    """
+    """Of each video in a store the checksum of what was encoded, None where the store does not say; no features. Raises
+    StoreError for a file that is missing, damaged or not a feature store."""
     with open_store(path, SCHEMA, VERSION, _REMEDY) as file:
         names = read_strings(file, "videos/id")
         if "videos/shots" not in file:
@@ -250,11 +231,9 @@ def _mapped(path: Path, file: h5py.File) -> NDArray[np.floating]:
 def features_of(index: Index, stores: Sequence[Path]) -> tuple[str, NDArray[np.float32]]:
     """What encoder made them, and the features (T, D_e) of feature stores in the rows of an index.
 
-    Those of one store that has just the videos of the index stay in the file and are mapped.
-
-    Raises:
-        StoreError: one line, where a video of the index is in no store, or with other shots or keyframes, or where the
-            stores' features have different widths.
+    Those of one store that has just the videos of the index stay in the file and are mapped. Raises StoreError where a
+    video of the index is in no store, or with other shots or keyframes, or where the stores' features have different
+    widths.
     """
     opened = [open_features(path) for path in stores]
     encoders = list(dict.fromkeys(store.encoder for store in opened))

@@ -43,13 +43,10 @@ _LARGEST_METADATA = 2**16
 def create_store(path: Path, schema: str, version: int, unsealed: Collection[str] = ()) -> Iterator[h5py.File]:
     """Create an HDF5 file, which appears at ``path`` when the block ends without an exception.
 
-    Equal content gives equal bytes: no times are stored. A SHA-256 digest of the file is stored in its first bytes
-    (the seal) and checked before HDF5 opens the file, because HDF5 hangs on some damaged files and reads others wrong
+    Equal content gives equal bytes: no times are stored. A SHA-256 digest of the file is stored in its first bytes (the
+    seal) and checked before HDF5 opens the file, because HDF5 hangs on some damaged files and reads others wrong
     without an error. Data sets named in ``unsealed`` are left out of the digest if they are contiguous in the file:
-    large ones with checksums of their own.
-
-    Raises:
-        BasslError: the path cannot be written, or the disk is full.
+    large ones with checksums of their own. Raises BasslError: the path cannot be written, or the disk is full.
     """
     with atomic_file(path) as partial:
         with _Target(partial) as target:
@@ -215,22 +212,14 @@ def read_array(file: h5py.File, name: str, kind: str, dimensions: int) -> NDArra
 
 
 def read_strings(file: h5py.File, name: str) -> list[str]:
-    """Read a data set of UTF-8 strings.
-
-    Raises:
-        StoreError: it is missing.
-    """
+    """Read a data set of UTF-8 strings. Raises StoreError: it is missing."""
     if name not in file or not isinstance(file[name], h5py.Dataset):
         raise StoreError(f"{file.filename}: is damaged: it has no data set {name!r}")
     return [str(value) for value in file[name].asstr("utf-8")[...]]
 
 
 def read_json_attribute(file: h5py.File, name: str) -> dict[str, Any]:
-    """Read an attribute that holds a JSON object.
-
-    Raises:
-        StoreError: it holds another JSON value.
-    """
+    """Read an attribute that holds a JSON object. Raises StoreError: it holds another JSON value."""
     value = json.loads(file.attrs[name])
     if not isinstance(value, dict):
         raise StoreError(f"{file.filename}: is damaged: its attribute {name!r} is not an object")

@@ -72,36 +72,24 @@ class IndexedVideo:
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """An open index. Row r is a shot; the shots of video v are the rows ``span(v)``.
-
-    Attributes:
-        path: the file.
-        video_ids, splits, sources: of the V videos.
-        pictures: of each video its keyframe store or folder of JPEG files, or None; absolute, as ``features``.
-        first_row: (V + 1,) int64.
-        frame_rates: (V,) float64.
-        frames, seconds, label: (T, 2), (T, 2), (T,).
-        jpeg, jpeg_crc32: (T, N_k + 1), (T, N_k).
-        features: feature store by encoder.
-        doubtful: what label -1 means in training.
-        settings: with which it was built.
-    """
+    """An open index. Row r is a shot; the shots of video v are the rows ``span(v)``."""
 
     path: Path
-    video_ids: tuple[str, ...]
+    video_ids: tuple[str, ...]  # (V,), as ``splits``, ``sources`` and ``pictures``
     splits: tuple[str, ...]
     sources: tuple[str, ...]
+    # of each video its keyframe store or folder of JPEG files, or None; absolute, as ``features``
     pictures: tuple[Path | None, ...]
-    first_row: NDArray[np.int64]
-    frame_rates: NDArray[np.float64]
-    frames: NDArray[np.int32]
-    seconds: NDArray[np.float64]
-    label: NDArray[np.int8]
-    jpeg: NDArray[np.int64]
+    first_row: NDArray[np.int64]  # (V + 1,) where each video begins; the last is T
+    frame_rates: NDArray[np.float64]  # (V,)
+    frames: NDArray[np.int32]  # (T, 2)
+    seconds: NDArray[np.float64]  # (T, 2)
+    label: NDArray[np.int8]  # (T,)
+    jpeg: NDArray[np.int64]  # (T, N_k + 1) positions in the store; ``jpeg_crc32`` is (T, N_k)
     jpeg_crc32: NDArray[np.uint32]
-    features: Mapping[str, Path]
-    doubtful: Literal["end", "ignore"]
-    settings: Mapping[str, Any]
+    features: Mapping[str, Path]  # feature store by encoder
+    doubtful: Literal["end", "ignore"]  # what label -1 means in training
+    settings: Mapping[str, Any]  # with which it was built
 
     @property
     def keyframes(self) -> int:
@@ -271,11 +259,7 @@ def write_index(
 
 
 def read_index(path: Path) -> Index:
-    """Open an index and check it.
-
-    Raises:
-        StoreError: one line, for a file that is missing, damaged, contradictory or not an index.
-    """
+    """Open an index and check it. Raises StoreError for a file that is missing, damaged, contradictory or no index."""
     with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
         home = path.parent.resolve()
         pictures = read_strings(file, "videos/pictures")
@@ -302,11 +286,8 @@ def read_index(path: Path) -> Index:
 
 
 def fixed_length(texts: Sequence[str], path: Path) -> NDArray[Any]:
-    """Texts as UTF-8 of one length: strings of variable length would make a file depend on memory addresses.
-
-    Raises:
-        StoreError: for a name that is not text, such as that of a file in another encoding.
-    """
+    """Texts as UTF-8 of one length: strings of variable length would make a file depend on memory addresses. Raises
+    StoreError for a name that is not text, such as that of a file in another encoding."""
     try:
         encoded = [text.encode() for text in texts]
     except UnicodeEncodeError as error:

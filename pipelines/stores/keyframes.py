@@ -42,30 +42,19 @@ _BLOCK = 4 * 2**20
 
 @dataclass(frozen=True)
 class KeyframeStore:
-    """The content of a store, without the JPEGs.
-
-    Attributes:
-        path: the store.
-        video_id: the file name without its suffix.
-        frames, seconds: (N, 2) half-open ranges of the shots.
-        keyframes: (N, N_k) frame numbers.
-        jpeg_offsets: (N * N_k + 1,) positions in the *file* at which the JPEGs begin and the last one ends.
-        jpeg_crc32: (N * N_k,) CRC-32 of each JPEG.
-        video: size, length and frame rate of the video.
-        source: ``name``, ``bytes`` and ``sha256`` of the video file.
-        settings: with which the store was made.
-    """
+    """The content of a store, without the JPEGs."""
 
     path: Path
-    video_id: str
-    frames: NDArray[np.int64]
+    video_id: str  # the file name without its suffix
+    frames: NDArray[np.int64]  # (N, 2) half-open ranges of the shots, as ``seconds``
     seconds: NDArray[np.float64]
-    keyframes: NDArray[np.int64]
+    keyframes: NDArray[np.int64]  # (N, N_k) frame numbers
+    # (N * N_k + 1,) positions in the *file* at which the JPEGs begin and the last one ends
     jpeg_offsets: NDArray[np.int64]
-    jpeg_crc32: NDArray[np.uint32]
-    video: VideoFacts
-    source: Mapping[str, Any]
-    settings: Mapping[str, Any]
+    jpeg_crc32: NDArray[np.uint32]  # (N * N_k,) CRC-32 of each JPEG
+    video: VideoFacts  # size, length and frame rate of the video
+    source: Mapping[str, Any]  # ``name``, ``bytes`` and ``sha256`` of the video file
+    settings: Mapping[str, Any]  # with which the store was made
 
 
 @dataclass(frozen=True)
@@ -133,11 +122,8 @@ def write_keyframes(
 
 
 def read_keyframes(path: Path) -> KeyframeStore:
-    """Read a store and check that its content is consistent.
-
-    Raises:
-        StoreError: one line, for a file that is missing, damaged, inconsistent or not a keyframe store.
-    """
+    """Read a store and check that its content is consistent. Raises StoreError for a file that is missing, damaged,
+    inconsistent or not a keyframe store."""
     with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
         store_frames = read_array(file, "shots/frames", "i", 2)
         seconds = read_array(file, "shots/seconds", "f", 2)
@@ -167,11 +153,8 @@ def read_keyframes(path: Path) -> KeyframeStore:
 
 
 def read_keyframe_jpegs(store: KeyframeStore, place: int) -> list[bytes]:
-    """One keyframe of each shot as it is stored: that at ``place`` (0 to N_k - 1).
-
-    Raises:
-        StoreError: one line, where the file has changed since it was opened, or a picture is damaged.
-    """
+    """One keyframe of each shot as it is stored: that at ``place`` (0 to N_k - 1). Raises StoreError where the file has
+    changed since it was opened, or a picture is damaged."""
     count = store.keyframes.shape[1]
     jpegs = []
     try:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.stores.index import read_index
-from tests.datasets.test_bbc import SHOTS as BBC_SHOTS
-from tests.datasets.test_bbc import write as put_bbc
+from tests.datasets.test_bbc import SHOTS as BBC_SHOTS, write as put_bbc
 from tests.datasets.test_ovsd import write as put_ovsd
 from tests.datasets.test_scene_files import scenes_json
 from tests.small_stores import put_store

@@ -4,8 +4,7 @@ from fractions import Fraction
 from itertools import islice
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipelines.outputs.exports.timecode import edit_rate, may_drop, parse_smpte, smpte
 from tests.outputs.exporting import FILM_23, NTSC, RATES, labels

@@ -16,8 +16,7 @@ from pipelines.models.calibration import calibrated
 from pipelines.models.relational import RelationalScorer, load_scorer
 from pipelines.stages.list_models import read_facts
 from pipelines.training.relational_films import LabelledFilm, as_film, with_scenes_reordered
-from recipes.box_model import __main__ as make
-from recipes.box_model import fitting
+from recipes.box_model import __main__ as make, fitting
 from recipes.box_model.__main__ import main
 from recipes.box_model.fitting import (
     AS_IT_IS,

@@ -21,8 +21,7 @@ from pipelines.stores.features import read_features
 from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_index
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.films import video_ids
-from tests.datasets.test_bbc import SHOTS as BBC_SHOTS
-from tests.datasets.test_bbc import write as put_bbc
+from tests.datasets.test_bbc import SHOTS as BBC_SHOTS, write as put_bbc
 from tests.datasets.test_movienet import put_labels, put_list, put_shots, put_split
 from tests.datasets.test_ovsd import write as put_ovsd
 from tests.datasets.test_scene_files import scenes_json

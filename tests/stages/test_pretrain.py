@@ -33,8 +33,7 @@ from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import IndexSettings, build_index
-from pipelines.stages.pretrain import PretrainSettings, loop, pretrain
-from pipelines.stages.pretrain import validation as pretrain_validation
+from pipelines.stages.pretrain import PretrainSettings, loop, pretrain, validation as pretrain_validation
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.step import make_learner, take_step

@@ -31,12 +31,12 @@ from pipelines.stages.reproduce import (
     ReproduceSettings,
     RowResult,
     StageOptions,
+    data as data_module,
     plan,
     planning,
     reproduce,
     running,
 )
-from pipelines.stages.reproduce import data as data_module
 from pipelines.stages.reproduce.cost import costs, disk, images_of
 from pipelines.stages.reproduce.rows import BASSL, INSTANCE, NEAREST, ROWS, TABLES, TEMPORAL
 from pipelines.stages.reproduce.tables import shown

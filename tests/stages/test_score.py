@@ -12,8 +12,7 @@ from pipelines.evaluation.metrics import evaluate
 from pipelines.evaluation.representation import knn_precision, scene_ids
 from pipelines.models.boundary import save_boundary_model
 from pipelines.models.opening import open_model
-from pipelines.stages.score import ScoreSettings, SeedSpread, compare, score, seed_spreads
-from pipelines.stages.score import model as model_scoring
+from pipelines.stages.score import ScoreSettings, SeedSpread, compare, model as model_scoring, score, seed_spreads
 from pipelines.stores.index import read_index
 from tests.scored_things import WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
 from tests.small_stores import put_store, refusal

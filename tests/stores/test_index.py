@@ -11,8 +11,7 @@ from typing import Any, Literal
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipelines.errors import BasslError
 from pipelines.stores.hdf5 import create_store

@@ -80,16 +80,9 @@ class SplitStatistics:
 
 @dataclass(frozen=True)
 class IndexReport:
-    """An index and what is to be known of it.
-
-    Attributes:
-        index: the index, opened.
-        splits: what each split holds.
-        matches: how labels of other shots were matched to the shots of the index, by video.
-        notes: one line each on what is missing or was left out.
-    """
+    """An index and what is to be known of it."""
 
     index: Index
     splits: tuple[SplitStatistics, ...]
-    matches: Mapping[str, MatchReport]
-    notes: tuple[str, ...]
+    matches: Mapping[str, MatchReport]  # how labels of other shots were matched to the shots of the index, by video
+    notes: tuple[str, ...]  # one line each on what is missing or was left out

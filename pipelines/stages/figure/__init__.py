@@ -73,11 +73,8 @@ def draw_boundaries(
     files: Sequence[Path | str], output: Path | str, settings: BoundarySettings = BoundarySettings()
 ) -> FigureResult:
     """Draw what several models predict for one film, in the ``scenes.json`` of `bassl predict` (appendix, "Predicted
-    scene boundaries"): scores, threshold and scene ends, one lane each, by time, so that their shots may differ.
-
-    Raises:
-        BasslError: one line, for a file or a truth that cannot be read, or an output that cannot be written.
-    """
+    scene boundaries"): scores, threshold and scene ends, one lane each, by time, so that their shots may differ. Raises
+    BasslError for a file or a truth that cannot be read, or an output that cannot be written."""
     from pipelines.stages.figure.boundaries import boundaries  # start-up time: matplotlib
 
     return boundaries(list(map(Path, files)), Path(output), settings)
@@ -87,11 +84,8 @@ def draw_curves(
     runs: Sequence[Path | str], output: Path | str, settings: CurveSettings = CurveSettings()
 ) -> FigureResult:
     """Draw losses, learning rate and validation measures of run folders, ended or not, from their logs, a panel each.
-    The seeds of a fine-tuned run are one line, their mean, with a band from the least to the greatest.
-
-    Raises:
-        BasslError: one line, for a folder without a log, an empty or damaged log, or an output that cannot be written.
-    """
+    The seeds of a fine-tuned run are one line, their mean, with a band from the least to the greatest. Raises
+    BasslError for a folder without a log, an empty or damaged log, or an output that cannot be written."""
     from pipelines.stages.figure.curves import curves  # start-up time: matplotlib
 
     return curves(list(map(Path, runs)), Path(output), settings)

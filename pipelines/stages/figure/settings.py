@@ -94,12 +94,7 @@ class CurveSettings:
 
 @dataclass(frozen=True)
 class FigureResult:
-    """What was written.
-
-    Attributes:
-        path: the file.
-        warnings: lines on what is missing from the figure or strange about it.
-    """
+    """What was written."""
 
     path: Path
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # lines on what is missing from the figure or strange about it

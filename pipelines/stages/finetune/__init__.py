@@ -29,11 +29,9 @@ def finetune(
     """Fine-tune a model; as one process of several where torchrun started it.
 
     In the main thread, SIGTERM and SIGINT (Ctrl-C) end the run after the current step, and its state is saved.
-    ``progress`` is called every ``log_steps`` steps, after an epoch, and with notes, in the first process only.
-
-    Raises:
-        BasslError: one line, for settings or data that cannot be used, a folder that holds another run, or a loss that
-            is not a number.
+    ``progress`` is called every ``log_steps`` steps, after an epoch, and with notes, in the first process only. Raises
+    BasslError for settings or data that cannot be used, a folder that holds another run, or a loss that is not a
+    number.
     """
     from pipelines.stages.finetune import loop  # start-up time: torch
 

@@ -147,27 +147,17 @@ class FinetuneSettings:
 
 @dataclass(frozen=True)
 class FinetuneResult:
-    """What a run left.
+    """What a run left."""
 
-    Attributes:
-        model: the file of the chosen seed's model.
-        report: the file with all measures of all seeds.
-        step, steps: taken, of how many.
-        selected_on: what epochs were chosen on: ``val``, ``test`` or ``last epoch``.
-        mean, std: of the test metrics over the seeds (sample deviation; empty for one seed), or where there is no test
-            split of the validation metrics.
-        tested_on: the split that ``mean`` is of; None where there is none.
-        notes: what the user should know of the result, a line each.
-        stopped: whether it was asked to stop before its end; ``resume`` then goes on.
-    """
-
-    model: Path
-    report: Path
-    step: int
+    model: Path  # the chosen seed's model
+    report: Path  # all measures of all seeds
+    step: int  # taken, of ``steps``
     steps: int
-    selected_on: str
+    selected_on: str  # what epochs were chosen on: ``val``, ``test`` or ``last epoch``
+    # mean, std: of the test metrics over the seeds (sample deviation; empty for one seed), or where there is no test
+    # split of the validation metrics
     mean: dict[str, float]
     std: dict[str, float]
-    tested_on: str | None
-    notes: tuple[str, ...]
-    stopped: bool
+    tested_on: str | None  # the split that ``mean`` is of; None where there is none
+    notes: tuple[str, ...]  # what the user should know of the result, a line each
+    stopped: bool  # whether it was asked to stop before its end; ``resume`` then goes on

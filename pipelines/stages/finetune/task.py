@@ -24,17 +24,11 @@ from pipelines.training.precision import weight_dtype
 
 
 class FinetuneTask(Protocol):
-    """Labelled films and a kind of network.
+    """Labelled films and a kind of network."""
 
-    Attributes:
-        index: of the films.
-        encoder: id of the shot encoder; its name where it is trained too.
-        start_digest: of the weights that the network begins with, 0 for none.
-    """
-
-    index: Index
-    encoder: str
-    start_digest: int
+    index: Index  # of the films
+    encoder: str  # id of the shot encoder; its name where it is trained too
+    start_digest: int  # of the weights that the network begins with, 0 for none
 
     def build(self) -> nn.Module:
         """A network to train, on its device; new weights are from torch's generator."""

@@ -27,10 +27,8 @@ def pretrain(
     """Pre-train a model; as one process of several where torchrun started it.
 
     In the main thread, SIGTERM and SIGINT (Ctrl-C) end the run after the current step, and its state is saved.
-    ``progress`` is called every ``log_steps`` steps and after an epoch, in the first process only.
-
-    Raises:
-        BasslError: one line, for settings or data that cannot be used, or a folder that holds another run.
+    ``progress`` is called every ``log_steps`` steps and after an epoch, in the first process only. Raises BasslError
+    for settings or data that cannot be used, or a folder that holds another run.
     """
     from pipelines.stages.pretrain import loop  # start-up time: torch
 

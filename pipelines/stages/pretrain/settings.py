@@ -114,19 +114,11 @@ class PretrainSettings:
 
 @dataclass(frozen=True)
 class PretrainResult:
-    """What a run left.
-
-    Attributes:
-        model: its file.
-        step, steps: taken, of how many.
-        losses: means over the last epoch that was taken part in, by task, and ``loss``.
-        validation: the last measures.
-        stopped: whether it was asked to stop before its end; ``resume`` then goes on.
-    """
+    """What a run left."""
 
     model: Path
-    step: int
+    step: int  # taken, of ``steps``
     steps: int
-    losses: dict[str, float]
-    validation: dict[str, float]
-    stopped: bool
+    losses: dict[str, float]  # means over the last epoch that was taken part in, by task, and ``loss``
+    validation: dict[str, float]  # the last measures
+    stopped: bool  # whether it was asked to stop before its end; ``resume`` then goes on

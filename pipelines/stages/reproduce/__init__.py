@@ -36,9 +36,7 @@ def reproduce(
     Below the output folder, ``<table>/<data>/`` gets ``table.md``, ``table.tex``, ``table.json``, ``commands.sh`` and a
     file for each row; the outputs of the steps go to ``work/<data>/``, where all tables find them. A row that failed is
     named in ``failed`` and does not stop the others. ``options`` of the stages replace those for this kind of data.
-
-    Raises:
-        BasslError: one line, for unusable data, unknown rows, or MovieNet without a GPU.
+    Raises BasslError for unusable data, unknown rows, or MovieNet without a GPU.
     """
     from pipelines.stages.reproduce.measuring import measure_tables  # start-up time: torch
 

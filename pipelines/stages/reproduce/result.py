@@ -59,27 +59,16 @@ class TableResult:
 
 @dataclass(frozen=True)
 class ReproduceResult:
-    """The measured tables.
+    """The measured tables."""
 
-    Attributes:
-        tables: at least one.
-        data: what they were measured on, in words.
-        comparable: whether the paper's numbers were measured on the same data.
-        settings: of the run.
-        options: of the stages, where they differ from the paper's.
-        files: that were written.
-        failed: a line for each row that failed.
-        stopped: whether the run was interrupted; running it again goes on.
-    """
-
-    tables: tuple[TableResult, ...]
-    data: str
-    comparable: bool
-    settings: ReproduceSettings
-    options: StageOptions
-    files: tuple[Path, ...]
-    failed: tuple[str, ...]
-    stopped: bool = False
+    tables: tuple[TableResult, ...]  # at least one
+    data: str  # what they were measured on, in words
+    comparable: bool  # whether the paper's numbers were measured on the same data
+    settings: ReproduceSettings  # of the run
+    options: StageOptions  # of the stages, where they differ from the paper's
+    files: tuple[Path, ...]  # that were written
+    failed: tuple[str, ...]  # a line for each row that failed
+    stopped: bool = False  # whether the run was interrupted; running it again goes on
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,8 @@ def compare(
 ) -> Comparison:
     """Score two predictions, and their difference with its confidence interval, from the same draws of films.
 
-    Films that only one of the two has are left out of all and named among the problems.
-
-    Raises:
-        BasslError: as `score`, or where the two have no film in common.
+    Films that only one of the two has are left out of all and named among the problems. Raises BasslError: as `score`,
+    or where the two have no film in common.
     """
     from pipelines.stages.score.measuring import difference  # start-up time: numpy
 

@@ -18,15 +18,10 @@ from pipelines.stages.score.settings import ScoreSettings
 
 @dataclass(frozen=True)
 class AnnotatorScores:
-    """A prediction scored against several truths of the same films.
+    """A prediction scored against several truths of the same films."""
 
-    Attributes:
-        scores: by truth, in the order given.
-        between: by (truth taken for a prediction, truth), both ways.
-    """
-
-    scores: Mapping[str, ScoreResult]
-    between: Mapping[tuple[str, str], ScoreResult]
+    scores: Mapping[str, ScoreResult]  # by truth, in the order given
+    between: Mapping[tuple[str, str], ScoreResult]  # by (truth taken for a prediction, truth), both ways
 
     def mean(self, metric: str) -> float | None:
         """Of the prediction over the truths; None where the metric is not defined for one of them."""

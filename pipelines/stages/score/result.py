@@ -54,31 +54,21 @@ def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, See
 
 @dataclass(frozen=True)
 class ScoreResult:
-    """The metrics of one prediction.
-
-    Attributes:
-        name: what was scored.
-        films: labels and scores of each film.
-        measures: by name, see `pipelines.evaluation.bootstrap.METRICS`; empty if only features were scored.
-        threshold: of the scores; None if the prediction lists scene ends itself.
-        seeds: by metric, for a run of several seeds; what `measures` shows is the seed that the run chose.
-        representation: if it was requested.
-        alignments: by film, how prediction and truth were matched, for lists of scenes.
-        problems: a line for each file or film that could not be scored.
-        notes: lines that explain the numbers.
-        settings: of the scoring.
-    """
+    """The metrics of one prediction."""
 
     name: str
-    films: tuple[FilmScores, ...]
+    films: tuple[FilmScores, ...]  # labels and scores of each film
+    # by name, see `pipelines.evaluation.bootstrap.METRICS`; empty if only features were scored
     measures: Mapping[str, Measure]
-    threshold: float | None
-    settings: ScoreSettings
+    threshold: float | None  # of the scores; None if the prediction lists scene ends itself
+    settings: ScoreSettings  # of the scoring
+    # by metric, for a run of several seeds; what `measures` shows is the seed that the run chose
     seeds: Mapping[str, SeedSpread] = field(default_factory=dict)
-    representation: Representation | None = None
+    representation: Representation | None = None  # if it was requested
+    # by film, how prediction and truth were matched, for lists of scenes
     alignments: Mapping[str, Alignment] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # a line for each file or film that could not be scored
+    notes: tuple[str, ...] = ()  # lines that explain the numbers
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values; metrics from 0 to 1 (Sum to 4), None where not defined."""
@@ -125,16 +115,11 @@ class ScoreResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two predictions for the same films.
+    """Two predictions for the same films."""
 
-    Attributes:
-        first, second: each by itself, on the films that both have.
-        difference: first less second, metric by metric, measured on the same draws of films.
-    """
-
-    first: ScoreResult
+    first: ScoreResult  # as ``second``, on the films that both have
     second: ScoreResult
-    difference: Mapping[str, Measure]
+    difference: Mapping[str, Measure]  # first less second, metric by metric, measured on the same draws of films
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values."""
