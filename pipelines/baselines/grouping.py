@@ -9,15 +9,7 @@ from typing import Literal
 import numpy as np
 
 from pipelines.baselines.chains import backtrack, divided, prefix_values
-from pipelines.baselines.segmentation import (
-    Features,
-    Floats,
-    Segmentation,
-    Times,
-    block_sums,
-    checked,
-    unit_rows,
-)
+from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, block_sums, checked, unit_rows
 
 
 @dataclass(frozen=True)

@@ -235,10 +235,7 @@ def _on_same_shots(
 def _clock(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> Clock:
     """The conversion of a source's frames to seconds."""
     for source in (one, other):
-        for frames, seconds in (
-            (source.shots, source.shots_seconds),
-            (source.scenes_frames, source.scenes_seconds),
-        ):
+        for frames, seconds in ((source.shots, source.shots_seconds), (source.scenes_frames, source.scenes_seconds)):
             if frames is not None and seconds is not None:
                 return frame_clock(frames, seconds)
     rate = one.frame_rate or other.frame_rate or frame_rate

@@ -9,11 +9,7 @@ from pipelines.errors import BasslError
 
 
 def choose_scene_ends(
-    scores: ArrayLike,
-    ends: ArrayLike,
-    threshold: float = 0.5,
-    min_scene: float = 0.0,
-    scenes: int | None = None,
+    scores: ArrayLike, ends: ArrayLike, threshold: float = 0.5, min_scene: float = 0.0, scenes: int | None = None
 ) -> list[int]:
     """The shots that end scenes, the last shot of the video included.
 

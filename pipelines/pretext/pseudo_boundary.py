@@ -130,11 +130,7 @@ def fixed_boundary(windows: int, shots: int, device: torch.device | None = None)
 
 
 def discover(
-    method: PseudoBoundary,
-    slow: Tensor,
-    dense: Tensor,
-    noise: Tensor | None = None,
-    joins: Tensor | None = None,
+    method: PseudoBoundary, slow: Tensor, dense: Tensor, noise: Tensor | None = None, joins: Tensor | None = None
 ) -> Tensor:
     """Find the pseudo-boundaries of a batch of windows.
 

@@ -12,11 +12,7 @@ from pipelines.pretext.settings import Variant
 
 
 def make_lars(
-    module: nn.Module,
-    momentum: float,
-    weight_decay: float,
-    trust_coefficient: float,
-    exclusion: Variant = "release",
+    module: nn.Module, momentum: float, weight_decay: float, trust_coefficient: float, exclusion: Variant = "release"
 ) -> torch.optim.Optimizer:
     """LARS (You et al. 2017) by timm, without adaptation and decay of some parameters.
 
