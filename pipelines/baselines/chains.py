@@ -13,18 +13,13 @@ from pipelines.baselines.segmentation import Floats, Segmentation, segmentation
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A division of N shots into K scenes.
+    """A division of N shots into K scenes."""
 
-    Attributes:
-        value: sum of the values of the scenes; the maximum over all divisions into K scenes.
-        ends: (K-1,) last shots of the scenes, without the film's last shot.
-        margin: (N,) the maximum value of a division into K scenes with an end at the shot, minus the maximum without.
-            Positive at the ends (0 if another division has the same value), negative elsewhere; infinite where all
-            or no divisions have an end; -infinity at the last shot.
-    """
-
-    value: float
-    ends: NDArray[np.int64]
+    value: float  # sum of the values of the scenes; the maximum over all divisions into K scenes
+    ends: NDArray[np.int64]  # (K-1,) last shots of the scenes, without the film's last shot
+    # (N,) the maximum value of a division into K scenes with an end at the shot, minus the maximum without. Positive at
+    # the ends (0 if another division has the same value), negative elsewhere; infinite where all or no divisions have
+    # an end; -infinity at the last shot.
     margin: Floats
 
 
@@ -35,9 +30,7 @@ def prefix_values(worth: Floats, most: int) -> Floats:
         worth: (L, N), `worth[m-1, j]` is the value of a scene of m shots whose last is shot j; ignored where the scene
             would start before the film (j < m - 1). L is the longest scene.
         most: the greatest number of scenes.
-
-    Returns:
-        (most+1, N+1): row k, column n: the first n shots in k scenes; -infinity where impossible.
+    Returns: (most+1, N+1): row k, column n: the first n shots in k scenes; -infinity where impossible.
 
     Complexity: O(most N L).
     """
@@ -59,9 +52,7 @@ def best_chain(worth: Floats, scenes: int) -> Chain:
     Args:
         worth: (L, N), see `prefix_values`.
         scenes: K, between 1 and N.
-
-    Raises:
-        ValueError: K is out of range, or K scenes of at most L shots cannot cover the film.
+    Raises ValueError: K is out of range, or K scenes of at most L shots cannot cover the film.
 
     Complexity: O(K N L).
     """
@@ -109,8 +100,7 @@ def backtrack(worth: Floats, values: Floats, scenes: int) -> NDArray[np.int64]:
 def spanning(best: Floats) -> Floats:
     """The maximum value of a division without an end at each shot, (N,): with a scene that spans it.
 
-    Args:
-        best: (L, N), `best[m-1, j]` of the best division in which a scene of m shots ends with shot j.
+    `best`: (L, N), `best[m-1, j]` of the best division in which a scene of m shots ends with shot j.
     """
     L, N = best.shape
     longer = np.maximum.accumulate(best[::-1], axis=0)[::-1]  # scenes of at least m shots

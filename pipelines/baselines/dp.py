@@ -72,9 +72,7 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings |
         features: (N, D).
         times: (N, 2) seconds; the order of the shots is all that counts.
         settings: see there.
-
-    Raises:
-        ValueError: what `checked` raises.
+    Raises ValueError: what `checked` raises.
 
     Complexity: O(N^2 D) for the similarities, O(N longest^2) for the rest, twice.
 

@@ -30,9 +30,7 @@ def fixed_length(features: Features, times: Times, settings: FixedLengthSettings
         features: (N, D), not used.
         times: (N, 2) seconds.
         settings: length of a scene.
-
-    Raises:
-        ValueError: what `checked` raises.
+    Raises ValueError: what `checked` raises.
 
     Complexity: O(N).
     """

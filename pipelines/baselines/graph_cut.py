@@ -54,9 +54,7 @@ def graph_cut(features: Features, times: Times, settings: GraphCutSettings | Non
         features: (N, D).
         times: (N, 2) seconds.
         settings: decay and threshold.
-
-    Raises:
-        ValueError: what `checked` raises.
+    Raises ValueError: what `checked` raises.
 
     Complexity: O(N^2 D) for the similarities, then O(N) per cut: O(N log N) for even cuts, O(N^2) at worst. O(N^2)
     memory.

@@ -55,9 +55,7 @@ def grouping(
         features: (N, D), or several sets of features of the same N shots.
         times: (N, 2) seconds; the order of the shots is all that counts.
         settings: cost, number of scenes (at most N are used) and weights.
-
-    Raises:
-        ValueError: what `checked` raises, no feature set, or not one weight a set.
+    Raises ValueError: what `checked` raises, no feature set, or not one weight a set.
 
     Complexity: O(N^3) for the singular values, O(K N^2) for each dynamic programme: one forward, one backward and one
     for the scores, and two to five more for the normalised cost; O(N^2) memory.
@@ -82,8 +80,7 @@ def grouping(
 def fused_distances(sets: Sequence[Floats], weights: Sequence[float] | None = None) -> Floats:
     """Distances between shots, (N, N), 0 on the diagonal: the weighted mean over feature sets of (N, D) each.
 
-    Raises:
-        ValueError: not one weight a set.
+    Raises ValueError: not one weight a set.
     """
     shares = [1.0] * len(sets) if weights is None else list(weights)
     if len(shares) != len(sets):

@@ -69,9 +69,7 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
         features: (N, D), or several sets of features of the same N shots, as in training.
         times: (N, 2) seconds; the order of the shots is all that counts.
         settings: with a network.
-
-    Raises:
-        ValueError: what `checked` raises, no network, or one trained on other feature sets.
+    Raises ValueError: what `checked` raises, no network, or one trained on other feature sets.
 
     Complexity: O(N) for the scores, O(M^3) for M super shots, O(M^2) memory.
 
@@ -112,8 +110,7 @@ def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> 
 def scene_worth(similarity: Floats) -> Floats:
     """g of every scene of consecutive super shots, (M, M): `[i, j]` for those from i to j; -infinity where j < i.
 
-    Args:
-        similarity: (M, M), not negative, its diagonal 0.
+    `similarity`: (M, M), not negative, its diagonal 0.
     """
     M = len(similarity)
     sums = block_sums(similarity)
@@ -134,8 +131,7 @@ def best_grouping(worth: Floats) -> NDArray[np.int64]:
 
     Of divisions of equal value, one with fewer scenes at the end of the film is taken.
 
-    Args:
-        worth: (M, M), see `scene_worth`.
+    `worth`: (M, M), see `scene_worth`.
     """
     M = len(worth)
     best = np.zeros(M + 1)  # value of the first n super shots

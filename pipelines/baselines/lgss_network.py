@@ -40,15 +40,10 @@ class LGSSTraining:
 
 @dataclass(frozen=True)
 class LabelledModalities:
-    """A training film of N shots.
+    """A training film of N shots."""
 
-    Attributes:
-        features: one or several feature sets, (N, D_m) each, in the same order in every film.
-        scene_end: (N,) 1 at the last shot of a scene.
-    """
-
-    features: Sequence[Features]
-    scene_end: NDArray[np.integer]
+    features: Sequence[Features]  # one or several feature sets, (N, D_m) each, in the same order in every film
+    scene_end: NDArray[np.integer]  # (N,) 1 at the last shot of a scene
 
 
 class LGSSNetwork(nn.Module):
@@ -80,8 +75,7 @@ class LGSSNetwork(nn.Module):
     def probabilities(self, sets: Sequence[Floats]) -> Floats:
         """(N,) from 0 to 1, for a film with features (N, D_m).
 
-        Raises:
-            ValueError: other feature sets than in training.
+        Raises ValueError: other feature sets than in training.
         """
         widths = tuple(one.shape[1] for one in sets)
         if widths != self.widths:
@@ -105,9 +99,7 @@ def train_lgss(films: Sequence[LabelledModalities], training: LGSSTraining | Non
         films: at least one, with the same feature sets.
         training: hyperparameters.
         seed: the same seed gives the same network on the same machine. PyTorch's global generator is left as it was.
-
-    Raises:
-        ValueError: no film, films with different feature sets, or none with a scene end.
+    Raises ValueError: no film, films with different feature sets, or none with a scene end.
     """
     training = training or LGSSTraining()
     widths = {tuple(one.shape[1] for one in film.features) for film in films}

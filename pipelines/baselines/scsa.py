@@ -64,9 +64,7 @@ def scsa(features: Features, times: Times, settings: SCSASettings | None = None)
         features: (N, D).
         times: (N, 2) seconds; only checked, because the paper clusters without regard to time.
         settings: clustering, alignment and threshold.
-
-    Raises:
-        ValueError: what `checked` raises.
+    Raises ValueError: what `checked` raises.
 
     Complexity: O(N^2 D) for the similarities, O(C N^2) for C clusters, O(N window^2) for the alignment; O(N^2) memory.
 

@@ -22,16 +22,13 @@ Times = NDArray[np.floating[Any] | np.integer[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:
-    """Scenes of a film of N shots.
+    """Scenes of a film of N shots."""
 
-    Attributes:
-        ends: (M,) int64, increasing: the last shots of all scenes but the film's last one; M + 1 is the number of
-            scenes. The film's last shot is never included, as it has no label (or the label 0) in the data sets.
-        score: (N,) float64, finite: higher where a scene end is more likely. Only the order within the film is
-            meaningful; each system documents what it is. The film's last shot has the lowest score.
-    """
-
+    # (M,) int64, increasing: the last shots of all scenes but the film's last one; M + 1 is the number of scenes. The
+    # film's last shot is never included, as it has no label (or the label 0) in the data sets.
     ends: NDArray[np.int64]
+    # (N,) float64, finite: higher where a scene end is more likely. Only the order within the film is meaningful; each
+    # system documents what it is. The film's last shot has the lowest score.
     score: Floats
 
     @property
@@ -62,9 +59,8 @@ def checked(features: Features, times: Times) -> tuple[Floats, Floats]:
     Args:
         features: (N, D), N and D at least 1.
         times: (N, 2), when each shot starts and ends, in seconds.
-
-    Raises:
-        ValueError: shapes do not fit, a value is not finite, a shot ends before it starts, or shots are not in order.
+    Raises ValueError: shapes do not fit, a value is not finite, a shot ends before it starts, or shots are not in
+        order.
     """
     x, t = np.asarray(features, dtype=np.float64), np.asarray(times, dtype=np.float64)
     if x.ndim != 2 or not x.size:

@@ -59,9 +59,7 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
         features: (N, D), with D as in training.
         times: (N, 2) seconds.
         settings: with a network.
-
-    Raises:
-        ValueError: what `checked` raises, no network, or one trained on features of another width.
+    Raises ValueError: what `checked` raises, no network, or one trained on features of another width.
 
     Complexity: O(N^2 D) for the distances, O(C N^2) for C eigenvectors, O(C^2 N) for each step of k-means; O(N^2)
     memory.

@@ -39,15 +39,10 @@ class SiameseTraining:
 
 @dataclass(frozen=True)
 class LabelledShots:
-    """A training film of N shots.
+    """A training film of N shots."""
 
-    Attributes:
-        features: (N, D).
-        scene_end: (N,) 1 at the last shot of a scene.
-    """
-
-    features: Features
-    scene_end: NDArray[np.integer]
+    features: Features  # (N, D)
+    scene_end: NDArray[np.integer]  # (N,) 1 at the last shot of a scene
 
 
 class SiameseNetwork(nn.Module):
@@ -76,8 +71,7 @@ class SiameseNetwork(nn.Module):
     def embed(self, features: Floats) -> Floats:
         """Embeddings of the shots of a film, (N, D) to (N, dimensions).
 
-        Raises:
-            ValueError: features of another width than in training.
+        Raises ValueError: features of another width than in training.
         """
         if features.shape[1] != self.width:
             raise ValueError(f"the network was trained on features of width {self.width}, not {features.shape[1]}")
@@ -96,9 +90,7 @@ def train_siamese(
         films: at least one, with features of the same width.
         training: hyperparameters.
         seed: the same seed gives the same network on the same machine. PyTorch's global generator is left as it was.
-
-    Raises:
-        ValueError: no film, or no pair of shots of one scene, or none of different scenes.
+    Raises ValueError: no film, or no pair of shots of one scene, or none of different scenes.
     """
     training = training or SiameseTraining()
     pairs = [_Pairs(film.scene_end, training.reach) for film in films]

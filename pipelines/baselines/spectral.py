@@ -16,8 +16,7 @@ def normalised_affinity(affinity: Floats) -> Floats:
 def leading_eigenvectors(matrix: Floats, count: int) -> tuple[Floats, Floats]:
     """The greatest eigenvalues of a symmetric matrix, in descending order, and their eigenvectors.
 
-    Returns:
-        (count,) and (N, count). Each vector's entry of greatest magnitude is positive.
+    Returns: (count,) and (N, count). Each vector's entry of greatest magnitude is positive.
     """
     # start-up time: SciPy; the command line reads the names of all systems
     from scipy.linalg import eigh  # type: ignore[import-untyped]

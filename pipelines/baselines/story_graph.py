@@ -64,9 +64,7 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings |
         features: (N, D).
         times: (N, 2) seconds; the order of the shots is all that counts.
         settings: the number of scenes is clipped to the possible range.
-
-    Raises:
-        ValueError: what `checked` raises.
+    Raises ValueError: what `checked` raises.
 
     Complexity: O(N^2 D) for the similarities, O(N N_l) for the values of scenes, O(K N N_l) for the division and the
     scores.

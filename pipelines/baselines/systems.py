@@ -25,23 +25,17 @@ Labelled = tuple[Sequence[Features], NDArray[np.integer[Any]]]
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline: its function, settings and training.
+    """A baseline: its function, settings and training."""
 
-    Attributes:
-        segment: function of the features of a film (N, D), its times (N, 2) in seconds and settings.
-        settings: class of its settings; all fields have defaults.
-        row: its row in Table 1 of the BaSSL paper (`pipelines.evaluation.paper_tables`), if any.
-        learn: trains the network that the settings need, from labelled films and a seed; None if they need none.
-        several: whether `segment` also takes several feature sets of the film.
-        candidates: values of settings that depend on the features or are not given in the system's paper: to be chosen
-            on labelled films, never on the test films.
-    """
-
+    # function of the features of a film (N, D), its times (N, 2) in seconds and settings
     segment: Callable[..., Segmentation]
-    settings: type[Any]
-    row: str | None
+    settings: type[Any]  # class of its settings; all fields have defaults
+    row: str | None  # its row in Table 1 of the BaSSL paper (`pipelines.evaluation.paper_tables`), if any
+    # trains the network that the settings need, from labelled films and a seed; None if they need none
     learn: Callable[[Sequence[Labelled], int], Any] | None = None
-    several: bool = False
+    several: bool = False  # whether `segment` also takes several feature sets of the film
+    # values of settings that depend on the features or are not given in the system's paper: to be chosen on labelled
+    # films, never on the test films
     candidates: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property

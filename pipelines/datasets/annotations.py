@@ -46,34 +46,22 @@ class VideoAnnotation:
     Sources label shots (`shots`, `scene_end`) or the time line (`scenes_frames`, `scenes_seconds`), some both.
     All ranges are half-open, in order and do not overlap; gaps are allowed (gradual transitions, unlabelled stretches).
 
-    Attributes:
-        video_id: name of the video, without slashes; made an id by `safe_id`, as the name of a film is.
-        source: file or folder of the record, for messages.
-        shots: (N, 2) int64, frame range of each shot.
-        shots_seconds: (N, 2) float64, the same in seconds, if the source has it.
-        scene_end: (N,) int8: `SCENE_END` at the last shot of a scene, `DOUBTFUL` at a doubtful one of MovieNet, else
-            `INSIDE`. The last shot is always `INSIDE`, whatever the source has.
-        scenes_frames: (M, 2) int64, frame range of each scene.
-        scenes_seconds: (M, 2) float64, the scenes in seconds.
-        keyframe_files: the keyframe files of each shot, in order of time.
-        split: split of the data set ("train", "val", "test", "pretrain"), if the source has it.
-        frame_rate: frames per second, if the source has it or it is known for the data set.
-        scores: (N,) float64, 0 to 1, predicted scores of scene ends, if the source is a prediction.
-
-    Raises:
-        DatasetError: the values are invalid or inconsistent.
+    Raises DatasetError: the values are invalid or inconsistent.
     """
 
-    video_id: str
-    source: Path
-    shots: NDArray[np.int64] | None = None
-    shots_seconds: NDArray[np.float64] | None = None
+    video_id: str  # name of the video, without slashes; made an id by `safe_id`, as the name of a film is
+    source: Path  # file or folder of the record, for messages
+    shots: NDArray[np.int64] | None = None  # (N, 2) int64, frame range of each shot
+    shots_seconds: NDArray[np.float64] | None = None  # (N, 2) float64, the same in seconds, if the source has it
+    # (N,) int8: `SCENE_END` at the last shot of a scene, `DOUBTFUL` at a doubtful one of MovieNet, else `INSIDE`. The
+    # last shot is always `INSIDE`, whatever the source has.
     scene_end: NDArray[np.int8] | None = None
-    scenes_frames: NDArray[np.int64] | None = None
-    scenes_seconds: NDArray[np.float64] | None = None
-    keyframe_files: Sequence[tuple[Path, ...]] | None = None
-    split: str | None = None
-    frame_rate: float | None = None
+    scenes_frames: NDArray[np.int64] | None = None  # (M, 2) int64, frame range of each scene
+    scenes_seconds: NDArray[np.float64] | None = None  # (M, 2) float64, the scenes in seconds
+    keyframe_files: Sequence[tuple[Path, ...]] | None = None  # the keyframe files of each shot, in order of time
+    split: str | None = None  # split of the data set ("train", "val", "test", "pretrain"), if the source has it
+    frame_rate: float | None = None  # frames per second, if the source has it or it is known for the data set
+    # (N,) float64, 0 to 1, predicted scores of scene ends, if the source is a prediction
     scores: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
@@ -115,11 +103,7 @@ class VideoAnnotation:
 
 
 def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:
-    """The records sorted by video id.
-
-    Raises:
-        DatasetError: two records have the same id.
-    """
+    """The records sorted by video id. Raises DatasetError: two records have the same id."""
     ordered = sorted(annotations, key=lambda annotation: annotation.video_id)
     for first, second in pairwise(ordered):
         if first.video_id == second.video_id:
@@ -141,8 +125,7 @@ def quote(text: str) -> str:
 def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | None = None) -> None:
     """Check (M, 2) half-open ranges in frames or seconds; `unit` ("shot") and `lines` are for the message.
 
-    Raises:
-        DatasetError: no range, or one is negative, not finite, too large, empty or overlaps the one before.
+    Raises DatasetError: no range, or one is negative, not finite, too large, empty or overlaps the one before.
     """
     if ranges.ndim != 2 or ranges.shape[1] != 2 or ranges.dtype not in (np.int64, np.float64):
         raise TypeError(f"ranges must be (M, 2) int64 or float64, not {ranges.shape} {ranges.dtype}")
@@ -168,11 +151,7 @@ def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | N
 
 
 def check_labels(scene_end: NDArray[np.int8], path: Path) -> None:
-    """Check labels of shots (N,).
-
-    Raises:
-        DatasetError: a value is unknown, or the last one is not `INSIDE`.
-    """
+    """Check labels of shots (N,). Raises DatasetError: a value is unknown, or the last one is not `INSIDE`."""
     if scene_end.ndim != 1 or scene_end.dtype != np.int8:
         raise TypeError(f"scene_end must be (N,) int8, not {scene_end.shape} {scene_end.dtype}")
     if not len(scene_end):
@@ -198,8 +177,7 @@ def read_inclusive_ranges(path: Path, unit: str, extra: bool = False) -> NDArray
     If a range begins on the last frame of the one before, as in a few places of BBC and OVSD, the frame belongs to the
     later one. With `extra`, more frame numbers may follow on a line, inside its range (MovieNet's keyframes).
 
-    Raises:
-        DatasetError: the file cannot be read, or its ranges are invalid, see `check_ranges`.
+    Raises DatasetError: the file cannot be read, or its ranges are invalid, see `check_ranges`.
     """
     rows: list[tuple[int, int]] = []
     lines: list[int] = []
@@ -226,8 +204,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
     A byte-order mark and Windows line ends are accepted.
 
-    Raises:
-        DatasetError: the file cannot be opened, is not text, or has a line that is too long.
+    Raises DatasetError: the file cannot be opened, is not text, or has a line that is too long.
     """
     with _opened(path) as file:
         number = 0
@@ -243,8 +220,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 def read_text(path: Path) -> str:
     """The content of a UTF-8 file without its byte-order mark; line ends are kept.
 
-    Raises:
-        DatasetError: the file cannot be opened, is not text or too large.
+    Raises DatasetError: the file cannot be opened, is not text or too large.
     """
     with _opened(path) as file:
         data = file.read(MAX_TEXT_BYTES + 1)
@@ -278,8 +254,7 @@ def _decoded(data: bytes, path: Path, line: int) -> str:
 def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
     """Parse a decimal integer; `what` it should be is for the message.
 
-    Raises:
-        DatasetError: another text (Python's `int` also takes `1_000` and digits of other scripts), or too large.
+    Raises DatasetError: another text (Python's `int` also takes `1_000` and digits of other scripts), or too large.
     """
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         raise fault(path, f"{quote(text)} is not {what}", line)
@@ -292,11 +267,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, path: Path, line: int | None = None) -> Any:
-    """Parse JSON strictly: no NaN, no infinity, no duplicate keys.
-
-    Raises:
-        DatasetError: it is not.
-    """
+    """Parse JSON strictly: no NaN, no infinity, no duplicate keys. Raises DatasetError: it is not."""
     try:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
     except RecursionError as error:
@@ -321,8 +292,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def member(value: Any, key: str, what: str, path: Path, line: int | None = None) -> Any:
     """`value[key]` of a JSON object called `what` in messages.
 
-    Raises:
-        DatasetError: `value` is no object, or lacks the key.
+    Raises DatasetError: `value` is no object, or lacks the key.
     """
     if not isinstance(value, dict):
         raise fault(path, f"{what} is not an object", line)
@@ -332,44 +302,28 @@ def member(value: Any, key: str, what: str, path: Path, line: int | None = None)
 
 
 def as_int(value: Any, what: str, path: Path, line: int | None = None) -> int:
-    """Check that a JSON value is an integer of valid size.
-
-    Raises:
-        DatasetError: it is not.
-    """
+    """Check that a JSON value is an integer of valid size. Raises DatasetError: it is not."""
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_POSITION:
         raise fault(path, f"{_shown(value)} is not {what}", line)
     return value
 
 
 def as_number(value: Any, what: str, path: Path, line: int | None = None) -> float:
-    """Check that a JSON value is a finite number of valid size.
-
-    Raises:
-        DatasetError: it is not.
-    """
+    """Check that a JSON value is a finite number of valid size. Raises DatasetError: it is not."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MAX_POSITION:
         raise fault(path, f"{_shown(value)} is not {what}", line)
     return float(value)
 
 
 def as_text(value: Any, what: str, path: Path, line: int | None = None) -> str:
-    """Check that a JSON value is a string.
-
-    Raises:
-        DatasetError: it is not.
-    """
+    """Check that a JSON value is a string. Raises DatasetError: it is not."""
     if not isinstance(value, str):
         raise fault(path, f"{_shown(value)} is not {what}", line)
     return value
 
 
 def as_list(value: Any, what: str, path: Path, line: int | None = None) -> list[Any]:
-    """Check that a JSON value is a list.
-
-    Raises:
-        DatasetError: it is not.
-    """
+    """Check that a JSON value is a list. Raises DatasetError: it is not."""
     if not isinstance(value, list):
         raise fault(path, f"{_shown(value)} is not {what}", line)
     return value
@@ -390,8 +344,7 @@ def listed_files(folder: Path, suffix: str) -> dict[str, Path]:
     """The files of a folder whose names end with `suffix`, by name without it; {} if there is no folder. Hidden files,
     such as those of operating systems, are left out.
 
-    Raises:
-        DatasetError: the folder cannot be listed.
+    Raises DatasetError: the folder cannot be listed.
     """
     names = [name for name in listed_names(folder) if name.endswith(suffix)]
     return {name.removesuffix(suffix): folder / name for name in names}
@@ -400,8 +353,7 @@ def listed_files(folder: Path, suffix: str) -> dict[str, Path]:
 def listed_names(folder: Path) -> list[str]:
     """The sorted names in a folder without hidden ones, without a stat of each; [] if there is no folder.
 
-    Raises:
-        DatasetError: the folder cannot be listed.
+    Raises DatasetError: the folder cannot be listed.
     """
     try:
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208

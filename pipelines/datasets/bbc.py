@@ -35,9 +35,8 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
 
     A video's id is its file name without `.txt`. Frame rate: `FRAME_RATE`.
 
-    Raises:
-        DatasetError: a folder or file is missing or damaged, a scene begins after the last shot, or a list of scenes
-            does not run from shot 0 to the number of shots: then it or the shot list is truncated.
+    Raises DatasetError: a folder or file is missing or damaged, a scene begins after the last shot, or a list of scenes
+        does not run from shot 0 to the number of shots: then it or the shot list is truncated.
     """
     folder = _annotations(root)
     scene_folder = folder / "scenes" / f"annotator_{annotator}"
@@ -56,8 +55,7 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
 def read_bbc_file(scene_file: Path) -> VideoAnnotation:
     """Read one video from its list of scenes in the data set's folders.
 
-    Raises:
-        DatasetError: the list, or the shot list that belongs to it, is missing or damaged, as for `read_bbc`.
+    Raises DatasetError: the list, or the shot list that belongs to it, is missing or damaged, as for `read_bbc`.
     """
     folder = scene_file.resolve().parents[2]
     return _video(scene_file.stem, folder / "shots" / scene_file.name, scene_file)

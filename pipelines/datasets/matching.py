@@ -46,12 +46,8 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
         scene_ends: (M,), in order and in the same unit; or (M, 2), the earliest and latest position of each end, for
             ends inside a gap. A shot end inside the gap is at distance 0.
         tolerance: largest distance, same unit; may be infinite.
-
-    Returns:
-        (M,) index of the shot, or -1.
-
-    Raises:
-        ValueError: the arguments are not in order or not numbers.
+    Returns: (M,) index of the shot, or -1.
+    Raises ValueError: the arguments are not in order or not numbers.
     """
     ends, spans = _checked(shot_ends, scene_ends, tolerance)
     assigned = np.full(len(spans), -1, dtype=np.int64)
@@ -81,12 +77,8 @@ def match_scenes(
         scene_ends: (M,) or (M, 2), as for `assign_scene_ends`.
         tolerance: in the same unit.
         labels: (M,) labels of their shots; `SCENE_END` by default.
-
-    Returns:
-        (N,) int8 labels as in `VideoAnnotation.scene_end`, and the report.
-
-    Raises:
-        ValueError: as `assign_scene_ends`.
+    Returns: (N,) int8 labels as in `VideoAnnotation.scene_end`, and the report.
+    Raises ValueError: as `assign_scene_ends`.
     """
     ends, spans = _checked(shot_ends, scene_ends, tolerance)
     assigned = assign_scene_ends(ends, spans, tolerance)
@@ -126,12 +118,8 @@ def match_annotation(
         shots: (N, 2) frame ranges of the shots to label.
         shots_seconds: (N, 2) the same in seconds.
         tolerance: in seconds.
-
-    Returns:
-        (N,) int8 labels and the report, in seconds.
-
-    Raises:
-        DatasetError: the source has no scenes and no labelled shots.
+    Returns: (N,) int8 labels and the report, in seconds.
+    Raises DatasetError: the source has no scenes and no labelled shots.
     """
     spans, labels = labelled_ends(annotation, frame_clock(shots, shots_seconds))
     return match_scenes(shots_seconds[:, 1], spans, tolerance, labels)
@@ -143,12 +131,8 @@ def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[NDArray[np
     Args:
         annotation: scenes or labelled shots.
         clock: converts its frames to seconds; not used if it has seconds itself.
-
-    Returns:
-        (M, 2) the earliest and latest time of each end, which differ if there is a gap, and the label (M,).
-
-    Raises:
-        DatasetError: the source has no scenes and no labelled shots.
+    Returns: (M, 2) the earliest and latest time of each end, which differ if there is a gap, and the label (M,).
+    Raises DatasetError: the source has no scenes and no labelled shots.
     """
     if annotation.scenes_seconds is not None:
         spans = _end_spans(annotation.scenes_seconds)

@@ -59,8 +59,7 @@ def is_scene_files(path: Path) -> bool:
 def read_scene_files(path: Path, frame_rate: float | None = None) -> list[VideoAnnotation]:
     """Read a scenes.json or a CSV of scenes, or all of a folder. See `read_scenes_json` and `read_scenes_csv`.
 
-    Raises:
-        DatasetError: a file is damaged or of another format, or two are of the same video.
+    Raises DatasetError: a file is damaged or of another format, or two are of the same video.
     """
     files = [path]
     if path.is_dir():
@@ -77,9 +76,8 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
 
     The id is the video's own; in a file without one, it is made of the stem of the video's file name.
 
-    Raises:
-        DatasetError: it is not a scenes.json, of another version, or inconsistent: shots and scenes must be contiguous
-            from frame 0 to the end of the video, and scenes begin and end with their shots.
+    Raises DatasetError: it is not a scenes.json, of another version, or inconsistent: shots and scenes must be
+        contiguous from frame 0 to the end of the video, and scenes begin and end with their shots.
     """
     content = read_json(path)
     schema = content.get("schema") if isinstance(content, dict) else None
@@ -152,9 +150,7 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
     Args:
         path: the file.
         frame_rate: frames per second, only for timecodes that end in a frame number (non-drop-frame).
-
-    Raises:
-        DatasetError: the file is not such a table, or a cell is wrong; the line is named.
+    Raises DatasetError: the file is not such a table, or a cell is wrong; the line is named.
     """
     header, rows = _table(path)
     lines = [line for _, line in rows]

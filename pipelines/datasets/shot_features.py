@@ -20,24 +20,17 @@ _LARGEST_ARRAY = 2**30
 
 @dataclass(frozen=True)
 class ShotFeatures:
-    """The shots of one video, with features and labels.
+    """The shots of one video, with features and labels."""
 
-    Attributes:
-        video_id: name of the file's folder and its stem, such as `bbc/01`.
-        features: (N, D) float32, one encoding per shot.
-        shots: (N, 2) int64, half-open frame range of each shot, in order; gaps between shots are allowed (gradual
-            transitions belong to no shot).
-        scene_end: (N,) uint8, 1 at the last shot of a scene.
-        colour: (N, H) float32 hue histograms, each of sum 1 (`pipelines.models.colour`); None where the file has none.
-        frame_rate: frames a second; None where the file does not say.
-    """
-
-    video_id: str
-    features: NDArray[np.float32]
+    video_id: str  # name of the file's folder and its stem, such as `bbc/01`
+    features: NDArray[np.float32]  # (N, D) float32, one encoding per shot
+    # (N, 2) int64, half-open frame range of each shot, in order; gaps between shots are allowed (gradual transitions
+    # belong to no shot)
     shots: NDArray[np.int64]
-    scene_end: NDArray[np.uint8]
+    scene_end: NDArray[np.uint8]  # (N,) uint8, 1 at the last shot of a scene
+    # (N, H) float32 hue histograms, each of sum 1 (`pipelines.models.colour`); None where the file has none
     colour: NDArray[np.float32] | None = None
-    frame_rate: float | None = None
+    frame_rate: float | None = None  # frames a second; None where the file does not say
 
     @property
     def seconds(self) -> NDArray[np.float64]:
@@ -54,9 +47,8 @@ class ShotFeatures:
 def read_shot_features(path: Path) -> ShotFeatures:
     """Read one `.npz` file.
 
-    Raises:
-        DatasetError: the file is not an `.npz`, is truncated, lacks an array, or its arrays do not have the layout of
-            `ShotFeatures` or are inconsistent.
+    Raises DatasetError: the file is not an `.npz`, is truncated, lacks an array, or its arrays do not have the layout
+        of `ShotFeatures` or are inconsistent.
     """
     arrays = _read_arrays(path)
     features, shots, scene_end = (arrays[name] for name in ARRAYS)
@@ -98,9 +90,8 @@ def read_shot_features(path: Path) -> ShotFeatures:
 def read_shot_feature_folder(folder: Path) -> list[ShotFeatures]:
     """Read every `.npz` below a folder, sorted by path.
 
-    Raises:
-        DatasetError: the folder is missing or holds no `.npz`, two files have the same video id, or a file
-            cannot be read.
+    Raises DatasetError: the folder is missing or holds no `.npz`, two files have the same video id, or a file cannot be
+        read.
     """
     if not folder.is_dir():
         raise DatasetError(f"{folder}: not a folder; give the folder that holds the .npz feature files")

@@ -133,11 +133,7 @@ class SyntheticFilm:
 
 
 def plan_film(settings: SyntheticFilmSettings) -> SyntheticFilm:
-    """Make the screenplay of a film, without drawing.
-
-    Raises:
-        BasslError: a setting is out of range.
-    """
+    """Make the screenplay of a film, without drawing. Raises BasslError: a setting is out of range."""
     _check(settings)
     rng = np.random.default_rng([settings.seed, 0])
     sets = _order_of_sets(rng, settings.scenes)
@@ -362,8 +358,7 @@ def write_film(
 
     Both files appear only when both are complete. `progress` is called with the frames done and the frames in all.
 
-    Raises:
-        BasslError: a setting is out of range, or the path cannot be written or has an unsupported suffix.
+    Raises BasslError: a setting is out of range, or the path cannot be written or has an unsupported suffix.
     """
     film, path = plan_film(settings), Path(path)
     if path.suffix not in _CONTAINERS:

@@ -23,21 +23,14 @@ How = Literal["same shots", "shots of the prediction", "shots of the truth", "tr
 
 @dataclass(frozen=True)
 class Alignment:
-    """A film that can be scored, and how its shots were chosen.
+    """A film that can be scored, and how its shots were chosen."""
 
-    Attributes:
-        film: labels, scores and decisions on one list of shots.
-        how: where the shots come from.
-        truth: how the true scene ends were matched to them, in seconds; None if the shots are the truth's own.
-        prediction: the same for the predicted scene ends.
-        lengths: length of prediction and truth in seconds; None for equal shots.
-    """
-
-    film: FilmScores
-    how: How
+    film: FilmScores  # labels, scores and decisions on one list of shots
+    how: How  # where the shots come from
+    # how the true scene ends were matched to them, in seconds; None if the shots are the truth's own
     truth: MatchReport | None = None
-    prediction: MatchReport | None = None
-    lengths: tuple[float, float] | None = None
+    prediction: MatchReport | None = None  # the same for the predicted scene ends
+    lengths: tuple[float, float] | None = None  # length of prediction and truth in seconds; None for equal shots
 
 
 def align(
@@ -60,10 +53,8 @@ def align(
         threshold: shots with at least this score are the predicted scene ends; None: those that the prediction lists.
         frame_rate: for sources that give only frames and no frame rate.
         doubtful: whether a doubtful end of the truth counts as an end or is ignored.
-
-    Raises:
-        DatasetError: one line: a source has no scenes, its frames cannot be converted to seconds, or a threshold is
-            given and the prediction has no scores.
+    Raises DatasetError: one line: a source has no scenes, its frames cannot be converted to seconds, or a threshold is
+        given and the prediction has no scores.
     """
     if truth.scene_end is None and truth.scenes_frames is None and truth.scenes_seconds is None:
         raise fault(truth.source, f"has no scenes of {truth.video_id} to compare with")
@@ -173,9 +164,7 @@ def cut_shots(
         seconds: (N, 2) the shots.
         places: (U,) the times. A time inside a shot splits it; a time between or after shots adds a shot that fills the
             gap before it; a time at the end of a shot changes nothing.
-
-    Returns:
-        (N + cuts, 2) the shots, and the index of the shot that ends with each, -1 for new ones.
+    Returns: (N + cuts, 2) the shots, and the index of the shot that ends with each, -1 for new ones.
     """
     shots = [(float(start), float(end), i) for i, (start, end) in enumerate(seconds)]
     for place in np.unique(places).tolist():

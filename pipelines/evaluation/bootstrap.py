@@ -47,20 +47,14 @@ _Values = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Measure:
-    """One metric over a set of films; a value is None where it is undefined.
+    """One metric over a set of films; a value is None where it is undefined."""
 
-    Attributes:
-        pooled: over the shots, scenes or boundaries of all films together. None for mIoU, which is a mean over films.
-        interval: its confidence interval; None for a single film.
-        films: mean over the films for which it is defined. None for Sum, which adds values of both kinds, as in the
-            paper.
-        films_interval: its confidence interval.
-    """
-
+    # over the shots, scenes or boundaries of all films together. None for mIoU, which is a mean over films.
     pooled: float | None
-    interval: tuple[float, float] | None
+    interval: tuple[float, float] | None  # its confidence interval; None for a single film
+    # mean over the films for which it is defined. None for Sum, which adds values of both kinds, as in the paper.
     films: float | None
-    films_interval: tuple[float, float] | None
+    films_interval: tuple[float, float] | None  # its confidence interval
 
     @property
     def value(self) -> float | None:
@@ -79,13 +73,9 @@ def measure(
         within: tolerance of the boundary metrics, in seconds.
         resamples: number of draws; 0 for no intervals.
         seed: of the draws, which depend on it and on the number of films only.
-
-    Returns:
-        By name, in the order of `METRICS`. AP and AUC-ROC are None if a film has no scores, Recall@3s and the boundary
-        metrics if no film has times (they leave out films without).
-
-    Raises:
-        ValueError: no film, or an invalid threshold, tolerance or number of draws.
+    Returns: By name, in the order of `METRICS`. AP and AUC-ROC are None if a film has no scores, Recall@3s and the
+        boundary metrics if no film has times (they leave out films without).
+    Raises ValueError: no film, or an invalid threshold, tolerance or number of draws.
     """
     weights = _draws(len(films), resamples, seed)
     pooled, means = _statistics(films, threshold, within, weights)
@@ -106,8 +96,7 @@ def compare(
     Paired bootstrap: both are measured on the same draws, so that the difficulty of films cancels out and the interval
     of the difference is narrower than the two intervals suggest.
 
-    Raises:
-        ValueError: names or order of the films differ; and as `measure`.
+    Raises ValueError: names or order of the films differ; and as `measure`.
     """
     if [film.film for film in first] != [film.film for film in second]:
         raise ValueError("two predictions can only be compared on the same films")

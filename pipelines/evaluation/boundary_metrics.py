@@ -15,17 +15,12 @@ from pipelines.evaluation.metrics import FilmScores
 
 @dataclass(frozen=True)
 class CoverageOverflow:
-    """Coverage and overflow of one film, or of several with their shots pooled.
+    """Coverage and overflow of one film, or of several with their shots pooled."""
 
-    Attributes:
-        coverage: C, 0 to 1, higher is better.
-        overflow: O, from 0, lower is better; above 1 where predicted scenes extend beyond the neighbouring true scenes.
-        shots: number of shots.
-    """
-
-    coverage: float
+    coverage: float  # C, 0 to 1, higher is better
+    # O, from 0, lower is better; above 1 where predicted scenes extend beyond the neighbouring true scenes
     overflow: float
-    shots: int
+    shots: int  # number of shots
 
     @property
     def f(self) -> float:
@@ -79,17 +74,11 @@ def f_of(coverage: float, overflow: float) -> float:
 
 @dataclass(frozen=True)
 class BoundaryMatch:
-    """Counts of matched boundaries of a film.
+    """Counts of matched boundaries of a film."""
 
-    Attributes:
-        matched: one-to-one pairs of a true and a predicted boundary.
-        true: true boundaries.
-        predicted: predicted ones.
-    """
-
-    matched: int
-    true: int
-    predicted: int
+    matched: int  # one-to-one pairs of a true and a predicted boundary
+    true: int  # true boundaries
+    predicted: int  # predicted ones
 
     @property
     def precision(self) -> float:
@@ -114,13 +103,11 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> B
     programming finds (`pipelines.datasets.matching.assign_scene_ends`).
 
     Args:
-        true: (M,) times in seconds, in order; or (M, 2), the earliest and latest time of each, for boundaries inside
-            a gap, such as a fade.
+        true: (M,) times in seconds, in order; or (M, 2), the earliest and latest time of each, for boundaries inside a
+            gap, such as a fade.
         predicted: (L,) or (L, 2), likewise; the middle of a range is taken.
         tolerance: in seconds.
-
-    Raises:
-        ValueError: times are not in order or not numbers, or the tolerance is negative.
+    Raises ValueError: times are not in order or not numbers, or the tolerance is negative.
 
     Source: boundary detection within a tolerance as in TRECVID's shot boundary task, with an optimal instead of a
     greedy matching.

@@ -14,9 +14,7 @@ def fit_calibration(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> C
     Args:
         logits: (N,) of a model that was not trained on the films.
         labels: (N,) of 0 and 1.
-
-    Raises:
-        ValueError: as :func:`platt_slope`.
+    Raises ValueError: as :func:`platt_slope`.
     """
     return Calibration(slope=platt_slope(logits, labels), offset=best_f1_threshold(logits, labels))
 
@@ -27,9 +25,7 @@ def platt_slope(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> float
     Args:
         logits: (N,).
         labels: (N,) of 0 and 1, both present.
-
-    Raises:
-        ValueError: only one class, or logits that do not increase with the labels.
+    Raises ValueError: only one class, or logits that do not increase with the labels.
     """
     positives = int(labels.sum())
     if positives in (0, len(labels)):

@@ -27,19 +27,12 @@ class PrecisionRecall:
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """A reliability diagram: the share of scene ends among shots with similar scores.
+    """A reliability diagram: the share of scene ends among shots with similar scores."""
 
-    Attributes:
-        edges: (B + 1,) bin edges, from 0 to 1.
-        shots: (B,) number in each bin; a score on an edge belongs to the bin above, 1 to the last.
-        score: (B,) their mean score; NaN in an empty bin.
-        share: (B,) the share of them that are scene ends; NaN in an empty bin.
-    """
-
-    edges: NDArray[np.float64]
-    shots: NDArray[np.int64]
-    score: NDArray[np.float64]
-    share: NDArray[np.float64]
+    edges: NDArray[np.float64]  # (B + 1,) bin edges, from 0 to 1
+    shots: NDArray[np.int64]  # (B,) number in each bin; a score on an edge belongs to the bin above, 1 to the last
+    score: NDArray[np.float64]  # (B,) their mean score; NaN in an empty bin
+    share: NDArray[np.float64]  # (B,) the share of them that are scene ends; NaN in an empty bin
 
     @property
     def error(self) -> float:
@@ -62,8 +55,7 @@ def pooled_shots(films: Sequence[FilmScores]) -> tuple[NDArray[np.bool_], NDArra
 def precision_recall(films: Sequence[FilmScores]) -> PrecisionRecall:
     """The precision-recall curve over the pooled shots of films.
 
-    Raises:
-        ValueError: no scene end, or a film without scores.
+    Raises ValueError: no scene end, or a film without scores.
     """
     labels, scores = pooled_shots(films)
     if not labels.any() or np.isnan(scores).any():
@@ -77,8 +69,7 @@ def precision_recall(films: Sequence[FilmScores]) -> PrecisionRecall:
 def reliability(films: Sequence[FilmScores], bins: int = 10) -> Reliability:
     """The reliability diagram over the pooled shots of films, with bins of equal width.
 
-    Raises:
-        ValueError: no shot, or a score is not between 0 and 1.
+    Raises ValueError: no shot, or a score is not between 0 and 1.
     """
     labels, scores = pooled_shots(films)
     if not len(scores) or not ((scores >= 0) & (scores <= 1)).all():

@@ -18,32 +18,24 @@ RECALL_SHOTS = 5
 
 @dataclass(frozen=True, eq=False)
 class FilmScores:
-    """Labels and predictions of one film of N shots.
+    """Labels and predictions of one film of N shots."""
 
-    Attributes:
-        labels: (N,) 0 or 1, 1 where a scene ends with the shot.
-        scores: (N,) predicted scores of scene ends; all NaN for predictions without scores, such as a list of scenes,
-            which have `predicted` instead.
-        shots: (N, 2) half-open frame range of each shot; in seconds if frames are unknown.
-        seconds: (N, 2) the same in seconds, if known.
-        known: (N,) False at shots without a label, which AP, AUC, F1, precision and recall leave out; None: all have
-            one.
-        predicted: (N,) predicted scene ends, if they do not follow from scores and a threshold.
-        true_ends: (M, 2) earliest and latest time of each true scene end in seconds, if the truth has shots of its own;
-            None: at the ends of the labelled shots.
-        predicted_ends: (L, 2) the same for the prediction.
-        film: name of the film.
-    """
-
-    labels: NDArray[np.uint8]
+    labels: NDArray[np.uint8]  # (N,) 0 or 1, 1 where a scene ends with the shot
+    # (N,) predicted scores of scene ends; all NaN for predictions without scores, such as a list of scenes, which have
+    # `predicted` instead
     scores: NDArray[np.float64]
+    # (N, 2) half-open frame range of each shot; in seconds if frames are unknown
     shots: NDArray[np.int64] | NDArray[np.float64]
-    seconds: NDArray[np.float64] | None = None
+    seconds: NDArray[np.float64] | None = None  # (N, 2) the same in seconds, if known
+    # (N,) False at shots without a label, which AP, AUC, F1, precision and recall leave out; None: all have one
     known: NDArray[np.bool_] | None = None
+    # (N,) predicted scene ends, if they do not follow from scores and a threshold
     predicted: NDArray[np.bool_] | None = None
+    # (M, 2) earliest and latest time of each true scene end in seconds, if the truth has shots of its own; None: at the
+    # ends of the labelled shots
     true_ends: NDArray[np.float64] | None = None
-    predicted_ends: NDArray[np.float64] | None = None
-    film: str = ""
+    predicted_ends: NDArray[np.float64] | None = None  # (L, 2) the same for the prediction
+    film: str = ""  # name of the film
 
     def __post_init__(self) -> None:
         N = len(self.labels)
@@ -105,9 +97,7 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     Args:
         labels: (N,) of 0 and 1.
         scores: (N,); only their order matters.
-
-    Raises:
-        ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or no label is 1.
+    Raises ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or no label is 1.
 
     Source: `sklearn.metrics.average_precision_score`, which the release calls.
     """
@@ -126,9 +116,7 @@ def auc_roc(labels: ArrayLike, scores: ArrayLike) -> float:
     Args:
         labels: (N,) of 0 and 1.
         scores: (N,); only their order matters.
-
-    Raises:
-        ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or only one class is present.
+    Raises ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or only one class is present.
 
     Source: `sklearn.metrics.roc_auc_score`.
     """
@@ -147,12 +135,8 @@ def f1_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float
         labels: (N,) of 0 and 1.
         scores: (N,).
         threshold: the operating point; 0.5 in the release.
-
-    Returns:
-        2 TP / (2 TP + FP + FN); 0 if there is neither a true nor a predicted scene end.
-
-    Raises:
-        ValueError: shapes differ, a label is neither 0 nor 1, or a score is NaN.
+    Returns: 2 TP / (2 TP + FP + FN); 0 if there is neither a true nor a predicted scene end.
+    Raises ValueError: shapes differ, a label is neither 0 nor 1, or a score is NaN.
     """
     y, s = _checked(labels, scores)
     taken = s >= threshold
@@ -162,8 +146,7 @@ def f1_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float
 def precision_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
     """TP / (TP + FP) if shots with `score >= threshold` are predicted scene ends; 0 if there are none.
 
-    Raises:
-        ValueError: shapes differ, a label is neither 0 nor 1, or a score is NaN.
+    Raises ValueError: shapes differ, a label is neither 0 nor 1, or a score is NaN.
 
     Source: `sklearn.metrics.precision_score`.
     """
@@ -175,8 +158,7 @@ def precision_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -
 def recall_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
     """TP / (TP + FN) if shots with `score >= threshold` are predicted scene ends.
 
-    Raises:
-        ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or no label is 1.
+    Raises ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or no label is 1.
 
     Source: `sklearn.metrics.recall_score`. Its mean over films is the Recall of the release and of LGSS (Rao et
     al. 2020).
@@ -205,9 +187,7 @@ def recall_within_counts(
         seconds: (N, 2) range of each shot. For MovieNet frames at 24 a second, as in the release.
         limit: in seconds.
         reach: in shots.
-
-    Raises:
-        ValueError: shapes differ, a label is neither 0 nor 1, or times are not finite.
+    Raises ValueError: shapes differ, a label is neither 0 nor 1, or times are not finite.
 
     Source: LGSS (Rao et al. 2020), and the BaSSL release, which adds 1e-5 to the denominator.
     """
@@ -241,9 +221,7 @@ def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] 
         labels: (N,) of 0 and 1, 1 at the last shot of a true scene.
         predicted: (N,) of 0 and 1 (or bool), 1 at the last shot of a predicted scene.
         shots: (N, 2) half-open range of each shot, in frames; seconds do as well.
-
-    Raises:
-        ValueError: shapes differ, or a label is neither 0 nor 1.
+    Raises ValueError: shapes differ, or a label is neither 0 nor 1.
 
     Source: MovieNet (Huang et al. 2020) as the BaSSL release computes it.
     """
@@ -264,8 +242,7 @@ def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] 
 def miou(films: Sequence[FilmScores], threshold: float = 0.5) -> float:
     """Mean of `film_miou` over films, with scene ends where `score >= threshold`.
 
-    Raises:
-        ValueError: no film, or what `film_miou` raises.
+    Raises ValueError: no film, or what `film_miou` raises.
     """
     if not films:
         raise ValueError("mIoU is not defined without a film")
@@ -277,8 +254,7 @@ def evaluate(films: Sequence[FilmScores], threshold: float = 0.5) -> Evaluation:
 
     mIoU uses the labels of all shots, the other metrics those of the known shots.
 
-    Raises:
-        ValueError: no film, or what the single metrics raise.
+    Raises ValueError: no film, or what the single metrics raise.
     """
     if not films:
         raise ValueError("nothing to evaluate: no film")

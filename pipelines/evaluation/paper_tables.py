@@ -13,36 +13,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Number:
-    """A printed number.
+    """A printed number."""
 
-    Attributes:
-        mean: the number.
-        deviation: the number after the plus-minus sign, if there is one.
-    """
-
-    mean: float
-    deviation: float | None = None
+    mean: float  # the number
+    deviation: float | None = None  # the number after the plus-minus sign, if there is one
 
 
 @dataclass(frozen=True)
 class PaperRow:
-    """One row of a table.
+    """One row of a table."""
 
-    Attributes:
-        numbers: by column.
-        group: heading of its group of rows.
-        source: citation of the method or the data set.
-        copied_from: the paper from which the numbers were copied, marked with daggers in Table 1.
-        multimodal: whether the method also uses sound, place, cast or transcript (the star in Table 1).
-        features: ticks and other text of the row.
-    """
-
-    numbers: Mapping[str, Number]
-    group: str | None = None
-    source: str | None = None
-    copied_from: str | None = None
-    multimodal: bool = False
-    features: tuple[str, ...] = ()
+    numbers: Mapping[str, Number]  # by column
+    group: str | None = None  # heading of its group of rows
+    source: str | None = None  # citation of the method or the data set
+    copied_from: str | None = None  # the paper from which the numbers were copied, marked with daggers in Table 1
+    multimodal: bool = False  # whether the method also uses sound, place, cast or transcript (the star in Table 1)
+    features: tuple[str, ...] = ()  # ticks and other text of the row
 
     def __getitem__(self, column: str) -> Number | None:
         """The number in a column; None if the paper has none."""
@@ -51,19 +37,12 @@ class PaperRow:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table, or one of the three parts of Table 4.
+    """One table, or one of the three parts of Table 4."""
 
-    Attributes:
-        title: what it compares.
-        columns: the columns of numbers, in the paper's order.
-        rows: by label, in the paper's order.
-        data: the test data.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: Mapping[str, PaperRow]
-    data: str = "MovieNet-SSeg, test split"
+    title: str  # what it compares
+    columns: tuple[str, ...]  # the columns of numbers, in the paper's order
+    rows: Mapping[str, PaperRow]  # by label, in the paper's order
+    data: str = "MovieNet-SSeg, test split"  # the test data
 
     def __getitem__(self, label: str) -> PaperRow:
         return self.rows[label]

@@ -23,35 +23,23 @@ _QUERIES = 1024  # shots whose neighbours are searched at a time: memory is boun
 
 @dataclass(frozen=True)
 class KnnPrecision:
-    """Precision at each k, between 0 and 1; NaN if no shot is counted.
+    """Precision at each k, between 0 and 1; NaN if no shot is counted."""
 
-    Attributes:
-        pooled: mean over all counted shots, as in the release.
-        by_video: mean over videos of the mean over their shots, so that all films have equal weight.
-        shots: number of counted shots.
-    """
-
-    pooled: Mapping[int, float]
-    by_video: Mapping[int, float]
-    shots: Mapping[int, int]
+    pooled: Mapping[int, float]  # mean over all counted shots, as in the release
+    by_video: Mapping[int, float]  # mean over videos of the mean over their shots, so that all films have equal weight
+    shots: Mapping[int, int]  # number of counted shots
 
 
 @dataclass(frozen=True)
 class SceneClustering:
-    """NMI of clusters with scenes.
+    """NMI of clusters with scenes."""
 
-    Attributes:
-        length: N_c, shots taken from each scene.
-        scenes: number of sampled scenes and of clusters in each trial; fewer than requested if there are not enough of
-            that length.
-        trials: NMI of each trial, between 0 and 1; empty if there are fewer than two scenes.
-        nmi: their mean, NaN if there is none.
-    """
-
-    length: int
+    length: int  # N_c, shots taken from each scene
+    # number of sampled scenes and of clusters in each trial; fewer than requested if there are not enough of that
+    # length
     scenes: int
-    trials: tuple[float, ...]
-    nmi: float
+    trials: tuple[float, ...]  # NMI of each trial, between 0 and 1; empty if there are fewer than two scenes
+    nmi: float  # their mean, NaN if there is none
 
 
 def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
@@ -61,12 +49,8 @@ def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
         ends: (T,) 0 or 1, 1 where a scene ends with the shot (``Index.targets``). The last shot of a video always ends
             its scene, whatever its label.
         videos: (T,) the video of each shot; the shots of a video are contiguous and in order.
-
-    Returns:
-        (T,) ids from 0, ascending, unique across videos.
-
-    Raises:
-        ValueError: shapes differ, a label is neither 0 nor 1, or the shots of a video are not contiguous.
+    Returns: (T,) ids from 0, ascending, unique across videos.
+    Raises ValueError: shapes differ, a label is neither 0 nor 1, or the shots of a video are not contiguous.
     """
     marks, of = np.asarray(ends), np.asarray(videos)
     if marks.ndim != 1 or marks.shape != of.shape:
@@ -99,9 +83,7 @@ def knn_precision(
         scenes: (T,) scene id of each shot.
         videos: (T,) the video of each shot.
         neighbours: the values of k.
-
-    Raises:
-        ValueError: shapes do not fit, features are not finite, or a k is below 1.
+    Raises ValueError: shapes do not fit, features are not finite, or a k is below 1.
 
     Source: validation of the BaSSL release.
     """
@@ -152,10 +134,8 @@ def scene_nmi(
         trials: with different scenes and k-means seeds; five in the appendix.
         restarts: of k-means, of which the best is kept; 10 was scikit-learn's default, the appendix does not say.
         seed: of the sampling and of k-means.
-
-    Raises:
-        ValueError: shapes do not fit, features are not finite, a scene is not contiguous or in two videos, or a number
-            is below 1.
+    Raises ValueError: shapes do not fit, features are not finite, a scene is not contiguous or in two videos, or a
+        number is below 1.
 
     Source: BaSSL, appendix; `sklearn.cluster.KMeans`, `sklearn.metrics.normalized_mutual_info_score`.
     """

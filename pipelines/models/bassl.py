@@ -38,22 +38,17 @@ class BasslSettings:
 
 @dataclass(frozen=True, eq=False)
 class BasslWeights:
-    """The paper's model as plain tensors by name.
+    """The paper's model as plain tensors by name."""
 
-    Attributes:
-        settings: of the parts.
-        encoder: the shot encoder, with torchvision's names (without ``fc``) for a ResNet-50. Empty where it was frozen
-            and `settings.encoder` alone says which one it is.
-        crn: what `ContextualRelationNetwork.state_dict` gives; empty where `settings.crn` is None.
-        heads: with the names of the release: ``head_nce.model.0.weight``, ``head_pp.bias``, ``head_cgm.weight``,
-            ``head_msm.predictions.decoder.weight``, ``head_sbd.weight``, ...
-        training: how the weights were made, as plain JSON values; for the reader, nothing depends on it.
-    """
-
-    settings: BasslSettings
+    settings: BasslSettings  # of the parts
+    # the shot encoder, with torchvision's names (without ``fc``) for a ResNet-50. Empty where it was frozen and
+    # `settings.encoder` alone says which one it is.
     encoder: dict[str, Tensor]
-    crn: dict[str, Tensor]
+    crn: dict[str, Tensor]  # what `ContextualRelationNetwork.state_dict` gives; empty where `settings.crn` is None
+    # with the names of the release: ``head_nce.model.0.weight``, ``head_pp.bias``, ``head_cgm.weight``,
+    # ``head_msm.predictions.decoder.weight``, ``head_sbd.weight``, ...
     heads: dict[str, Tensor]
+    # how the weights were made, as plain JSON values; for the reader, nothing depends on it
     training: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -69,8 +64,7 @@ class BasslWeights:
     def build_crn(self) -> ContextualRelationNetwork:
         """The contextual relation network with these weights, in training mode as every new module.
 
-        Raises:
-            ValueError: the model has none, or its weights do not fit its settings.
+        Raises ValueError: the model has none, or its weights do not fit its settings.
         """
         if self.settings.crn is None:
             raise ValueError("this model has no contextual relation network")
@@ -87,9 +81,8 @@ class BasslWeights:
 def save_bassl_model(path: Path, weights: BasslWeights) -> None:
     """Write a model as one safetensors file; it appears whole or not at all.
 
-    Raises:
-        StoreError: the file cannot be written.
-        ValueError: the weights of the CRN do not fit its settings.
+    Raises StoreError: the file cannot be written.
+    Raises ValueError: the weights of the CRN do not fit its settings.
     """
     _check_crn(weights)
     tensors = {f"{part}.{name}": tensor for part in PARTS for name, tensor in getattr(weights, part).items()}
@@ -99,8 +92,7 @@ def save_bassl_model(path: Path, weights: BasslWeights) -> None:
 def load_bassl_model(path: Path) -> BasslWeights:
     """Read a model that `save_bassl_model` wrote.
 
-    Raises:
-        StoreError: the file is missing, damaged, of another version or kind, or its weights and settings do not fit.
+    Raises StoreError: the file is missing, damaged, of another version or kind, or its weights and settings do not fit.
     """
     tensors, stored = read_tensors(path, KIND)
     try:
@@ -133,9 +125,7 @@ def boundary_of_weights(
         encoder: id of its shot encoder.
         input_size: of the shot encoder, where its weights are there.
         head: Linear(D_c, 2) on the centre shot.
-
-    Raises:
-        StoreError: one line, where the weights of the head do not fit the CRN.
+    Raises StoreError: one line, where the weights of the head do not fit the CRN.
     """
     shape = weights.settings.crn
     assert shape is not None

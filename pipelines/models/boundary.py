@@ -25,32 +25,23 @@ Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BoundaryModel:
-    """Networks that score the shots of a film, and what they need to know of its encodings.
+    """Networks that score the shots of a film, and what they need to know of its encodings."""
 
-    Attributes:
-        crn: which kind the networks are, of `pipelines.models.networks`.
-        networks: one, or for `relational` several that vote: modules of torch in evaluation mode, or linear forms.
-        shape: of each network.
-        calibration: how a logit becomes a score.
-        encoder: id of the shot encoder whose features it reads; None for any.
-        encoder_name: that encoder's name on the command line; None where it has none.
-        encoder_weights: its state dict, empty where the name alone says which weights they are.
-        keyframes: N_k, keyframes of a shot that the features are a mean of; None where that is not known.
-        input_size: side of the encoder's input, where its weights are here.
-        pictures: how the keyframes were made, see `pipelines.stores.lookup.keyframe_facts`.
-        training: how the model was made, as plain JSON values; for the reader, nothing depends on it.
-    """
-
-    crn: str
+    crn: str  # which kind the networks are, of `pipelines.models.networks`
+    # one, or for `relational` several that vote: modules of torch in evaluation mode, or linear forms
     networks: tuple[Any, ...]
-    shape: Shape
-    calibration: Calibration = field(default_factory=Calibration)
-    encoder: str | None = None
-    encoder_name: str | None = None
+    shape: Shape  # of each network
+    calibration: Calibration = field(default_factory=Calibration)  # how a logit becomes a score
+    encoder: str | None = None  # id of the shot encoder whose features it reads; None for any
+    encoder_name: str | None = None  # that encoder's name on the command line; None where it has none
+    # its state dict, empty where the name alone says which weights they are
     encoder_weights: Mapping[str, Tensor] = field(default_factory=dict)
+    # N_k, keyframes of a shot that the features are a mean of; None where that is not known
     keyframes: int | None = None
-    input_size: int | None = None
+    input_size: int | None = None  # side of the encoder's input, where its weights are here
+    # how the keyframes were made, see `pipelines.stores.lookup.keyframe_facts`
     pictures: Mapping[str, Any] = field(default_factory=dict)
+    # how the model was made, as plain JSON values; for the reader, nothing depends on it
     training: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -76,9 +67,7 @@ class BoundaryModel:
         Args:
             encoder: id of what made them.
             width: D_e.
-
-        Raises:
-            BasslError: one line, where the model was trained on features of another encoder or width.
+        Raises BasslError: one line, where the model was trained on features of another encoder or width.
         """
         if self.encoder is not None and encoder != self.encoder:
             raise BasslError(f"the model was trained on features of {self.encoder}, and these are of {encoder}")
@@ -107,12 +96,8 @@ class BoundaryModel:
             features: (N, D_e) encodings of the shots of one whole film, in order, N >= 1.
             durations: (N,) lengths of the shots in seconds. Only `relational` reads them, and the colour.
             colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); None where they are not known.
-
-        Returns:
-            (N,) scores between 0 and 1; 0.5 is the operating point.
-
-        Raises:
-            ValueError: shapes do not fit each other or the model.
+        Returns: (N,) scores between 0 and 1; 0.5 is the operating point.
+        Raises ValueError: shapes do not fit each other or the model.
         """
         return calibrated(self.logits(features, durations, colour), self.calibration)
 
@@ -125,8 +110,7 @@ _PLAIN = ("encoder", "encoder_name", "keyframes", "input_size", "pictures", "tra
 def save_boundary_model(path: Path, model: BoundaryModel) -> None:
     """Write a model as one safetensors file; it appears whole or not at all.
 
-    Raises:
-        BasslError: the file cannot be written.
+    Raises BasslError: the file cannot be written.
     """
     tensors: dict[str, Any] = {}
     for i, network in enumerate(model.networks):
@@ -149,8 +133,7 @@ def save_boundary_model(path: Path, model: BoundaryModel) -> None:
 def load_boundary_model(path: Path) -> BoundaryModel:
     """Read a model that `save_boundary_model` wrote.
 
-    Raises:
-        StoreError: one line, for a file that is missing, damaged, of another version or kind.
+    Raises StoreError: one line, for a file that is missing, damaged, of another version or kind.
     """
     arrays, stored = read_arrays(path, KIND)
     try:

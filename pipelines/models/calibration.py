@@ -10,14 +10,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a logit becomes a score: `sigmoid(slope * (logit - offset))`.
+    """How a logit becomes a score: `sigmoid(slope * (logit - offset))`."""
 
-    Attributes:
-        slope: the slope of Platt scaling, fitted on cross-validation logits; above 0.
-        offset: the logit at which a shot is called a scene end, so that a score of 0.5 is the operating point.
-    """
-
-    slope: float = 1.0
+    slope: float = 1.0  # the slope of Platt scaling, fitted on cross-validation logits; above 0
+    # the logit at which a shot is called a scene end, so that a score of 0.5 is the operating point
     offset: float = 0.0
 
 

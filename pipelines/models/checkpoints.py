@@ -33,10 +33,8 @@ def save_model(
         tensors: weights by name, any shapes and types that safetensors holds.
         kind: what the weights are, such as `relational`; `read_tensors` asks for it.
         settings: all that is needed to build the model again, as plain JSON values.
-
-    Raises:
-        BasslError: the file cannot be written.
-        TypeError, ValueError: the settings are not plain JSON values (NaN and infinity are none).
+    Raises BasslError: the file cannot be written.
+    Raises TypeError, ValueError: the settings are not plain JSON values (NaN and infinity are none).
     """
     metadata = {
         "schema": SCHEMA,
@@ -50,11 +48,8 @@ def save_model(
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a model that `save_model` wrote, as tensors of torch.
 
-    Returns:
-        The tensors by name, and the settings.
-
-    Raises:
-        StoreError: no such file; not safetensors, or truncated; not one of ours; of another version or kind.
+    Returns: The tensors by name, and the settings.
+    Raises StoreError: no such file; not safetensors, or truncated; not one of ours; of another version or kind.
     """
     return _read(path, kind, "pt")
 
@@ -62,11 +57,8 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read a model that `save_model` wrote, as NumPy arrays; imports no torch.
 
-    Returns:
-        The arrays by name, and the settings.
-
-    Raises:
-        StoreError: as `read_tensors`, and for types that NumPy does not have, such as bfloat16.
+    Returns: The arrays by name, and the settings.
+    Raises StoreError: as `read_tensors`, and for types that NumPy does not have, such as bfloat16.
     """
     return _read(path, kind, "np")
 
@@ -74,8 +66,7 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[st
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
     """The kind and the settings of a model, without its weights.
 
-    Raises:
-        StoreError: as `read_tensors`, whatever the kind.
+    Raises StoreError: as `read_tensors`, whatever the kind.
     """
     with _opened(path, "np") as file:
         metadata = _metadata(path, file)
@@ -85,8 +76,7 @@ def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
 def numbers_of(stored: Mapping[str, Any], kind: type) -> dict[str, Any]:
     """The fields of a settings class out of a header: all there, no other, each a finite number.
 
-    Raises:
-        ValueError: for anything else.
+    Raises ValueError: for anything else.
     """
     if set(stored) != {each.name for each in fields(kind)}:
         raise ValueError(f"fields {sorted(stored)}")

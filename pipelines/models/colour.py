@@ -17,11 +17,8 @@ def hue_histogram(image: NDArray[np.uint8]) -> NDArray[np.float32]:
 
     Every pixel counts once, whatever its saturation; grey has the hue 0, as in OpenCV.
 
-    Args:
-        image: (H, W, 3) RGB.
-
-    Returns:
-        (HUES,), sum 1.
+    `image`: (H, W, 3) RGB.
+    Returns: (HUES,), sum 1.
     """
     hue = cv2.cvtColor(image, cv2.COLOR_RGB2HSV)[..., 0]
     counts = np.bincount(hue.ravel(), minlength=HUES)

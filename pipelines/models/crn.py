@@ -167,12 +167,8 @@ class ContextualRelationNetwork(nn.Module):
         Args:
             shots: (B, S, D_e) encodings, S = 2K+1.
             mask: (B, S), bool or 0 and 1; where it is true, the network sees the mask embedding instead of the shot.
-
-        Returns:
-            The contextualised shots (B, S, D_c), the centre shot at place K, and the [CLS] token (B, D_c).
-
-        Raises:
-            ValueError: shapes that do not fit the network.
+        Returns: The contextualised shots (B, S, D_c), the centre shot at place K, and the [CLS] token (B, D_c).
+        Raises ValueError: shapes that do not fit the network.
         """
         expected = (self.settings.window, self.settings.input_width)
         if shots.ndim != 3 or tuple(shots.shape[1:]) != expected:

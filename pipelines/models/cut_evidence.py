@@ -96,10 +96,8 @@ def cut_evidence(
             taken for the shortest length in the film.
         colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); finite, not negative. None, or rows of
             zeros only, where colour is not known.
-
-    Returns:
-        Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every number is
-        finite and, on real films, of the order of one.
+    Returns: Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every
+        number is finite and, on real films, of the order of one.
 
     Complexity: O(N D REACH) time and O(N (D + REACH)) memory; for the graphs O(N) a level of their recursion, of which
         a real film has some dozens.
@@ -210,10 +208,7 @@ class BlockSums:
     """
 
     def __init__(self, band: Floats) -> None:
-        """
-        Args:
-            band: (N, reach + 1), the weight of shots i and i + k; 0 where there is no such shot.
-        """
+        """`band`: (N, reach + 1), the weight of shots i and i + k; 0 where there is no such shot."""
         N, self.reach = len(band), band.shape[1] - 1
         onwards = np.zeros((N, self.reach + 2))
         onwards[:, 1:-1] = band[:, 1:]

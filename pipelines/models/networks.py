@@ -20,20 +20,14 @@ Shape = CRNSettings | MLPSettings | MSLSTMSettings | RelationalSettings
 
 @dataclass(frozen=True)
 class NetworkKind:
-    """A kind of network.
+    """A kind of network."""
 
-    Attributes:
-        shape: the settings class of its sizes; its fields are those of the options of fine-tuning that it has.
-        network: ``module:class`` of an ``nn.Module`` that is made with a shape; imported when one is built, because
-            it imports torch.
-        reads: what its ``forward`` takes and gives, and so how a film is shown to it:
-            ``windows``, (B, S, D_e) to (B, 2), class 1 a scene end;
-            ``sequences``, (B, T, 2K, D_e) to (B, T, 2);
-            ``tokens`` of the evidence at cuts, (B, S, F) to (B,).
-    """
-
-    shape: type[Any]
+    shape: type[Any]  # the settings class of its sizes; its fields are those of the options of fine-tuning that it has
+    # ``module:class`` of an ``nn.Module`` that is made with a shape; imported when one is built, because it imports
+    # torch
     network: str
+    # what its ``forward`` takes and gives, and so how a film is shown to it: ``windows``, (B, S, D_e) to (B, 2), class
+    # 1 a scene end; ``sequences``, (B, T, 2K, D_e) to (B, T, 2); ``tokens`` of the evidence at cuts, (B, S, F) to (B,)
     reads: Literal["windows", "sequences", "tokens"]
 
 
@@ -54,9 +48,7 @@ def make_shape(crn: str, input_width: int, **sizes: int | float | None) -> Shape
         input_width: D_e, left out where the network reads features of any width.
         sizes: by the fields of the shape; None is not given, and those that the kind does not have are ignored. A
             hidden width that is not given is four times the width.
-
-    Raises:
-        ValueError: one line, for sizes that are no network, or a dropout for a kind without one.
+    Raises ValueError: one line, for sizes that are no network, or a dropout for a kind without one.
     """
     kind = NETWORKS[crn].shape
     names = {each.name for each in fields(kind)}

@@ -32,20 +32,15 @@ RELEASED = "released"
 
 @dataclass(frozen=True, eq=False)
 class OpenedModel:
-    """A model on disk.
+    """A model on disk."""
 
-    Attributes:
-        path: as it was given, or that of the built-in model.
-        file: with the weights.
-        kind: ``relational`` (linear forms and networks on similarities of shots, the built-in model too), ``boundary``
-            (fine-tuned here), ``bassl`` (the paper's model, pre-trained or fine-tuned) or ``released`` (a checkpoint
-            of the paper's release); of a damaged or foreign file whatever its header says.
-        header: settings in the file's header, plain JSON values; empty where it has none.
-    """
-
-    path: Path
-    file: Path
+    path: Path  # as it was given, or that of the built-in model
+    file: Path  # with the weights
+    # ``relational`` (linear forms and networks on similarities of shots, the built-in model too), ``boundary``
+    # (fine-tuned here), ``bassl`` (the paper's model, pre-trained or fine-tuned) or ``released`` (a checkpoint of the
+    # paper's release); of a damaged or foreign file whatever its header says
     kind: str
+    # settings in the file's header, plain JSON values; empty where it has none
     header: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -67,8 +62,7 @@ class OpenedModel:
     def weights(self) -> BasslWeights:
         """Shot encoder, CRN and heads of the paper's model.
 
-        Raises:
-            StoreError: one line, for a model of another kind or a damaged file.
+        Raises StoreError: one line, for a model of another kind or a damaged file.
         """
         if self.kind == RELEASED:
             from pipelines.models.released import read_released  # optional dependency: torch
@@ -86,8 +80,7 @@ class OpenedModel:
     def boundary_model(self) -> BoundaryModel:
         """The model as one that scores films.
 
-        Raises:
-            StoreError: one line, for a damaged file, or a model that was only pre-trained.
+        Raises StoreError: one line, for a damaged file, or a model that was only pre-trained.
         """
         from pipelines.models.boundary import boundary_of_scorer, load_boundary_model  # start-up time: OpenBLAS
         from pipelines.models.relational import load_scorer  # start-up time: the same
@@ -107,8 +100,7 @@ class OpenedModel:
 
         That head takes the place of the one for scene ends: both are Linear(D_c, 2) on the centre shot.
 
-        Raises:
-            StoreError: one line, for a damaged file, or a model without a CRN or that head.
+        Raises StoreError: one line, for a damaged file, or a model without a CRN or that head.
         """
         if self.weights.settings.crn is None or "head_pp.weight" not in self.weights.heads:
             raise StoreError(
@@ -120,8 +112,7 @@ class OpenedModel:
     def context(self) -> tuple[ContextualRelationNetwork, str | None]:
         """The paper's CRN in evaluation mode, pre-trained or fine-tuned, and the id of the encoder that it reads.
 
-        Raises:
-            StoreError: one line, for a damaged file, or a model without such a network.
+        Raises StoreError: one line, for a damaged file, or a model without such a network.
         """
         if self.has_weights:
             if self.weights.settings.crn is not None:
@@ -154,12 +145,9 @@ class OpenedModel:
 def open_model(path: Path | str | None = None) -> OpenedModel:
     """Find the model that a path stands for; reads no weights.
 
-    Args:
-        path: a run folder, a model file or a checkpoint of the paper's release; None or ``default`` is the built-in
-            model.
-
-    Raises:
-        StoreError: one line, for a path without a model, or a file that is none.
+    `path`: a run folder, a model file or a checkpoint of the paper's release; None or ``default`` is the built-in
+        model.
+    Raises StoreError: one line, for a path without a model, or a file that is none.
     """
     if path is None or (str(path) == DEFAULT and not Path(path).exists()):
         path = BUILT_IN

@@ -56,12 +56,8 @@ def shot_tokens(
         features: (N, D), any D.
         durations: (N,) in seconds. A zero (a last frame without a length) is taken for the shortest in the film.
         colour: (N, H) hue histograms (`pipelines.models.colour`); None, or rows of zeros only, where not known.
-
-    Returns:
-        (N, F).
-
-    Raises:
-        ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
+    Returns: (N, F).
+    Raises ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
     """
     _check(features, durations, colour)
     _, evidence = cut_evidence(features, durations, colour)
@@ -86,16 +82,11 @@ class RelationalMember(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearForm:
-    """A weighted sum of the evidence at a cut, and a constant.
+    """A weighted sum of the evidence at a cut, and a constant."""
 
-    Attributes:
-        weight: (F,).
-        bias: the constant.
-        settings: with a width of 0; its other sizes mean nothing here.
-    """
-
-    weight: NDArray[np.float32]
+    weight: NDArray[np.float32]  # (F,)
     bias: float
+    # with a width of 0; its other sizes mean nothing here
     settings: RelationalSettings = field(default_factory=RelationalSettings)
 
     def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -112,10 +103,7 @@ class RelationalScorer:
     """Members that vote by the mean of their logits, and the calibration of their vote."""
 
     def __init__(self, members: Sequence[RelationalMember], calibration: Calibration | None = None) -> None:
-        """
-        Raises:
-            ValueError: no member, or members of different shape.
-        """
+        """Raises ValueError: no member, or members of different shape."""
         if not members or any(member.settings != members[0].settings for member in members):
             raise ValueError("a scorer needs at least one network, and all of one shape")
         self.members = tuple(members)
@@ -147,13 +135,9 @@ class RelationalScorer:
             durations: (N,) lengths of the shots in seconds.
             colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); None, or rows of zeros only, where
                 colour is not known: content and pace then decide alone.
-
-        Returns:
-            (N,) scores between 0 and 1; 0.5 is the operating point. The film ends with its last shot whatever the
+        Returns: (N,) scores between 0 and 1; 0.5 is the operating point. The film ends with its last shot whatever the
             score of that shot says, which is the lowest of the film.
-
-        Raises:
-            ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
+        Raises ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
         """
         return calibrated(self.logits(features, durations, colour), self.calibration)
 
@@ -174,11 +158,7 @@ def soft_suppressed(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def save_scorer(path: Path, scorer: RelationalScorer) -> None:
-    """Write a scorer as one safetensors file.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
+    """Write a scorer as one safetensors file. Raises StoreError: the file cannot be written."""
     tensors = {
         f"members.{i}.{name}": array
         for i, member in enumerate(scorer.members)
@@ -195,9 +175,8 @@ def save_scorer(path: Path, scorer: RelationalScorer) -> None:
 def load_scorer(path: Path = BUILT_IN) -> RelationalScorer:
     """Read a scorer; without a path, the built-in model.
 
-    Raises:
-        StoreError: the file is missing, damaged, of another version or kind, weighs evidence that is no longer found,
-            or its weights and settings do not fit.
+    Raises StoreError: the file is missing, damaged, of another version or kind, weighs evidence that is no longer
+        found, or its weights and settings do not fit.
     """
     tensors, stored = read_arrays(path, KIND)
     weighed = tensors.get("members.0.weighing.weight", np.zeros((1, token_width()))).shape[-1]
@@ -230,8 +209,7 @@ def load_scorer(path: Path = BUILT_IN) -> RelationalScorer:
 def relational_member(settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]) -> RelationalMember:
     """A linear form, or where the settings have a width a network, out of weights as `RelationalMember.arrays` gives.
 
-    Raises:
-        ValueError: the weights do not fit the settings, or are not finite.
+    Raises ValueError: the weights do not fit the settings, or are not finite.
     """
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("weights that are not finite")

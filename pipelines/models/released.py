@@ -69,9 +69,8 @@ def read_released(path: Path) -> BasslWeights:
 
     K and all widths are taken from the weights, half precision becomes single precision.
 
-    Raises:
-        StoreError: the file is missing or damaged, no checkpoint, holds anything that would have to be run, or its
-            weights are not in the layout of the release; the message names what is missing, left over or wrong.
+    Raises StoreError: the file is missing or damaged, no checkpoint, holds anything that would have to be run, or its
+        weights are not in the layout of the release; the message names what is missing, left over or wrong.
     """
     tensors = read_state_dict(path)
     parts: dict[str, dict[str, Tensor]] = {"encoder": {}, "crn": {}, "heads": {}}
@@ -110,8 +109,7 @@ def write_released(path: Path, weights: BasslWeights) -> None:
 
     An encoder without weights of its own (frozen while its CRN was trained) is left out.
 
-    Raises:
-        BasslError: the model is not one that the layout can hold, or the file cannot be written.
+    Raises BasslError: the model is not one that the layout can hold, or the file cannot be written.
     """
     faults = _layout_faults(weights)
     settings = weights.settings.crn
@@ -140,8 +138,7 @@ def write_released(path: Path, weights: BasslWeights) -> None:
 def read_state_dict(path: Path) -> dict[str, Tensor]:
     """The tensors under ``state_dict`` of a checkpoint of PyTorch Lightning, on the CPU. Nothing in the file is run.
 
-    Raises:
-        StoreError: the file is missing or damaged, no checkpoint, or holds anything that would have to be run.
+    Raises StoreError: the file is missing or damaged, no checkpoint, or holds anything that would have to be run.
     """
     _check_archive(path)
     try:

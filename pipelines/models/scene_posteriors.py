@@ -27,11 +27,8 @@ ODDS_LIMIT = 12.0
 def posterior_log_odds(worth: Floats) -> Floats:
     """Log odds of a scene end at each cut, over all divisions of a film into scenes of at most L shots.
 
-    Args:
-        worth: (B, L, N), B kinds of worth; N >= 1.
-
-    Returns:
-        (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`.
+    `worth`: (B, L, N), B kinds of worth; N >= 1.
+    Returns: (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`.
 
     Complexity: O(B L N) time, in N steps of NumPy each way; O(B L N) memory.
     """
@@ -83,9 +80,7 @@ def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest
         kernels: (B, N, reach + 1), kernel of shots i and i + k, its mean over pairs 1; 0 where there is no such shot.
         backgrounds: (B,) number of background shots, which stand for the whole film; above 0.
         longest: L.
-
-    Returns:
-        (B, L, N).
+    Returns: (B, L, N).
 
     Complexity: O(B N L^2), the costliest of all here: some nanoseconds each.
     """
@@ -169,9 +164,7 @@ def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
         features: (N, D).
         axes: how many at most. Axes along which next to nothing varies are left out: a film of few shots, of few
             dimensions or of equal shots has fewer, perhaps none.
-
-    Returns:
-        (N, `axes` or fewer).
+    Returns: (N, `axes` or fewer).
 
     Complexity: O(N D m + m^3) with m the lesser of N and D.
     """

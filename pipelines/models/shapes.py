@@ -9,8 +9,7 @@ from dataclasses import dataclass
 class CRNSettings:
     """The paper's Transformer, `pipelines.models.crn`.
 
-    Raises:
-        ValueError: when made with values that are no shape of a network.
+    Raises ValueError: when made with values that are no shape of a network.
     """
 
     neighbors: int = 8
@@ -50,11 +49,7 @@ class CRNSettings:
 
 @dataclass(frozen=True)
 class MLPSettings:
-    """The MLP, `pipelines.models.mlp`.
-
-    Raises:
-        ValueError: when made with values that are no shape of a network.
-    """
+    """The MLP, `pipelines.models.mlp`. Raises ValueError: when made with values that are no shape of a network."""
 
     neighbors: int = 8
     """K: shots on either side of the centre (the paper, section 4.1)."""
@@ -84,8 +79,7 @@ class MLPSettings:
 class MSLSTMSettings:
     """The MS-LSTM, `pipelines.models.ms_lstm`.
 
-    Raises:
-        ValueError: when made with values that are no shape of a network.
+    Raises ValueError: when made with values that are no shape of a network.
     """
 
     neighbors: int = 2
@@ -112,8 +106,7 @@ class MSLSTMSettings:
 class RelationalSettings:
     """The network on similarities of shots, `pipelines.models.relational`.
 
-    Raises:
-        ValueError: when made with values that are no shape of a network.
+    Raises ValueError: when made with values that are no shape of a network.
     """
 
     width: int = 0

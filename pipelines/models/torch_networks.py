@@ -24,11 +24,7 @@ WINDOWS_AT_A_TIME = 256
 
 
 def build_network(crn: str, shape: Shape) -> nn.Module:
-    """A new network, its weights from torch's generator.
-
-    Raises:
-        TypeError: the shape is one of another kind.
-    """
+    """A new network, its weights from torch's generator. Raises TypeError: the shape is one of another kind."""
     kind = NETWORKS[crn]
     if not isinstance(shape, kind.shape):
         raise TypeError(f"{type(shape).__name__} is not the shape of {crn}")
@@ -40,8 +36,7 @@ def build_network(crn: str, shape: Shape) -> nn.Module:
 def network_of_arrays(crn: str, shape: Shape, arrays: Mapping[str, NDArray[Any]]) -> nn.Module:
     """A network with weights by the names of its state dict, in evaluation mode.
 
-    Raises:
-        ValueError: the weights do not fit the shape.
+    Raises ValueError: the weights do not fit the shape.
     """
     # A header may name any size; nothing is built but what there are weights for.
     if getattr(shape, "layers", 0) > len(arrays):
@@ -115,9 +110,7 @@ def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neig
         first_row: (V + 1,) as in an index.
         rows: any shape (...).
         neighbours: K.
-
-    Returns:
-        (..., 2K).
+    Returns: (..., 2K).
     """
     # The window around a shot has it in the middle: without the first of the 2K+1, the shot is the last of K.
     return window_rows(first_row, rows.ravel(), neighbours, "clip")[:, 1:].reshape(*rows.shape, -1)

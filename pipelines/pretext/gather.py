@@ -44,11 +44,8 @@ def gather(local: Tensor) -> tuple[Tensor, int]:
     Gradients flow back to every process: if each process takes the mean loss of its own rows and gradients are averaged
     over processes, as DDP does, the result is the gradient of the mean over all rows.
 
-    Args:
-        local: (B, ...), of the same shape in all processes.
-
-    Returns:
-        (world size * B, ...), and the index of the first local row in it.
+    `local`: (B, ...), of the same shape in all processes.
+    Returns: (world size * B, ...), and the index of the first local row in it.
     """
     rank, world_size = _world()
     return (_gather(local) if world_size > 1 else local), rank * len(local)

@@ -29,17 +29,12 @@ def _no_crn(encodings: Tensor, mask: Tensor | None) -> Tensor:
 
 
 class PretextLoss(NamedTuple):
-    """The loss of a batch.
+    """The loss of a batch."""
 
-    Attributes:
-        total: the weighted sum, which is minimised.
-        parts: each loss before weighting: those of ``ssm``, ``cgm``, ``pp``, ``msm`` and ``simclr`` that are used.
-        boundary: (B,) the pseudo-boundaries; None where no task uses them.
-    """
-
-    total: Tensor
+    total: Tensor  # the weighted sum, which is minimised
+    # each loss before weighting: those of ``ssm``, ``cgm``, ``pp``, ``msm`` and ``simclr`` that are used
     parts: dict[str, Tensor]
-    boundary: Tensor | None
+    boundary: Tensor | None  # (B,) the pseudo-boundaries; None where no task uses them
 
 
 class PretextObjective(nn.Module):
@@ -98,9 +93,7 @@ class PretextObjective(nn.Module):
             noise: (B, 5, S), see :func:`pipelines.pretext.sampling.draw_noise`; for CGM, PP, MSM and random
                 pseudo-boundaries.
             joins: (B,), for synthesized pseudo-boundaries.
-
-        Raises:
-            ValueError: an argument that the settings need is missing, or windows are too short for a task.
+        Raises ValueError: an argument that the settings need is missing, or windows are too short for a task.
         """
         settings, variant = self.settings, self.settings.variant
         if noise is None and settings.needs_noise:

@@ -28,12 +28,8 @@ def end_similarity(slow: Tensor, dense: Tensor) -> Tensor:
         slow: (B, n, D), n >= 2, features of the slow sequence; only its first two shots, the window's ends, are used
             (with ShotCoL a third, the centre, follows them).
         dense: (B, S, D), features of the window.
-
-    Returns:
-        (B, 2, S) float32, also under autocast and for features of another precision; 0 for zero vectors.
-
-    Raises:
-        ValueError: shapes do not fit, or windows have fewer than two shots.
+    Returns: (B, 2, S) float32, also under autocast and for features of another precision; 0 for zero vectors.
+    Raises ValueError: shapes do not fit, or windows have fewer than two shots.
     """
     if dense.ndim != 3 or slow.ndim != 3 or slow.shape[1] < 2 or dense.shape[1] < 2:
         raise ValueError(f"need slow (B, 2, D) and dense (B, S, D), S >= 2, not {slow.shape} and {dense.shape}")
@@ -59,8 +55,7 @@ def dtw_boundary(similarity: Tensor) -> Tensor:
     are multiples of 2^-24 and are summed as integers. (Costs of any other origin are rounded to such multiples, and may
     then tie where they do not for tslearn.)
 
-    Args:
-        similarity: (B, 2, S) float32 cosines, finite.
+    `similarity`: (B, 2, S) float32 cosines, finite.
     """
     cost = (alignment_cost(similarity) / _STEP).to(torch.int64)
     after = (cost[:, 0] - cost[:, 1]).cumsum(dim=1)[:, :-1]
@@ -103,8 +98,7 @@ def mean_boundary(similarity: Tensor) -> Tensor:
     so that the right sub-sequence is the last shot alone if the inner shots are dissimilar to it on average. Of equally
     good b the first is taken. Windows of two shots have b = 0.
 
-    Args:
-        similarity: (B, 2, S) float32 cosines.
+    `similarity`: (B, 2, S) float32 cosines.
     """
     S = similarity.shape[2]
     if S == 2:
@@ -141,12 +135,8 @@ def discover(
         noise: (B, S) uniform, for ``random``; see :func:`pipelines.pretext.sampling.draw_noise`.
         joins: (B,), for ``synthesized``: where the windows were joined, see
             :func:`pipelines.pretext.sampling.joined_rows`.
-
-    Returns:
-        (B,) int64, 0 to S-2.
-
-    Raises:
-        ValueError: an argument that the method needs is missing.
+    Returns: (B,) int64, 0 to S-2.
+    Raises ValueError: an argument that the method needs is missing.
     """
     B, S, _ = dense.shape
     if method == "random":

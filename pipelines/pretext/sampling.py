@@ -30,9 +30,7 @@ def sample(noise: Tensor, allowed: Tensor) -> Tensor:
     Args:
         noise: (B, S) uniform.
         allowed: (B, S) bool, at least one per window.
-
-    Returns:
-        (B,) int64.
+    Returns: (B,) int64.
     """
     return torch.where(allowed, noise, -1.0).argmax(dim=1)
 
@@ -50,12 +48,8 @@ def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative:
     Args:
         boundary: (B,) last shot of the left sub-sequence, 0 to S-2.
         noise_positive, noise_negative: (B, S) uniform.
-
-    Returns:
-        (B,) int64 twice.
-
-    Raises:
-        ValueError: windows of fewer than three shots, in which the centre can be alone.
+    Returns: (B,) int64 twice.
+    Raises ValueError: windows of fewer than three shots, in which the centre can be alone.
     """
     S = noise_positive.shape[1]
     if S < 3:
@@ -72,9 +66,7 @@ def sample_other_shot(boundary: Tensor, noise: Tensor) -> Tensor:
     Args:
         boundary: (B,).
         noise: (B, S) uniform.
-
-    Returns:
-        (B,) int64.
+    Returns: (B,) int64.
     """
     return sample(noise, torch.arange(noise.shape[1], device=boundary.device) != boundary[:, None])
 
@@ -85,9 +77,7 @@ def sample_mask(noise: Tensor, rate: float = 0.15) -> Tensor:
     Args:
         noise: (B, S) uniform.
         rate: the probability.
-
-    Returns:
-        (B, S) bool, at least one per window.
+    Returns: (B, S) bool, at least one per window.
     """
     # If any shot is below the rate, the lowest one is; if none is, the lowest is a uniformly random shot.
     lowest = torch.arange(noise.shape[1], device=noise.device) == noise.argmin(dim=1, keepdim=True)
@@ -105,12 +95,8 @@ def joined_rows(
     Args:
         left, right: (..., S) rows of windows of two different videos.
         rng: draws the positions of the joins.
-
-    Returns:
-        (..., S) rows, and (...) int64 pseudo-boundaries, 0 to S-2.
-
-    Raises:
-        ValueError: the shapes differ, or a window has fewer than two shots.
+    Returns: (..., S) rows, and (...) int64 pseudo-boundaries, 0 to S-2.
+    Raises ValueError: the shapes differ, or a window has fewer than two shots.
     """
     if left.shape != right.shape or left.shape[-1] < 2:
         raise ValueError(f"windows of one length of at least 2 can be joined, not {left.shape} and {right.shape}")

@@ -14,11 +14,7 @@ Variant = Literal["release", "paper"]
 
 @dataclass(frozen=True)
 class PretextSettings:
-    """Settings that determine the pre-training loss.
-
-    Raises:
-        ValueError: one line, for a value that is not allowed.
-    """
+    """Settings that determine the pre-training loss. Raises ValueError: one line, for a value that is not allowed."""
 
     method: Method = "bassl"
     """BaSSL, one of the shot-level methods it is compared with (table 2, M3 to M5), or both (M8)."""

@@ -48,9 +48,8 @@ def seed_files(folder: Path) -> dict[int, Path]:
 def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[None]:
     """Make the folder of a run, or check that the one that is there may be used; no other process may in the block.
 
-    Raises:
-        BasslError: one line, where it holds a run that is neither to be resumed nor overwritten, or cannot be made, or
-            a running process writes to it.
+    Raises BasslError: one line, where it holds a run that is neither to be resumed nor overwritten, or cannot be made,
+        or a running process writes to it.
     """
     with ExitStack() as lock:
         try:
@@ -150,8 +149,7 @@ class RunLog:
     def write(self, name: str, row: Mapping[str, float]) -> None:
         """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`.
 
-        Raises:
-            BasslError: one line, where it cannot be written.
+        Raises BasslError: one line, where it cannot be written.
         """
         if self._folder is None or self._board is None:
             return
