@@ -20,24 +20,19 @@ from pipelines.baselines.segmentation import (
     similarities,
 )
 
-TINY = 1e-9
-"""Similarities below this count as none."""
+TINY = 1e-9  # similarities below this count as none
 
 
 @dataclass(frozen=True)
 class DPSettings:
     """Settings of `dynamic_programming`."""
 
-    reward: float = 0.6
-    """Value of a boundary before its criterion is subtracted: the higher, the more scenes."""
+    reward: float = 0.6  # value of a boundary before its criterion is subtracted: the higher, the more scenes
+    # memory fading: the similarity of shots that are d shots apart is multiplied by this to the power of d
     fading: float = 0.8
-    """Memory fading: the similarity of shots that are d shots apart is multiplied by this to the power of d."""
-    memory: float = 1.0
-    """Weight of the cut between the scene on the right and all shots before the scene on the left."""
-    closest: float = 0.5
-    """Weight of the most similar pair of shots across the boundary."""
-    longest: int = 80
-    """Maximum number of shots in a scene."""
+    memory: float = 1.0  # weight of the cut between the scene on the right and all shots before the scene on the left
+    closest: float = 0.5  # weight of the most similar pair of shots across the boundary
+    longest: int = 80  # maximum number of shots in a scene
 
     def __post_init__(self) -> None:
         if not 0 <= self.fading < 1 or self.longest < 1 or self.memory < 0 or self.closest < 0:

@@ -13,8 +13,7 @@ from pipelines.baselines.segmentation import Features, Segmentation, Times, chec
 class FixedLengthSettings:
     """Settings of `fixed_length`."""
 
-    seconds: float = 60.0
-    """Length of a scene."""
+    seconds: float = 60.0  # length of a scene
 
     def __post_init__(self) -> None:
         if not self.seconds > 0:

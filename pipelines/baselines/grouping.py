@@ -16,13 +16,11 @@ from pipelines.baselines.segmentation import Features, Floats, Segmentation, Tim
 class GroupingSettings:
     """Settings of `grouping`."""
 
+    # Additive: the sum of the distances within scenes (2016). Normalised: that sum divided by the number of its pairs,
+    # a shot with itself included (2018), which removes the preference for scenes of equal size.
     cost: Literal["additive", "normalised"] = "normalised"
-    """Additive: the sum of the distances within scenes (2016). Normalised: that sum divided by the number of its pairs,
-    a shot with itself included (2018), which removes the preference for scenes of equal size."""
-    scenes: int | None = None
-    """Number of scenes; None: estimated from the singular values of the distances."""
-    weights: tuple[float, ...] | None = None
-    """Of the feature sets, if there are several; None: equal weights."""
+    scenes: int | None = None  # number of scenes; None: estimated from the singular values of the distances
+    weights: tuple[float, ...] | None = None  # of the feature sets, if there are several; None: equal weights
 
     def __post_init__(self) -> None:
         if self.cost not in ("additive", "normalised"):

@@ -22,20 +22,14 @@ from pipelines.models.torch_networks import sequence_starts, sequence_windows
 class LGSSTraining:
     """Hyperparameters of the networks and their training."""
 
-    neighbors: int = 2
-    """Shots on each side of a cut that the boundary network sees (the release: four shots in all)."""
+    neighbors: int = 2  # shots on each side of a cut that the boundary network sees (the release: four shots in all)
+    # number of filters, and width of the LSTM in each direction (512 in the release, with 190 training films)
     width: int = 32
-    """Number of filters, and width of the LSTM in each direction (512 in the release, with 190 training films)."""
-    sequence: int = 10
-    """T: number of consecutive cuts that the LSTM reads (as in the release)."""
-    epochs: int = 15
-    """Passes over all shots."""
-    batch_size: int = 16
-    """Sequences per step."""
-    learning_rate: float = 1e-3
-    """Of AdamW."""
-    weight_decay: float = 1e-2
-    """Of AdamW."""
+    sequence: int = 10  # T: number of consecutive cuts that the LSTM reads (as in the release)
+    epochs: int = 15  # passes over all shots
+    batch_size: int = 16  # sequences per step
+    learning_rate: float = 1e-3  # of AdamW
+    weight_decay: float = 1e-2  # of AdamW
 
 
 @dataclass(frozen=True)

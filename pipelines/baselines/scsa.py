@@ -25,18 +25,14 @@ from pipelines.baselines.spectral import leading_eigenvectors, normalised_affini
 class SCSASettings:
     """Settings of `scsa`."""
 
+    # the number of clusters is the number of eigenvalues of the normalised similarities above this; their maximum is 1
     eigenvalue: float = 0.1
-    """The number of clusters is the number of eigenvalues of the normalised similarities above this; their maximum is
-    1."""
-    most_clusters: int = 100
-    """Maximum number of clusters."""
-    window: int = 4
-    """Shots on each side of a candidate whose labels are aligned."""
-    gap: float = -0.5
-    """Score of a gap in the alignment. Two equal labels score 1."""
+    most_clusters: int = 100  # maximum number of clusters
+    window: int = 4  # shots on each side of a candidate whose labels are aligned
+    gap: float = -0.5  # Score of a gap in the alignment. Two equal labels score 1.
+    # a local minimum of the alignment score ends a scene if it is at most the film's minimum plus this times the
+    # difference of mean and minimum
     threshold: float = 0.5
-    """A local minimum of the alignment score ends a scene if it is at most the film's minimum plus this times the
-    difference of mean and minimum."""
 
     def __post_init__(self) -> None:
         if self.window < 1 or self.most_clusters < 1:

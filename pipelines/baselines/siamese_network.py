@@ -19,22 +19,14 @@ from pipelines.models.threads import one_thread
 class SiameseTraining:
     """Hyperparameters of the network and its training."""
 
-    hidden: int = 256
-    """Width of the hidden layer."""
-    dimensions: int = 64
-    """Width of the embedding."""
-    reach: int = 30
-    """Maximum distance of a pair in shots: farther pairs are all of different scenes, and easy."""
-    epochs: int = 20
-    """Epochs; in each, a shot is paired with one of its own scene, if there is one, and one of another."""
-    batch_size: int = 256
-    """Pairs per step."""
-    learning_rate: float = 1e-3
-    """Of AdamW."""
-    weight_decay: float = 1e-2
-    """Of AdamW."""
-    dropout: float = 0.2
-    """Of the features and the hidden layer."""
+    hidden: int = 256  # width of the hidden layer
+    dimensions: int = 64  # width of the embedding
+    reach: int = 30  # maximum distance of a pair in shots: farther pairs are all of different scenes, and easy
+    epochs: int = 20  # epochs; in each, a shot is paired with one of its own scene, if there is one, and one of another
+    batch_size: int = 256  # pairs per step
+    learning_rate: float = 1e-3  # of AdamW
+    weight_decay: float = 1e-2  # of AdamW
+    dropout: float = 0.2  # of the features and the hidden layer
 
 
 @dataclass(frozen=True)

@@ -22,19 +22,14 @@ from numpy.typing import NDArray
 from pipelines.errors import DatasetError
 from pipelines.video.films import safe_id
 
-SCENE_END = 1
-"""Label of a shot that is the last of its scene."""
+SCENE_END = 1  # label of a shot that is the last of its scene
 INSIDE = 0
 """Label of any other shot, and of the last shot of a video: the end of the film is not a scene end to predict."""
-DOUBTFUL = -1
-"""MovieNet's label of a doubtful scene end."""
+DOUBTFUL = -1  # MovieNet's label of a doubtful scene end
 
-MAX_POSITION = 2**31 - 1
-"""Largest valid frame number, count or time in seconds; more is taken as damage."""
-MAX_TEXT_BYTES = 64 * 2**20
-"""Maximum size of a file that is read at once."""
-MAX_LINE_BYTES = 2**16
-"""Maximum length of a line in files that are read line by line."""
+MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more is taken as damage
+MAX_TEXT_BYTES = 64 * 2**20  # maximum size of a file that is read at once
+MAX_LINE_BYTES = 2**16  # maximum length of a line in files that are read line by line
 
 Ranges = NDArray[np.int64] | NDArray[np.float64]
 

@@ -20,8 +20,7 @@ from pipelines.datasets.annotations import (
     read_text,
 )
 
-FRAME_RATE = 25.0
-"""Frames per second of the series as broadcast; the files do not have it."""
+FRAME_RATE = 25.0  # frames per second of the series as broadcast; the files do not have it
 
 
 def is_bbc(root: Path) -> bool:

@@ -12,29 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipelines.datasets.annotations import INSIDE, SCENE_END, VideoAnnotation, fault
 
-Clock = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""Converts frame numbers of any shape to seconds."""
+Clock = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # converts frame numbers of any shape to seconds
 
-DEFAULT_TOLERANCE = 1.0
-"""Maximum distance in seconds between an annotated scene end and the end of its shot."""
+DEFAULT_TOLERANCE = 1.0  # maximum distance in seconds between an annotated scene end and the end of its shot
 
 
 @dataclass(frozen=True)
 class MatchReport:
     """Quality of a matching of scene ends to shot ends. Times and distances are in the unit of the matching."""
 
-    scene_ends: int
-    """Number of scene ends, without those at the end of the film."""
-    matched: int
-    """Number of them that have a shot."""
-    unmatched: tuple[float, ...]
-    """Positions of the others."""
+    scene_ends: int  # number of scene ends, without those at the end of the film
+    matched: int  # number of them that have a shot
+    unmatched: tuple[float, ...]  # positions of the others
+    # number of further ones at the end of the last shot, which are not labels: the film's end is not a scene end
     at_film_end: int
-    """Number of further ones at the end of the last shot, which are not labels: the film's end is not a scene end."""
-    mean_distance: float
-    """Mean distance between a matched scene end and the end of its shot; 0 if there is none."""
-    max_distance: float
-    """Largest such distance."""
+    mean_distance: float  # mean distance between a matched scene end and the end of its shot; 0 if there is none
+    max_distance: float  # largest such distance
 
 
 def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> NDArray[np.int64]:

@@ -28,8 +28,7 @@ from pipelines.datasets.annotations import (
 )
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION
 
-TIME_ROUNDING = 0.002
-"""Maximum difference in seconds between equal times in a scenes.json, due to rounding."""
+TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
 
 _SUFFIXES = (".json", ".csv")
 # Names of CSV columns, in lower case with "_" for anything but letters and digits; the first one found is taken.

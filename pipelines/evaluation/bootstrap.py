@@ -38,8 +38,7 @@ METRICS = {
 JSON_KEYS = {"auc": "auc_roc"}
 """The keys of metrics in the JSON of a score, where they differ from the names in `METRICS`."""
 
-CONFIDENCE = 0.95
-"""Confidence level: intervals are from the 2.5th to the 97.5th percentile of the draws."""
+CONFIDENCE = 0.95  # confidence level: intervals are from the 2.5th to the 97.5th percentile of the draws
 
 _CHUNK = 4_000_000  # most numbers in memory while AP is computed for many draws
 _Values = dict[str, NDArray[np.float64]]

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-RECALL_SECONDS = 3.0
-"""Recall@3s: maximum distance of a predicted scene end in seconds, exclusive."""
-RECALL_SHOTS = 5
-"""Recall@3s: maximum distance in shots, as in the release."""
+RECALL_SECONDS = 3.0  # Recall@3s: maximum distance of a predicted scene end in seconds, exclusive
+RECALL_SHOTS = 5  # Recall@3s: maximum distance in shots, as in the release
 
 
 @dataclass(frozen=True, eq=False)

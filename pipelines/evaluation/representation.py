@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-NEIGHBOURS = (1, 5, 10, 15, 20)
-"""The k of the release's validation."""
-SCENE_LENGTHS = (8, 16, 32)
-"""The N_c of the appendix."""
+NEIGHBOURS = (1, 5, 10, 15, 20)  # the k of the release's validation
+SCENE_LENGTHS = (8, 16, 32)  # the N_c of the appendix
 _QUERIES = 1024  # shots whose neighbours are searched at a time: memory is bounded by this times the shots of a film
 
 

@@ -22,18 +22,16 @@ from pipelines.models.shapes import CRNSettings
 
 KIND = "bassl"
 PARTS = ("encoder", "crn", "heads")
-BOUNDARY_HEAD = "head_sbd"
-"""The head of fine-tuning, Linear(D_c, 2) on the centre shot; class 1 is a scene end."""
+BOUNDARY_HEAD = "head_sbd"  # the head of fine-tuning, Linear(D_c, 2) on the centre shot; class 1 is a scene end
 
 
 @dataclass(frozen=True)
 class BasslSettings:
     """What is needed, beside the weights, to build the model again."""
 
-    encoder: str | None = "resnet50"
-    """The shot encoder, by its name on the command line; None where that is not known."""
+    encoder: str | None = "resnet50"  # the shot encoder, by its name on the command line; None where that is not known
+    # shape of the contextual relation network; None for a method that trains the encoder alone (SimCLR)
     crn: CRNSettings | None = field(default_factory=CRNSettings)
-    """Shape of the contextual relation network; None for a method that trains the encoder alone (SimCLR)."""
 
 
 @dataclass(frozen=True, eq=False)

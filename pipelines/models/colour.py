@@ -8,8 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-HUES = 180
-"""Bins: OpenCV's hue of 8-bit images counts in steps of two degrees."""
+HUES = 180  # bins: OpenCV's hue of 8-bit images counts in steps of two degrees
 
 
 def hue_histogram(image: NDArray[np.uint8]) -> NDArray[np.float32]:

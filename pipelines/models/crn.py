@@ -25,10 +25,8 @@ from torch import Tensor, nn
 
 from pipelines.models.shapes import CRNSettings
 
-NORM_EPS = 1e-12
-"""Of every LayerNorm, as in BERT."""
-INITIAL_DEVIATION = 0.02
-"""Standard deviation of BERT's initial weights, for a head of fine-tuning."""
+NORM_EPS = 1e-12  # of every LayerNorm, as in BERT
+INITIAL_DEVIATION = 0.02  # standard deviation of BERT's initial weights, for a head of fine-tuning
 
 
 class ShotEmbedding(nn.Module):

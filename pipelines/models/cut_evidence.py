@@ -33,21 +33,16 @@ from pipelines.models.scene_posteriors import (
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.floating[Any] | np.integer[Any]]
 
-COLOUR_WEIGHTS = (0.35, 0.7, 1.0)
-"""Lengths of the colour part beside content of unit length."""
-PACE_SECONDS = (8.0, 15.0, 30.0, 60.0, 120.0)
-"""Shots are counted within so many seconds of a cut."""
-REACH = 48
-"""Shots that lie farther apart are not compared."""
-SURROUNDINGS = 64
-"""Shots on either side whose mean is the mean of the surroundings."""
+COLOUR_WEIGHTS = (0.35, 0.7, 1.0)  # lengths of the colour part beside content of unit length
+PACE_SECONDS = (8.0, 15.0, 30.0, 60.0, 120.0)  # shots are counted within so many seconds of a cut
+REACH = 48  # shots that lie farther apart are not compared
+SURROUNDINGS = 64  # shots on either side whose mean is the mean of the surroundings
 Z_LIMIT = 6.0
 """z-scores are clipped here. Real films stay within five; a film of all but identical shots would go far beyond."""
 TYPICAL_COSINE = 0.2
 """Weights of the graph are made of similarities with this root mean square, about that of VGG19 on films. Features of
 another encoder may lie closer together; a normalised cut should not depend on it."""
-COST_FLOOR = 0.03
-"""Added to a normalised cut before its logarithm is taken: costs below it are all next to nothing."""
+COST_FLOOR = 0.03  # added to a normalised cut before its logarithm is taken: costs below it are all next to nothing
 
 SHORTEST_TIME_UNIT = 0.75
 """Time passes in standard deviations of the shots' lengths, but in so many mean lengths at least: about what the least
@@ -56,20 +51,15 @@ and edges of the graph would be gone after a shot or two."""
 DECAYS = (10.0, 40.0)
 """d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005. Two shots that lie
 sqrt(d) standard deviations of the shots' lengths apart have a weight of 1/e."""
-MASSES = (0.0, 0.5)
-"""A shot counts as this power of its length."""
-LOCAL_SIDES = (4, 8, 16)
-"""Normalised cuts of so many shots on either side, beside those of the whole film."""
-INDEX_SCALES = (4.0, 8.0)
-"""Of graphs whose weights fall with the number of shots between, whatever their length."""
+MASSES = (0.0, 0.5)  # a shot counts as this power of its length
+LOCAL_SIDES = (4, 8, 16)  # normalised cuts of so many shots on either side, beside those of the whole film
+INDEX_SCALES = (4.0, 8.0)  # of graphs whose weights fall with the number of shots between, whatever their length
 CONTRAST_SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 RECURRENCE_SIDES = (2, 3, 4, 6, 8, 12, 16)
 LINK_REACHES = (8, 20, 40)
-LINK_STRENGTHS = (1.5, 2.5)
-"""z-scores from which on two shots are linked."""
+LINK_STRENGTHS = (1.5, 2.5)  # z-scores from which on two shots are linked
 
-LONGEST_SCENE = 64
-"""Shots of the longest scene that posteriors reckon with. They compare shots that far apart."""
+LONGEST_SCENE = 64  # Shots of the longest scene that posteriors reckon with. They compare shots that far apart.
 ASSOCIATION_DECAY, ASSOCIATION_SCALE = 40.0, 6.0
 """Graphs whose association makes a scene: in time, with each of `MASSES`, and by the number of shots between."""
 ASSOCIATION_WORTH = (40.0, -35.0)
@@ -79,10 +69,8 @@ SHARPNESSES, BACKGROUNDS = (1.0, 2.0), (0.5, 2.0)
 """The kernel is exp(s z) of z-scores; the film at large counts as so many shots."""
 PREDICTIVE_SHARE, PREDICTIVE_COSTS = 0.5, (1.0, 3.0)
 """Share of the log likelihood that counts, as shots tell of each other more than once; what a scene costs."""
-AXES, RATIOS = 16, (0.5, 2.0)
-"""Principal axes, and variances between scenes over variances within."""
-MEAN_SHARE, MEAN_COST = 0.3, 2.5
-"""As for the predictive likelihood."""
+AXES, RATIOS = 16, (0.5, 2.0)  # principal axes, and variances between scenes over variances within
+MEAN_SHARE, MEAN_COST = 0.3, 2.5  # as for the predictive likelihood
 
 
 def cut_evidence(

@@ -28,8 +28,7 @@ from torch import Tensor, nn
 
 from pipelines.models.shapes import MSLSTMSettings
 
-HIDDEN = 100
-"""Width of the layer between the LSTM and the logits (the release)."""
+HIDDEN = 100  # width of the layer between the LSTM and the logits (the release)
 _CHUNK = 64  # cuts whose C x D_e filtered values are in memory at a time
 
 

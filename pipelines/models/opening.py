@@ -20,14 +20,10 @@ if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.boundary import BoundaryModel
     from pipelines.models.crn import ContextualRelationNetwork
 
-BUILT_IN = Path(__file__).parent / "data" / "relational.safetensors"
-"""The model in the package."""
-DEFAULT = "default"
-"""Its name where a path is expected, unless there is a file of that name."""
-MODEL = "model.safetensors"
-"""The model in a run folder."""
-RELEASED = "released"
-"""Kind of a checkpoint of the paper's release, which is a zip archive without a header of ours."""
+BUILT_IN = Path(__file__).parent / "data" / "relational.safetensors"  # the model in the package
+DEFAULT = "default"  # its name where a path is expected, unless there is a file of that name
+MODEL = "model.safetensors"  # the model in a run folder
+RELEASED = "released"  # kind of a checkpoint of the paper's release, which is a zip archive without a header of ours
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,8 +31,7 @@ from pipelines.models.shapes import RelationalSettings
 
 KIND = "relational"
 
-SUPPRESSION_REACH = 2
-"""Cuts on either side of a cut that it competes with."""
+SUPPRESSION_REACH = 2  # cuts on either side of a cut that it competes with
 SUPPRESSION_WEIGHT = 0.5
 """What a cut loses at most to a neighbour: so that fewer scenes of one shot are found (of the labelled scenes, one in
 sixteen is one)."""

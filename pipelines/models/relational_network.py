@@ -11,8 +11,7 @@ from torch.nn import functional
 from pipelines.models.relational import token_width
 from pipelines.models.shapes import RelationalSettings
 
-BATCH = 512
-"""Windows that are scored at a time: bounds memory, changes nothing else."""
+BATCH = 512  # windows that are scored at a time: bounds memory, changes nothing else
 
 
 def padded(tokens: Tensor, neighbors: int) -> Tensor:

@@ -37,16 +37,14 @@ from pipelines.files import write_atomically
 from pipelines.models.bassl import BOUNDARY_HEAD, BasslSettings, BasslWeights, crn_shapes
 from pipelines.models.shapes import CRNSettings
 
-RELEASED_HEADS = 8
-"""Attention heads of a released CRN. Weights do not tell how many there are (paper, appendix A)."""
+RELEASED_HEADS = 8  # Attention heads of a released CRN. Weights do not tell how many there are (paper, appendix A).
 RESNET50_WIDTH = 2048
 LONGEST_NAME = 200
 
 _POSITIONS = "shot_embedding.pos_ids"
 _ATTENTION_MASK = "attention_mask"
 _MSM_BIAS = "head_msm.predictions.decoder.bias"
-_MSM_BIAS_AGAIN = "head_msm.predictions.bias"
-"""BERT's implementation registers this bias twice."""
+_MSM_BIAS_AGAIN = "head_msm.predictions.bias"  # BERT's implementation registers this bias twice
 
 _TRAINER_PACKAGES = {"pytorch_lightning", "lightning", "lightning_fabric", "omegaconf", "easydict"}
 """Of trainers and of the settings that they save. Names out of them are stood in for, never imported."""

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-ODDS_LIMIT = 12.0
-"""Log odds are clipped here."""
+ODDS_LIMIT = 12.0  # log odds are clipped here
 
 
 def posterior_log_odds(worth: Floats) -> Floats:

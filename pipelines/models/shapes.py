@@ -12,20 +12,14 @@ class CRNSettings:
     Raises ValueError: when made with values that are no shape of a network.
     """
 
-    neighbors: int = 8
-    """K: shots on either side of the centre; a window has S = 2K+1 (paper, section 4.1)."""
-    input_width: int = 2048
-    """D_e: width of the shot encodings; a ResNet-50 gives 2048 (section 4.1)."""
-    width: int = 768
-    """D_c: width of the Transformer and of what it gives (appendix A)."""
-    layers: int = 2
-    """Transformer layers (appendix A)."""
-    heads: int = 8
-    """Attention heads (appendix A); must divide the width."""
+    neighbors: int = 8  # K: shots on either side of the centre; a window has S = 2K+1 (paper, section 4.1)
+    input_width: int = 2048  # D_e: width of the shot encodings; a ResNet-50 gives 2048 (section 4.1)
+    width: int = 768  # D_c: width of the Transformer and of what it gives (appendix A)
+    layers: int = 2  # Transformer layers (appendix A)
+    heads: int = 8  # attention heads (appendix A); must divide the width
+    # width between the two linear maps of a layer's MLP (the release; four times the width, as in BERT)
     hidden: int = 3072
-    """Width between the two linear maps of a layer's MLP (the release; four times the width, as in BERT)."""
-    dropout: float = 0.1
-    """In training, on hidden states and on attention weights (appendix A)."""
+    dropout: float = 0.1  # in training, on hidden states and on attention weights (appendix A)
 
     def __post_init__(self) -> None:
         sizes = (self.neighbors, self.input_width, self.width, self.layers, self.heads, self.hidden)
@@ -51,14 +45,10 @@ class CRNSettings:
 class MLPSettings:
     """The MLP, `pipelines.models.mlp`. Raises ValueError: when made with values that are no shape of a network."""
 
-    neighbors: int = 8
-    """K: shots on either side of the centre (the paper, section 4.1)."""
-    input_width: int = 2048
-    """D_e: width of the shot encodings."""
-    width: int = 4096
-    """Width of the first layer; that of the second is a quarter (ShotCoL: 4096 and 1024)."""
-    dropout: float = 0.5
-    """In training, after each of the first two layers."""
+    neighbors: int = 8  # K: shots on either side of the centre (the paper, section 4.1)
+    input_width: int = 2048  # D_e: width of the shot encodings
+    width: int = 4096  # width of the first layer; that of the second is a quarter (ShotCoL: 4096 and 1024)
+    dropout: float = 0.5  # in training, after each of the first two layers
 
     def __post_init__(self) -> None:
         sizes = (self.neighbors, self.input_width, self.width)
@@ -82,14 +72,10 @@ class MSLSTMSettings:
     Raises ValueError: when made with values that are no shape of a network.
     """
 
-    neighbors: int = 2
-    """K: shots on either side of a cut (the release: four shots in all)."""
-    input_width: int = 2048
-    """D_e: width of the shot encodings."""
-    width: int = 512
-    """C and H: filters, and width of the LSTM in each direction (the release)."""
-    sequence: int = 10
-    """T: consecutive shots that the LSTM reads (the release)."""
+    neighbors: int = 2  # K: shots on either side of a cut (the release: four shots in all)
+    input_width: int = 2048  # D_e: width of the shot encodings
+    width: int = 512  # c and H: filters, and width of the LSTM in each direction (the release)
+    sequence: int = 10  # T: consecutive shots that the LSTM reads (the release)
 
     def __post_init__(self) -> None:
         sizes = (self.neighbors, self.input_width, self.width, self.sequence)
@@ -109,14 +95,11 @@ class RelationalSettings:
     Raises ValueError: when made with values that are no shape of a network.
     """
 
-    width: int = 0
-    """Width of the network beside the linear form; 0: none."""
-    layers: int = 2
-    """Its layers over a whole window, after one that reads each cut alone."""
-    neighbors: int = 4
-    """K: cuts on either side of the one in question that it reads; a window has S = 2K+1."""
+    width: int = 0  # width of the network beside the linear form; 0: none
+    layers: int = 2  # its layers over a whole window, after one that reads each cut alone
+    neighbors: int = 4  # K: cuts on either side of the one in question that it reads; a window has S = 2K+1
+    # dropout in fine-tuning, on the evidence and between the layers: many kinds of evidence say the same
     dropout: float = 0.5
-    """Dropout in fine-tuning, on the evidence and between the layers: many kinds of evidence say the same."""
 
     def __post_init__(self) -> None:
         sizes = (self.width + 1, self.layers, self.neighbors)

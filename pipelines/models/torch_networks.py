@@ -19,8 +19,7 @@ from pipelines.stores.index import window_rows
 
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 
-WINDOWS_AT_A_TIME = 256
-"""Windows that are scored together: bounds memory, changes nothing else."""
+WINDOWS_AT_A_TIME = 256  # windows that are scored together: bounds memory, changes nothing else
 
 
 def build_network(crn: str, shape: Shape) -> nn.Module:

@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-NOISE = ("boundary", "positive", "negative", "other", "mask")
-"""What each row of a window's noise is used for."""
+NOISE = ("boundary", "positive", "negative", "other", "mask")  # what each row of a window's noise is used for
 
 
 def draw_noise(windows: int, shots: int, generator: torch.Generator) -> Tensor:

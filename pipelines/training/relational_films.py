@@ -17,13 +17,11 @@ from pipelines.models.relational import shot_tokens
 class VariationSettings:
     """Variations of films in fine-tuning. The built-in model is fitted to the films as they are."""
 
-    views: int = 4
-    """Forms of each film that are learned from: the film itself, and variations of it."""
-    reordered_share: float = 0.5
-    """Share of variations whose scenes are put in a random order."""
+    views: int = 4  # forms of each film that are learned from: the film itself, and variations of it
+    reordered_share: float = 0.5  # share of variations whose scenes are put in a random order
+    # In a variation, non-negative features are raised to a random power from this range. It changes how alike shots
+    # look, as another encoder would.
     powers: tuple[float, float] = (0.5, 1.25)
-    """In a variation, non-negative features are raised to a random power from this range. It changes how alike shots
-    look, as another encoder would."""
 
 
 @dataclass(frozen=True)
