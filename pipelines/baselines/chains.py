@@ -49,9 +49,7 @@ def prefix_values(worth: Floats, most: int) -> Floats:
 def best_chain(worth: Floats, scenes: int) -> Chain:
     """The division of maximum value into a given number of scenes, and the margin of each possible end.
 
-    Args:
-        worth: (L, N), see `prefix_values`.
-        scenes: K, between 1 and N.
+    `worth`: (L, N), see `prefix_values`. `scenes`: K, between 1 and N.
     Raises ValueError: K is out of range, or K scenes of at most L shots cannot cover the film.
 
     Complexity: O(K N L).

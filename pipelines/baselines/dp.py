@@ -63,12 +63,6 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings |
 
     Score: the maximum value of a division with an end at the shot, minus the maximum without. Positive at the ends.
 
-    Args:
-        features: (N, D).
-        times: (N, 2) seconds; the order of the shots is all that counts.
-        settings: see there.
-    Raises ValueError: what `checked` raises.
-
     Complexity: O(N^2 D) for the similarities, O(N longest^2) for the rest, twice.
 
     Source: B. Han, W. Wu: Video scene segmentation using a novel boundary evaluation criterion and dynamic programming,

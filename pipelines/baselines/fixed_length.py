@@ -23,15 +23,7 @@ class FixedLengthSettings:
 def fixed_length(features: Features, times: Times, settings: FixedLengthSettings | None = None) -> Segmentation:
     """End a scene with each shot during which the time since the start of the film passes a multiple of the length.
 
-    Score: 1 at these shots, 0 elsewhere.
-
-    Args:
-        features: (N, D), not used.
-        times: (N, 2) seconds.
-        settings: length of a scene.
-    Raises ValueError: what `checked` raises.
-
-    Complexity: O(N).
+    The features are not used. Score: 1 at these shots, 0 elsewhere.
     """
     settings = settings or FixedLengthSettings()
     _, t = checked(features, times)

@@ -50,12 +50,6 @@ def graph_cut(features: Features, times: Times, settings: GraphCutSettings | Non
     normalised cut on the path to it, its own included. The scene ends for any threshold are then the cuts with a score
     of at least minus the threshold.
 
-    Args:
-        features: (N, D).
-        times: (N, 2) seconds.
-        settings: decay and threshold.
-    Raises ValueError: what `checked` raises.
-
     Complexity: O(N^2 D) for the similarities, then O(N) per cut: O(N log N) for even cuts, O(N^2) at worst. O(N^2)
     memory.
 

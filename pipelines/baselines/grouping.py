@@ -40,20 +40,16 @@ def grouping(
     mean.
 
     Choices made here: for several feature sets (images, sound, ...) each distance matrix is divided by its mean, so
-        that
-    units do not matter, and the weighted mean is taken: the intermediate fusion of the multimodal version without its
-    weighting by confidence. The normalised cost is a ratio, which the paper minimises by dynamic programming with a
+    that units do not matter, and the weighted mean is taken: the intermediate fusion of the multimodal version without
+    its weighting by confidence. The normalised cost is a ratio, which the paper minimises by dynamic programming with a
     third dimension for the number of pairs; Dinkelbach's method finds the same minimum with a few two-dimensional
     programmes.
 
     Score: the cost of the best division into K scenes without an end at the shot, minus that of the best with one; for
     the normalised cost, the difference of the numerators at the minimum ratio. Positive at the ends.
 
-    Args:
-        features: (N, D), or several sets of features of the same N shots.
-        times: (N, 2) seconds; the order of the shots is all that counts.
-        settings: cost, number of scenes (at most N are used) and weights.
-    Raises ValueError: what `checked` raises, no feature set, or not one weight a set.
+    Takes one or several feature sets of the same N shots, and no times. Raises ValueError also for no feature set, or
+    not one weight a set.
 
     Complexity: O(N^3) for the singular values, O(K N^2) for each dynamic programme: one forward, one backward and one
     for the scores, and two to five more for the normalised cost; O(N^2) memory.
@@ -128,10 +124,7 @@ def scene_costs(distances: Floats) -> Floats:
 def least_ratio(costs: Floats, areas: Floats, scenes: int) -> float:
     """Minimum of (sum of costs) / (sum of areas) over the divisions into a number of scenes (Dinkelbach 1967).
 
-    Args:
-        costs: (N, N), see `scene_costs`.
-        areas: (N, 1), of a scene of m shots at `[m-1]`.
-        scenes: K.
+    `costs`: (N, N), see `scene_costs`. `areas`: (N, 1), of a scene of m shots at `[m-1]`.
     """
     worth = -costs  # the division of minimum cost is a good start
     ratio = np.inf

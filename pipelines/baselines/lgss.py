@@ -65,11 +65,8 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
 
     Score: that of step 2, for every cut. The global step decides where scenes end and does not change scores.
 
-    Args:
-        features: (N, D), or several sets of features of the same N shots, as in training.
-        times: (N, 2) seconds; the order of the shots is all that counts.
-        settings: with a network.
-    Raises ValueError: what `checked` raises, no network, or one trained on other feature sets.
+    Takes one or several feature sets of the same N shots, as in training. Raises ValueError also where the settings
+    have no network, or one that was trained on other feature sets.
 
     Complexity: O(N) for the scores, O(M^3) for M super shots, O(M^2) memory.
 
@@ -99,8 +96,7 @@ def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> 
     starts = np.concatenate([[0], ends + 1])
     alike = []
     for one in sets:
-        mean = np.add.reduceat(centred(one), starts, axis=0)  # its length does not matter
-        unit = unit_rows(mean, 1e-12)
+        unit = unit_rows(np.add.reduceat(centred(one), starts, axis=0), 1e-12)  # the sums have the means' directions
         alike.append(np.clip(unit @ unit.T, 0.0, 1.0))
     similarity = np.mean(alike, axis=0)
     np.fill_diagonal(similarity, 0.0)
@@ -114,9 +110,8 @@ def scene_worth(similarity: Floats) -> Floats:
     """
     M = len(similarity)
     sums = block_sums(similarity)
-    likeness = 1 / (
-        1 + np.exp(-similarity)
-    )  # on the diagonal sigma(0), the minimum: similarity to itself does not count
+    # On the diagonal sigma(0), the minimum: similarity to itself does not count.
+    likeness = 1 / (1 + np.exp(-similarity))
     worth = np.full((M, M), -np.inf)
     for i in range(M):
         counts = np.arange(M - i)  # number of other super shots

@@ -89,10 +89,8 @@ class LGSSNetwork(nn.Module):
 def train_lgss(films: Sequence[LabelledModalities], training: LGSSTraining | None = None, seed: int = 0) -> LGSSNetwork:
     """Train boundary networks and sequence models with cross-entropy; each class has half the weight of a batch.
 
-    Args:
-        films: at least one, with the same feature sets.
-        training: hyperparameters.
-        seed: the same seed gives the same network on the same machine. PyTorch's global generator is left as it was.
+    The same seed gives the same network on the same machine; PyTorch's global generator is left as it was.
+
     Raises ValueError: no film, films with different feature sets, or none with a scene end.
     """
     training = training or LGSSTraining()

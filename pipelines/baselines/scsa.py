@@ -56,12 +56,6 @@ def scsa(features: Features, times: Times, settings: SCSASettings | None = None)
 
     Score: minus the alignment score.
 
-    Args:
-        features: (N, D).
-        times: (N, 2) seconds; only checked, because the paper clusters without regard to time.
-        settings: clustering, alignment and threshold.
-    Raises ValueError: what `checked` raises.
-
     Complexity: O(N^2 D) for the similarities, O(C N^2) for C clusters, O(N window^2) for the alignment; O(N^2) memory.
 
     Source: V. T. Chasanis, A. C. Likas, N. P. Galatsanos: Scene detection in videos using shot clustering and sequence
@@ -88,11 +82,7 @@ def fast_global_kmeans(points: Floats, count: int) -> NDArray[np.int64]:
 
     Clusters are added one by one: the next centre is the point that would reduce the squared error most if the other
     centres stayed fixed; then follow Lloyd's iterations. Deterministic. There are fewer than `count` clusters if there
-    are fewer distinct points.
-
-    Args:
-        points: (N, d).
-        count: number of clusters.
+    are fewer distinct points. `points`: (N, d).
     """
     apart = squared_distances(points, points)
     centres = points.mean(axis=0, keepdims=True)

@@ -1,5 +1,8 @@
 """The result type of all baselines, checks of their input, and the similarity between shots that they share.
 
+A baseline is a function of the features (N, D) of a film's shots, their times (N, 2) in seconds and its settings. It
+raises ValueError as `checked` does. Most look at the order of the shots only, not at the times themselves.
+
 The papers measure colour histograms, motion, SIFT matches or sound; here every system gets the same features of a shot,
 from any encoder, and the similarity is the cosine after the film's mean is subtracted, with negative values set to 0.
 Like histogram intersection it lies between 0 and 1 and has no unit, and it is 0 unless two shots are more similar than

@@ -55,11 +55,7 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
 
     Score: the distance between the clustered rows of the shot and of the next one.
 
-    Args:
-        features: (N, D), with D as in training.
-        times: (N, 2) seconds.
-        settings: with a network.
-    Raises ValueError: what `checked` raises, no network, or one trained on features of another width.
+    Raises ValueError also where the settings have no network, or one that was trained on features of another width.
 
     Complexity: O(N^2 D) for the distances, O(C N^2) for C eigenvectors, O(C^2 N) for each step of k-means; O(N^2)
     memory.
@@ -99,8 +95,7 @@ def affinities(points: Floats, times: Floats, temporal: float) -> Floats:
 
 def greatest_gap(values: Floats, least: int, most: int) -> int:
     """The number of values before the greatest gap of descending values, between `least` and `most`."""
-    least = max(1, least)
-    most = min(most, len(values) - 1)
+    least, most = max(1, least), min(most, len(values) - 1)
     if most <= least:
         return min(least, len(values))
     gaps = values[least - 1 : most] - values[least : most + 1]

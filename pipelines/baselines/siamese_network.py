@@ -78,10 +78,9 @@ def train_siamese(
     """Learn a distance with the contrastive loss: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different
     scenes (Hadsell, Chopra and LeCun 2006).
 
-    Args:
-        films: at least one, with features of the same width.
-        training: hyperparameters.
-        seed: the same seed gives the same network on the same machine. PyTorch's global generator is left as it was.
+    All films have features of one width. The same seed gives the same network on the same machine; PyTorch's global
+    generator is left as it was.
+
     Raises ValueError: no film, or no pair of shots of one scene, or none of different scenes.
     """
     training = training or SiameseTraining()

@@ -60,11 +60,7 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings |
 
     Score: the value of the best division into K scenes with an end at the shot, minus that of the best without.
 
-    Args:
-        features: (N, D).
-        times: (N, 2) seconds; the order of the shots is all that counts.
-        settings: the number of scenes is clipped to the possible range.
-    Raises ValueError: what `checked` raises.
+    The number of scenes in the settings is clipped to the possible range.
 
     Complexity: O(N^2 D) for the similarities, O(N N_l) for the values of scenes, O(K N N_l) for the division and the
     scores.
@@ -112,10 +108,7 @@ def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats
     It is the sum over its shots after the first, plus the value of the next shot as the first of the next scene, which
     depends on these two scenes only.
 
-    Args:
-        near: (N, N), see `closeness`.
-        thread: (N,).
-        longest: L.
+    `near`: (N, N), see `closeness`. `thread`: (N,). `longest`: L.
     """
     N = len(near)
     L = min(longest, N)

@@ -61,9 +61,8 @@ def match_scenes(
 ) -> tuple[NDArray[np.int8], MatchReport]:
     """Label shots from scene ends on the time line.
 
-    The end of the last scene, which is the end of the film, may be among the scene ends: it is then assigned to the
-        last
-    shot, whose label is 0 by convention, and counted separately in the report.
+    The end of the film may be among the scene ends: it is then assigned to the last shot, whose label is 0 by
+    convention, and counted separately in the report.
 
     Args:
         shot_ends: (N,) ends of the shots, in frames or seconds.

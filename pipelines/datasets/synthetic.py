@@ -92,19 +92,14 @@ class SyntheticShot:
 
 @dataclass(frozen=True)
 class SyntheticFilm:
-    """The screenplay of a film.
-
-    For every scene: its set (in `sets`; equal numbers are the same place), light and cast. `dissolves` are the
-        half-open
-    frame ranges in which two shots are mixed.
-    """
+    """The screenplay of a film."""
 
     settings: SyntheticFilmSettings
     shots: tuple[SyntheticShot, ...]
-    sets: tuple[int, ...]
-    lights: tuple[str, ...]
-    casts: tuple[tuple[int, ...], ...]
-    dissolves: tuple[tuple[int, int], ...]
+    sets: tuple[int, ...]  # of every scene; equal numbers are the same place
+    lights: tuple[str, ...]  # of every scene
+    casts: tuple[tuple[int, ...], ...]  # of every scene
+    dissolves: tuple[tuple[int, int], ...]  # half-open frame ranges in which two shots are mixed
 
     @property
     def frame_rate(self) -> Fraction:
