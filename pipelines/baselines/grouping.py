@@ -72,10 +72,8 @@ def grouping(
 
 
 def fused_distances(sets: Sequence[Floats], weights: Sequence[float] | None = None) -> Floats:
-    """Distances between shots, (N, N), 0 on the diagonal: the weighted mean over feature sets of (N, D) each.
-
-    Raises ValueError: not one weight a set.
-    """
+    """Distances between shots, (N, N), 0 on the diagonal: the weighted mean over feature sets of (N, D) each. Raises
+    ValueError: not one weight a set."""
     shares = [1.0] * len(sets) if weights is None else list(weights)
     if len(shares) != len(sets):
         raise ValueError(f"{len(shares)} weights for {len(sets)} feature sets")

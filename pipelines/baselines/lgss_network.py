@@ -67,10 +67,7 @@ class LGSSNetwork(nn.Module):
 
     @torch.inference_mode()
     def probabilities(self, sets: Sequence[Floats]) -> Floats:
-        """(N,) from 0 to 1, for a film with features (N, D_m).
-
-        Raises ValueError: other feature sets than in training.
-        """
+        """(N,) from 0 to 1, for a film with features (N, D_m). Raises ValueError for other sets than in training."""
         widths = tuple(one.shape[1] for one in sets)
         if widths != self.widths:
             raise ValueError(f"the network was trained on features of the widths {self.widths}, not {widths}")
@@ -89,9 +86,8 @@ class LGSSNetwork(nn.Module):
 def train_lgss(films: Sequence[LabelledModalities], training: LGSSTraining | None = None, seed: int = 0) -> LGSSNetwork:
     """Train boundary networks and sequence models with cross-entropy; each class has half the weight of a batch.
 
-    The same seed gives the same network on the same machine; PyTorch's global generator is left as it was.
-
-    Raises ValueError: no film, films with different feature sets, or none with a scene end.
+    The same seed gives the same network on the same machine; PyTorch's global generator is left as it was. Raises
+    ValueError: no film, films with different feature sets, or none with a scene end.
     """
     training = training or LGSSTraining()
     widths = {tuple(one.shape[1] for one in film.features) for film in films}

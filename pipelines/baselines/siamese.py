@@ -53,9 +53,8 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
     between half and twice the number expected from the training films: over all numbers, the greatest gap is nearly
     always the first. Clusters are found by k-means, the best of five starts with a fixed seed.
 
-    Score: the distance between the clustered rows of the shot and of the next one.
-
-    Raises ValueError also where the settings have no network, or one that was trained on features of another width.
+    Score: the distance between the clustered rows of the shot and of the next one. Raises ValueError also where the
+    settings have no network, or one that was trained on features of another width.
 
     Complexity: O(N^2 D) for the distances, O(C N^2) for C eigenvectors, O(C^2 N) for each step of k-means; O(N^2)
     memory.

@@ -61,10 +61,8 @@ class SiameseNetwork(nn.Module):
 
     @torch.inference_mode()
     def embed(self, features: Floats) -> Floats:
-        """Embeddings of the shots of a film, (N, D) to (N, dimensions).
-
-        Raises ValueError: features of another width than in training.
-        """
+        """Embeddings of the shots of a film, (N, D) to (N, dimensions). Raises ValueError: features of another width
+        than in training."""
         if features.shape[1] != self.width:
             raise ValueError(f"the network was trained on features of width {self.width}, not {features.shape[1]}")
         self.eval()
@@ -79,9 +77,8 @@ def train_siamese(
     scenes (Hadsell, Chopra and LeCun 2006).
 
     All films have features of one width. The same seed gives the same network on the same machine; PyTorch's global
-    generator is left as it was.
-
-    Raises ValueError: no film, or no pair of shots of one scene, or none of different scenes.
+    generator is left as it was. Raises ValueError: no film, or no pair of shots of one scene, or none of different
+    scenes.
     """
     training = training or SiameseTraining()
     pairs = [_Pairs(film.scene_end, training.reach) for film in films]

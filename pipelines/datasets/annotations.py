@@ -118,10 +118,8 @@ def quote(text: str) -> str:
 
 
 def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | None = None) -> None:
-    """Check (M, 2) half-open ranges in frames or seconds; `unit` ("shot") and `lines` are for the message.
-
-    Raises DatasetError: no range, or one is negative, not finite, too large, empty or overlaps the one before.
-    """
+    """Check (M, 2) half-open ranges in frames or seconds; `unit` ("shot") and `lines` are for the message. Raises
+    DatasetError: no range, or one is negative, not finite, too large, empty or overlaps the one before."""
     if ranges.ndim != 2 or ranges.shape[1] != 2 or ranges.dtype not in (np.int64, np.float64):
         raise TypeError(f"ranges must be (M, 2) int64 or float64, not {ranges.shape} {ranges.dtype}")
     if not len(ranges):
@@ -170,9 +168,8 @@ def read_inclusive_ranges(path: Path, unit: str, extra: bool = False) -> NDArray
     """Read a file of lines `first last` (frames, inclusive, separated by white space), as (M, 2) half-open ranges.
 
     If a range begins on the last frame of the one before, as in a few places of BBC and OVSD, the frame belongs to the
-    later one. With `extra`, more frame numbers may follow on a line, inside its range (MovieNet's keyframes).
-
-    Raises DatasetError: the file cannot be read, or its ranges are invalid, see `check_ranges`.
+    later one. With `extra`, more frame numbers may follow on a line, inside its range (MovieNet's keyframes). Raises
+    DatasetError: the file cannot be read, or its ranges are invalid, see `check_ranges`.
     """
     rows: list[tuple[int, int]] = []
     lines: list[int] = []
@@ -197,9 +194,8 @@ def read_inclusive_ranges(path: Path, unit: str, extra: bool = False) -> NDArray
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The non-blank lines of a UTF-8 file, stripped, with their numbers from 1, in bounded memory.
 
-    A byte-order mark and Windows line ends are accepted.
-
-    Raises DatasetError: the file cannot be opened, is not text, or has a line that is too long.
+    A byte-order mark and Windows line ends are accepted. Raises DatasetError: the file cannot be opened, is not text,
+    or has a line that is too long.
     """
     with _opened(path) as file:
         number = 0
@@ -213,10 +209,8 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: Path) -> str:
-    """The content of a UTF-8 file without its byte-order mark; line ends are kept.
-
-    Raises DatasetError: the file cannot be opened, is not text or too large.
-    """
+    """The content of a UTF-8 file without its byte-order mark; line ends are kept. Raises DatasetError: the file cannot
+    be opened, is not text or too large."""
     with _opened(path) as file:
         data = file.read(MAX_TEXT_BYTES + 1)
     if len(data) > MAX_TEXT_BYTES:
@@ -247,10 +241,8 @@ def _decoded(data: bytes, path: Path, line: int) -> str:
 
 
 def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
-    """Parse a decimal integer; `what` it should be is for the message.
-
-    Raises DatasetError: another text (Python's `int` also takes `1_000` and digits of other scripts), or too large.
-    """
+    """Parse a decimal integer; `what` it should be is for the message. Raises DatasetError: another text (Python's
+    `int` also takes `1_000` and digits of other scripts), or too large."""
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         raise fault(path, f"{quote(text)} is not {what}", line)
     return as_int(int(text), what, path, line)
@@ -337,19 +329,14 @@ def _shown(value: Any) -> str:
 
 def listed_files(folder: Path, suffix: str) -> dict[str, Path]:
     """The files of a folder whose names end with `suffix`, by name without it; {} if there is no folder. Hidden files,
-    such as those of operating systems, are left out.
-
-    Raises DatasetError: the folder cannot be listed.
-    """
+    such as those of operating systems, are left out. Raises DatasetError: the folder cannot be listed."""
     names = [name for name in listed_names(folder) if name.endswith(suffix)]
     return {name.removesuffix(suffix): folder / name for name in names}
 
 
 def listed_names(folder: Path) -> list[str]:
-    """The sorted names in a folder without hidden ones, without a stat of each; [] if there is no folder.
-
-    Raises DatasetError: the folder cannot be listed.
-    """
+    """The sorted names in a folder without hidden ones, without a stat of each; [] if there is no folder. Raises
+    DatasetError: the folder cannot be listed."""
     try:
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
     except FileNotFoundError:

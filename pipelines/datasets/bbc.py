@@ -32,10 +32,9 @@ def is_bbc(root: Path) -> bool:
 def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
     """Read all videos with the scenes of one annotator (0 to 4 in the full set).
 
-    A video's id is its file name without `.txt`. Frame rate: `FRAME_RATE`.
-
-    Raises DatasetError: a folder or file is missing or damaged, a scene begins after the last shot, or a list of scenes
-        does not run from shot 0 to the number of shots: then it or the shot list is truncated.
+    A video's id is its file name without `.txt`. Frame rate: `FRAME_RATE`. Raises DatasetError: a folder or file is
+    missing or damaged, a scene begins after the last shot, or a list of scenes does not run from shot 0 to the number
+    of shots: then it or the shot list is truncated.
     """
     folder = _annotations(root)
     scene_folder = folder / "scenes" / f"annotator_{annotator}"
@@ -52,10 +51,8 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
 
 
 def read_bbc_file(scene_file: Path) -> VideoAnnotation:
-    """Read one video from its list of scenes in the data set's folders.
-
-    Raises DatasetError: the list, or the shot list that belongs to it, is missing or damaged, as for `read_bbc`.
-    """
+    """Read one video from its list of scenes in the data set's folders. Raises DatasetError: the list, or the shot list
+    that belongs to it, is missing or damaged, as for `read_bbc`."""
     folder = scene_file.resolve().parents[2]
     return _video(scene_file.stem, folder / "shots" / scene_file.name, scene_file)
 

@@ -49,8 +49,8 @@ class KeyframeReader:
             rows: (S,) rows of one video, in ascending order (a clipped window repeats its first or last row).
             images: (S, n) which of the N_k keyframes of each row.
         Returns: S lists of n JPEGs.
-        Raises StoreError: one line, when the video has no keyframes or its store is missing or damaged.
-        Raises DatasetError: one line, when a file of a folder is missing or not a complete JPEG.
+        Raises StoreError when the video has no keyframes or its store is missing or damaged.
+        Raises DatasetError when a file of a folder is missing or not a complete JPEG.
         """
         index = self.index
         video = int(index.video_of(rows[:1])[0])
@@ -76,10 +76,8 @@ class KeyframeReader:
         return result
 
     def decoded(self, row: int, jpeg: bytes) -> NDArray[np.uint8]:
-        """Decode a keyframe that was read for a row, to (H, W, 3) uint8 RGB.
-
-        Raises StoreError: one line that names the shot, when it cannot be decoded.
-        """
+        """Decode a keyframe that was read for a row, to (H, W, 3) uint8 RGB. Raises StoreError: one line that names the
+        shot, when it cannot be decoded."""
         try:
             return from_jpeg(jpeg)
         except ValueError as error:

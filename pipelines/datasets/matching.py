@@ -70,7 +70,7 @@ def match_scenes(
         tolerance: in the same unit.
         labels: (M,) labels of their shots; `SCENE_END` by default.
     Returns: (N,) int8 labels as in `VideoAnnotation.scene_end`, and the report.
-    Raises ValueError: as `assign_scene_ends`.
+    Raises ValueError as `assign_scene_ends`.
     """
     ends, spans = _checked(shot_ends, scene_ends, tolerance)
     assigned = assign_scene_ends(ends, spans, tolerance)

@@ -35,10 +35,9 @@ def read_ovsd(root: Path) -> list[VideoAnnotation]:
 
     Scenes were annotated by eye: most ends differ from the nearest shot end, often by some frames and sometimes by many
     seconds, and there may be gaps between scenes. A scene ends with the shot with the nearest end, one shot per scene.
-    A video's id is the name before `_scenes.txt`. The files do not have the frame rate.
-
-    Raises DatasetError: a file is missing or damaged, a shot list has no scenes, there are more scenes than shots, or
-        scenes and shots do not begin and end together, as in the whole set: then one of the files is truncated.
+    A video's id is the name before `_scenes.txt`. The files do not have the frame rate. Raises DatasetError: a file is
+    missing or damaged, a shot list has no scenes, there are more scenes than shots, or scenes and shots do not begin
+    and end together, as in the whole set: then one of the files is truncated.
     """
     scene_files, shot_files = listed_files(root, _SCENES), listed_files(root, _SHOTS)
     if not scene_files:
@@ -49,10 +48,8 @@ def read_ovsd(root: Path) -> list[VideoAnnotation]:
 
 
 def read_ovsd_file(scene_file: Path) -> VideoAnnotation:
-    """Read one video from its list of scenes, and its list of shots if it is beside it.
-
-    Raises DatasetError: a file is missing or damaged, as for `read_ovsd`.
-    """
+    """Read one video from its list of scenes, and its list of shots if it is beside it. Raises DatasetError: a file is
+    missing or damaged, as for `read_ovsd`."""
     video_id = scene_file.name.removesuffix(_SCENES)
     shot_file = scene_file.with_name(f"{video_id}{_SHOTS}")
     return _video(video_id, scene_file, shot_file if shot_file.exists() else None)

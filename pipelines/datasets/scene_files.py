@@ -56,10 +56,8 @@ def is_scene_files(path: Path) -> bool:
 
 
 def read_scene_files(path: Path, frame_rate: float | None = None) -> list[VideoAnnotation]:
-    """Read a scenes.json or a CSV of scenes, or all of a folder. See `read_scenes_json` and `read_scenes_csv`.
-
-    Raises DatasetError: a file is damaged or of another format, or two are of the same video.
-    """
+    """Read a scenes.json or a CSV of scenes, or all of a folder. See `read_scenes_json` and `read_scenes_csv`. Raises
+    DatasetError: a file is damaged or of another format, or two are of the same video."""
     files = [path]
     if path.is_dir():
         files = [path / name for name in listed_names(path) if name.lower().endswith(_SUFFIXES)]
@@ -73,10 +71,9 @@ def read_scene_files(path: Path, frame_rate: float | None = None) -> list[VideoA
 def read_scenes_json(path: Path) -> VideoAnnotation:
     """Read a `scenes.json`, version 1: shots in frames and seconds, their labels and optional scores.
 
-    The id is the video's own; in a file without one, it is made of the stem of the video's file name.
-
-    Raises DatasetError: it is not a scenes.json, of another version, or inconsistent: shots and scenes must be
-        contiguous from frame 0 to the end of the video, and scenes begin and end with their shots.
+    The id is the video's own; in a file without one, it is made of the stem of the video's file name. Raises
+    DatasetError: it is not a scenes.json, of another version, or inconsistent: shots and scenes must be contiguous from
+    frame 0 to the end of the video, and scenes begin and end with their shots.
     """
     content = read_json(path)
     schema = content.get("schema") if isinstance(content, dict) else None

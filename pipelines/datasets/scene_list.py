@@ -11,10 +11,8 @@ from pipelines.scenes import Scene, SceneList, Shot, VideoFacts, timecode
 
 
 def read_scene_list(path: Path) -> SceneList:
-    """Read a ``scenes.json``, version 1.
-
-    Raises DatasetError: one line, when it is not a scenes.json, of another version, or inconsistent.
-    """
+    """Read a ``scenes.json``, version 1. Raises DatasetError when it is not a scenes.json, of another version, or
+    inconsistent."""
     read_scenes_json(path)  # checks for gaps, overlaps, and scenes that do not begin and end with their shots
     content = read_json(path)
     settings = content.get("settings", {})

@@ -45,11 +45,8 @@ class ShotFeatures:
 
 
 def read_shot_features(path: Path) -> ShotFeatures:
-    """Read one `.npz` file.
-
-    Raises DatasetError: the file is not an `.npz`, is truncated, lacks an array, or its arrays do not have the layout
-        of `ShotFeatures` or are inconsistent.
-    """
+    """Read one `.npz` file. Raises DatasetError: the file is not an `.npz`, is truncated, lacks an array, or its arrays
+    do not have the layout of `ShotFeatures` or are inconsistent."""
     arrays = _read_arrays(path)
     features, shots, scene_end = (arrays[name] for name in ARRAYS)
 
@@ -88,11 +85,8 @@ def read_shot_features(path: Path) -> ShotFeatures:
 
 
 def read_shot_feature_folder(folder: Path) -> list[ShotFeatures]:
-    """Read every `.npz` below a folder, sorted by path.
-
-    Raises DatasetError: the folder is missing or holds no `.npz`, two files have the same video id, or a file cannot be
-        read.
-    """
+    """Read every `.npz` below a folder, sorted by path. Raises DatasetError: the folder is missing or holds no `.npz`,
+    two files have the same video id, or a file cannot be read."""
     if not folder.is_dir():
         raise DatasetError(f"{folder}: not a folder; give the folder that holds the .npz feature files")
     paths = sorted(path for path in folder.rglob("*.npz") if path.is_file())

@@ -25,7 +25,7 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
     Args:
         path: the file.
         frame_rate: for timecodes in a CSV that end in a frame number.
-    Raises DatasetError: one line, for another kind of file, or a damaged one.
+    Raises DatasetError for another kind of file, or a damaged one.
     """
     suffix = path.suffix.lower()
     if not path.is_file():
@@ -63,7 +63,7 @@ def read_scenes_of_folder(
         frame_rate: for timecodes in a CSV that end in a frame number.
     Returns: The records by video id, sorted, and a message for each file that could not be read. (The data sets are
         read as a whole: a damaged file raises.)
-    Raises DatasetError: one line, for a folder without any such file.
+    Raises DatasetError for a folder without any such file.
     """
     if is_movienet(folder):
         return _sorted(read_movienet(folder)), []
@@ -91,10 +91,8 @@ def read_scenes_of_folder(
 
 
 def read_annotations(source: Path, annotator: int = 0) -> list[VideoAnnotation]:
-    """Read label files of any known format: MovieNet, BBC, OVSD, or scene lists.
-
-    Raises DatasetError: one line, when it is none of them or damaged.
-    """
+    """Read label files of any known format: MovieNet, BBC, OVSD, or scene lists. Raises DatasetError when it is none of
+    them or damaged."""
 
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")

@@ -352,7 +352,6 @@ def write_film(
     """Draw and encode a film, and write its true scenes beside it (film.mp4 and film.scenes.json).
 
     Both files appear only when both are complete. `progress` is called with the frames done and the frames in all.
-
     Raises BasslError: a setting is out of range, or the path cannot be written or has an unsupported suffix.
     """
     film, path = plan_film(settings), Path(path)

@@ -53,8 +53,8 @@ def align(
         threshold: shots with at least this score are the predicted scene ends; None: those that the prediction lists.
         frame_rate: for sources that give only frames and no frame rate.
         doubtful: whether a doubtful end of the truth counts as an end or is ignored.
-    Raises DatasetError: one line: a source has no scenes, its frames cannot be converted to seconds, or a threshold is
-        given and the prediction has no scores.
+    Raises DatasetError: a source has no scenes, its frames cannot be converted to seconds, or a threshold is given and
+        the prediction has no scores.
     """
     if truth.scene_end is None and truth.scenes_frames is None and truth.scenes_seconds is None:
         raise fault(truth.source, f"has no scenes of {truth.video_id} to compare with")

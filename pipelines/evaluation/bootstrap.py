@@ -93,9 +93,8 @@ def compare(
     """The difference of two predictions for the same films, first minus second, for each metric.
 
     Paired bootstrap: both are measured on the same draws, so that the difficulty of films cancels out and the interval
-    of the difference is narrower than the two intervals suggest.
-
-    Raises ValueError: names or order of the films differ; and as `measure`.
+    of the difference is narrower than the two intervals suggest. Raises ValueError: names or order of the films differ;
+    and as `measure`.
     """
     if [film.film for film in first] != [film.film for film in second]:
         raise ValueError("two predictions can only be compared on the same films")

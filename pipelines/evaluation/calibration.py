@@ -14,7 +14,7 @@ def fit_calibration(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> C
     Args:
         logits: (N,) of a model that was not trained on the films.
         labels: (N,) of 0 and 1.
-    Raises ValueError: as :func:`platt_slope`.
+    Raises ValueError as :func:`platt_slope`.
     """
     return Calibration(slope=platt_slope(logits, labels), offset=best_f1_threshold(logits, labels))
 

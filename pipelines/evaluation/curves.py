@@ -53,10 +53,8 @@ def pooled_shots(films: Sequence[FilmScores]) -> tuple[NDArray[np.bool_], NDArra
 
 
 def precision_recall(films: Sequence[FilmScores]) -> PrecisionRecall:
-    """The precision-recall curve over the pooled shots of films.
-
-    Raises ValueError: no scene end, or a film without scores.
-    """
+    """The precision-recall curve over the pooled shots of films. Raises ValueError: no scene end, or a film without
+    scores."""
     labels, scores = pooled_shots(films)
     if not labels.any() or np.isnan(scores).any():
         raise ValueError("a precision-recall curve needs scores and a scene end")
@@ -67,10 +65,8 @@ def precision_recall(films: Sequence[FilmScores]) -> PrecisionRecall:
 
 
 def reliability(films: Sequence[FilmScores], bins: int = 10) -> Reliability:
-    """The reliability diagram over the pooled shots of films, with bins of equal width.
-
-    Raises ValueError: no shot, or a score is not between 0 and 1.
-    """
+    """The reliability diagram over the pooled shots of films, with bins of equal width. Raises ValueError: no shot, or
+    a score is not between 0 and 1."""
     labels, scores = pooled_shots(films)
     if not len(scores) or not ((scores >= 0) & (scores <= 1)).all():
         raise ValueError("a reliability diagram needs scores between 0 and 1")

@@ -142,9 +142,8 @@ def f1_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float
 
 
 def precision_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
-    """TP / (TP + FP) if shots with `score >= threshold` are predicted scene ends; 0 if there are none.
-
-    Raises ValueError: shapes differ, a label is neither 0 nor 1, or a score is NaN.
+    """TP / (TP + FP) if shots with `score >= threshold` are predicted scene ends; 0 if there are none. Raises
+    ValueError: shapes differ, a label is neither 0 nor 1, or a score is NaN.
 
     Source: `sklearn.metrics.precision_score`.
     """
@@ -154,9 +153,8 @@ def precision_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -
 
 
 def recall_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
-    """TP / (TP + FN) if shots with `score >= threshold` are predicted scene ends.
-
-    Raises ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or no label is 1.
+    """TP / (TP + FN) if shots with `score >= threshold` are predicted scene ends. Raises ValueError: shapes differ, a
+    label is neither 0 nor 1, a score is NaN, or no label is 1.
 
     Source: `sklearn.metrics.recall_score`. Its mean over films is the Recall of the release and of LGSS (Rao et
     al. 2020).
@@ -238,10 +236,8 @@ def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] 
 
 
 def miou(films: Sequence[FilmScores], threshold: float = 0.5) -> float:
-    """Mean of `film_miou` over films, with scene ends where `score >= threshold`.
-
-    Raises ValueError: no film, or what `film_miou` raises.
-    """
+    """Mean of `film_miou` over films, with scene ends where `score >= threshold`. Raises ValueError: no film, or what
+    `film_miou` raises."""
     if not films:
         raise ValueError("mIoU is not defined without a film")
     return float(np.mean([film_miou(film.labels, film.decided(threshold), film.shots) for film in films]))
@@ -250,9 +246,8 @@ def miou(films: Sequence[FilmScores], threshold: float = 0.5) -> float:
 def evaluate(films: Sequence[FilmScores], threshold: float = 0.5) -> Evaluation:
     """The paper's metrics over a set of films. Films without a scene end are left out of `film_ap` and `film_recall`.
 
-    mIoU uses the labels of all shots, the other metrics those of the known shots.
-
-    Raises ValueError: no film, or what the single metrics raise.
+    mIoU uses the labels of all shots, the other metrics those of the known shots. Raises ValueError: no film, or what
+    the single metrics raise.
     """
     if not films:
         raise ValueError("nothing to evaluate: no film")

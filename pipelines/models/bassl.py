@@ -60,10 +60,8 @@ class BasslWeights:
         return sorted({name.split(".")[0] for name in self.heads})
 
     def build_crn(self) -> ContextualRelationNetwork:
-        """The contextual relation network with these weights, in training mode as every new module.
-
-        Raises ValueError: the model has none, or its weights do not fit its settings.
-        """
+        """The contextual relation network with these weights, in training mode as every new module. Raises ValueError:
+        the model has none, or its weights do not fit its settings."""
         if self.settings.crn is None:
             raise ValueError("this model has no contextual relation network")
         with torch.device("meta"):
@@ -77,21 +75,16 @@ class BasslWeights:
 
 
 def save_bassl_model(path: Path, weights: BasslWeights) -> None:
-    """Write a model as one safetensors file; it appears whole or not at all.
-
-    Raises StoreError: the file cannot be written.
-    Raises ValueError: the weights of the CRN do not fit its settings.
-    """
+    """Write a model as one safetensors file; it appears whole or not at all. Raises StoreError: the file cannot be
+    written. Raises ValueError: the weights of the CRN do not fit its settings."""
     _check_crn(weights)
     tensors = {f"{part}.{name}": tensor for part in PARTS for name, tensor in getattr(weights, part).items()}
     save_model(path, tensors, KIND, {**asdict(weights.settings), "training": weights.training})
 
 
 def load_bassl_model(path: Path) -> BasslWeights:
-    """Read a model that `save_bassl_model` wrote.
-
-    Raises StoreError: the file is missing, damaged, of another version or kind, or its weights and settings do not fit.
-    """
+    """Read a model that `save_bassl_model` wrote. Raises StoreError: the file is missing, damaged, of another version
+    or kind, or its weights and settings do not fit."""
     tensors, stored = read_tensors(path, KIND)
     try:
         weights = BasslWeights(_settings(stored), **_parts(tensors), training=dict(stored["training"]))
@@ -123,7 +116,7 @@ def boundary_of_weights(
         encoder: id of its shot encoder.
         input_size: of the shot encoder, where its weights are there.
         head: Linear(D_c, 2) on the centre shot.
-    Raises StoreError: one line, where the weights of the head do not fit the CRN.
+    Raises StoreError where the weights of the head do not fit the CRN.
     """
     shape = weights.settings.crn
     assert shape is not None

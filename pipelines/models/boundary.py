@@ -67,7 +67,7 @@ class BoundaryModel:
         Args:
             encoder: id of what made them.
             width: D_e.
-        Raises BasslError: one line, where the model was trained on features of another encoder or width.
+        Raises BasslError where the model was trained on features of another encoder or width.
         """
         if self.encoder is not None and encoder != self.encoder:
             raise BasslError(f"the model was trained on features of {self.encoder}, and these are of {encoder}")
@@ -108,10 +108,8 @@ _PLAIN = ("encoder", "encoder_name", "keyframes", "input_size", "pictures", "tra
 
 
 def save_boundary_model(path: Path, model: BoundaryModel) -> None:
-    """Write a model as one safetensors file; it appears whole or not at all.
-
-    Raises BasslError: the file cannot be written.
-    """
+    """Write a model as one safetensors file; it appears whole or not at all. Raises BasslError: the file cannot be
+    written."""
     tensors: dict[str, Any] = {}
     for i, network in enumerate(model.networks):
         if model.crn == "relational":
@@ -131,10 +129,8 @@ def save_boundary_model(path: Path, model: BoundaryModel) -> None:
 
 
 def load_boundary_model(path: Path) -> BoundaryModel:
-    """Read a model that `save_boundary_model` wrote.
-
-    Raises StoreError: one line, for a file that is missing, damaged, of another version or kind.
-    """
+    """Read a model that `save_boundary_model` wrote. Raises StoreError for a file that is missing, damaged, of another
+    version or kind."""
     arrays, stored = read_arrays(path, KIND)
     try:
         if set(stored) != {"crn", "networks", "shape", "calibration", *_PLAIN} or stored["crn"] not in NETWORKS:

@@ -58,26 +58,22 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[st
     """Read a model that `save_model` wrote, as NumPy arrays; imports no torch.
 
     Returns: The arrays by name, and the settings.
-    Raises StoreError: as `read_tensors`, and for types that NumPy does not have, such as bfloat16.
+    Raises StoreError as `read_tensors`, and for types that NumPy does not have, such as bfloat16.
     """
     return _read(path, kind, "np")
 
 
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
-    """The kind and the settings of a model, without its weights.
-
-    Raises StoreError: as `read_tensors`, whatever the kind.
-    """
+    """The kind and the settings of a model, without its weights. Raises StoreError as `read_tensors`, whatever the
+    kind."""
     with _opened(path, "np") as file:
         metadata = _metadata(path, file)
     return metadata.get("kind", ""), _settings(metadata, path)
 
 
 def numbers_of(stored: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """The fields of a settings class out of a header: all there, no other, each a finite number.
-
-    Raises ValueError: for anything else.
-    """
+    """The fields of a settings class out of a header: all there, no other, each a finite number. Raises ValueError for
+    anything else."""
     if set(stored) != {each.name for each in fields(kind)}:
         raise ValueError(f"fields {sorted(stored)}")
     for name, value in stored.items():

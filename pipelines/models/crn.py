@@ -53,7 +53,7 @@ class ShotEmbedding(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Multi-head attention without its output map: every place attends to every place."""
+    """Multi-head attention without its output map."""
 
     def __init__(self, settings: CRNSettings) -> None:
         super().__init__()
@@ -87,60 +87,22 @@ class AddAndNorm(nn.Module):
         return result
 
 
-class Attention(nn.Module):
-    """The first half of a layer."""
-
-    def __init__(self, settings: CRNSettings) -> None:
-        super().__init__()
-        self.self = SelfAttention(settings)
-        self.output = AddAndNorm(settings.width, settings)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, D_c) to (B, T, D_c)."""
-        result: Tensor = self.output(self.self(x), x)
-        return result
-
-
-class Intermediate(nn.Module):
-    """The wide part of a layer's MLP."""
-
-    def __init__(self, settings: CRNSettings) -> None:
-        super().__init__()
-        self.dense = nn.Linear(settings.width, settings.hidden)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, D_c) to (B, T, hidden)."""
-        return F.gelu(self.dense(x))  # by the error function, not by tanh
-
-
 class Layer(nn.Module):
-    """One Transformer layer, normalised after each half (post-norm)."""
+    """One Transformer layer, normalised after each half (post-norm): attention, then the MLP."""
 
     def __init__(self, settings: CRNSettings) -> None:
         super().__init__()
-        self.attention = Attention(settings)
-        self.intermediate = Intermediate(settings)
+        self.attention = nn.ModuleDict(
+            {"self": SelfAttention(settings), "output": AddAndNorm(settings.width, settings)}
+        )
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(settings.width, settings.hidden)})
         self.output = AddAndNorm(settings.hidden, settings)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, D_c) to (B, T, D_c)."""
-        x = self.attention(x)
-        result: Tensor = self.output(self.intermediate(x), x)
+        x = self.attention["output"](self.attention["self"](x), x)
+        result: Tensor = self.output(F.gelu(self.intermediate["dense"](x)), x)  # GELU by the error function, not tanh
         return result
-
-
-class Encoder(nn.Module):
-    """The Transformer layers, one after the other."""
-
-    def __init__(self, settings: CRNSettings) -> None:
-        super().__init__()
-        self.layer = nn.ModuleList(Layer(settings) for _ in range(settings.layers))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, D_c) to (B, T, D_c)."""
-        for layer in self.layer:
-            x = layer(x)
-        return x
 
 
 class ContextualRelationNetwork(nn.Module):
@@ -157,7 +119,8 @@ class ContextualRelationNetwork(nn.Module):
         super().__init__()
         self.settings = CRNSettings() if settings is None else settings
         self.shot_embedding = ShotEmbedding(self.settings)
-        self.encoder = Encoder(self.settings)
+        layers = nn.Sequential(*(Layer(self.settings) for _ in range(self.settings.layers)))
+        self.encoder = nn.ModuleDict({"layer": layers})
 
     def forward(self, shots: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Put every shot of a window in the context of the others.
@@ -165,7 +128,7 @@ class ContextualRelationNetwork(nn.Module):
         Args:
             shots: (B, S, D_e) encodings, S = 2K+1.
             mask: (B, S), bool or 0 and 1; where it is true, the network sees the mask embedding instead of the shot.
-        Returns: The contextualised shots (B, S, D_c), the centre shot at place K, and the [CLS] token (B, D_c).
+        Returns: The contextualised shots (B, S, D_c), the centre shot at position K, and the [CLS] token (B, D_c).
         Raises ValueError: shapes that do not fit the network.
         """
         expected = (self.settings.window, self.settings.input_width)
@@ -173,7 +136,7 @@ class ContextualRelationNetwork(nn.Module):
             raise ValueError(f"shots must be (B, {expected[0]}, {expected[1]}), not {tuple(shots.shape)}")
         if mask is not None and mask.shape != shots.shape[:2]:
             raise ValueError(f"the mask must be {tuple(shots.shape[:2])}, not {tuple(mask.shape)}")
-        x = self.encoder(self.shot_embedding(shots, None if mask is None else mask.bool()))
+        x = self.encoder["layer"](self.shot_embedding(shots, None if mask is None else mask.bool()))
         return x[:, 1:], x[:, 0]
 
 

@@ -56,10 +56,8 @@ class OpenedModel:
 
     @cached_property
     def weights(self) -> BasslWeights:
-        """Shot encoder, CRN and heads of the paper's model.
-
-        Raises StoreError: one line, for a model of another kind or a damaged file.
-        """
+        """Shot encoder, CRN and heads of the paper's model. Raises StoreError for a model of another kind or a damaged
+        file."""
         if self.kind == RELEASED:
             from pipelines.models.released import read_released  # optional dependency: torch
 
@@ -74,10 +72,8 @@ class OpenedModel:
         return self.has_weights and not self.weights.finetuned
 
     def boundary_model(self) -> BoundaryModel:
-        """The model as one that scores films.
-
-        Raises StoreError: one line, for a damaged file, or a model that was only pre-trained.
-        """
+        """The model as one that scores films. Raises StoreError for a damaged file, or a model that was only
+        pre-trained."""
         from pipelines.models.boundary import boundary_of_scorer, load_boundary_model  # start-up time: OpenBLAS
         from pipelines.models.relational import load_scorer  # start-up time: the same
 
@@ -94,9 +90,8 @@ class OpenedModel:
     def pseudo_boundary_model(self) -> BoundaryModel:
         """A pre-trained model as one that scores films by its head for pseudo-boundaries (section 3.3).
 
-        That head takes the place of the one for scene ends: both are Linear(D_c, 2) on the centre shot.
-
-        Raises StoreError: one line, for a damaged file, or a model without a CRN or that head.
+        That head takes the place of the one for scene ends: both are Linear(D_c, 2) on the centre shot. Raises
+        StoreError for a damaged file, or a model without a CRN or that head.
         """
         if self.weights.settings.crn is None or "head_pp.weight" not in self.weights.heads:
             raise StoreError(
@@ -107,9 +102,7 @@ class OpenedModel:
 
     def context(self) -> tuple[ContextualRelationNetwork, str | None]:
         """The paper's CRN in evaluation mode, pre-trained or fine-tuned, and the id of the encoder that it reads.
-
-        Raises StoreError: one line, for a damaged file, or a model without such a network.
-        """
+        Raises StoreError for a damaged file, or a model without such a network."""
         if self.has_weights:
             if self.weights.settings.crn is not None:
                 return self.weights.build_crn().eval(), self._encoder()[0]
@@ -143,7 +136,7 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
 
     `path`: a run folder, a model file or a checkpoint of the paper's release; None or ``default`` is the built-in
         model.
-    Raises StoreError: one line, for a path without a model, or a file that is none.
+    Raises StoreError for a path without a model, or a file that is none.
     """
     if path is None or (str(path) == DEFAULT and not Path(path).exists()):
         path = BUILT_IN

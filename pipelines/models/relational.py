@@ -172,11 +172,8 @@ def save_scorer(path: Path, scorer: RelationalScorer) -> None:
 
 
 def load_scorer(path: Path = BUILT_IN) -> RelationalScorer:
-    """Read a scorer; without a path, the built-in model.
-
-    Raises StoreError: the file is missing, damaged, of another version or kind, weighs evidence that is no longer
-        found, or its weights and settings do not fit.
-    """
+    """Read a scorer; without a path, the built-in model. Raises StoreError: the file is missing, damaged, of another
+    version or kind, weighs evidence that is no longer found, or its weights and settings do not fit."""
     tensors, stored = read_arrays(path, KIND)
     weighed = tensors.get("members.0.weighing.weight", np.zeros((1, token_width()))).shape[-1]
     if weighed != token_width():
@@ -207,9 +204,7 @@ def load_scorer(path: Path = BUILT_IN) -> RelationalScorer:
 
 def relational_member(settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]) -> RelationalMember:
     """A linear form, or where the settings have a width a network, out of weights as `RelationalMember.arrays` gives.
-
-    Raises ValueError: the weights do not fit the settings, or are not finite.
-    """
+    Raises ValueError: the weights do not fit the settings, or are not finite."""
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("weights that are not finite")
     if settings.width:

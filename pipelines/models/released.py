@@ -65,10 +65,9 @@ Shapes = dict[str, tuple[int, ...]]
 def read_released(path: Path) -> BasslWeights:
     """Read a released checkpoint, pre-trained or fine-tuned.
 
-    K and all widths are taken from the weights, half precision becomes single precision.
-
-    Raises StoreError: the file is missing or damaged, no checkpoint, holds anything that would have to be run, or its
-        weights are not in the layout of the release; the message names what is missing, left over or wrong.
+    K and all widths are taken from the weights, half precision becomes single precision. Raises StoreError: the file is
+    missing or damaged, no checkpoint, holds anything that would have to be run, or its weights are not in the layout of
+    the release; the message names what is missing, left over or wrong.
     """
     tensors = read_state_dict(path)
     parts: dict[str, dict[str, Tensor]] = {"encoder": {}, "crn": {}, "heads": {}}
@@ -105,9 +104,8 @@ def read_released(path: Path) -> BasslWeights:
 def write_released(path: Path, weights: BasslWeights) -> None:
     """Write a model in the layout of the release: a `torch.save` file with plain tensors under ``state_dict``.
 
-    An encoder without weights of its own (frozen while its CRN was trained) is left out.
-
-    Raises BasslError: the model is not one that the layout can hold, or the file cannot be written.
+    An encoder without weights of its own (frozen while its CRN was trained) is left out. Raises BasslError: the model
+    is not one that the layout can hold, or the file cannot be written.
     """
     faults = _layout_faults(weights)
     settings = weights.settings.crn
@@ -135,9 +133,7 @@ def write_released(path: Path, weights: BasslWeights) -> None:
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
     """The tensors under ``state_dict`` of a checkpoint of PyTorch Lightning, on the CPU. Nothing in the file is run.
-
-    Raises StoreError: the file is missing or damaged, no checkpoint, or holds anything that would have to be run.
-    """
+    Raises StoreError: the file is missing or damaged, no checkpoint, or holds anything that would have to be run."""
     _check_archive(path)
     try:
         with warnings.catch_warnings():

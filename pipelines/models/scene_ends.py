@@ -24,7 +24,7 @@ def choose_scene_ends(
         min_scene: seconds.
         scenes: exactly so many scenes instead of those that pass the threshold.
     Returns: Indices in increasing order; the last is N - 1.
-    Raises BasslError: when the video cannot be divided into so many scenes of that length.
+    Raises BasslError when the video cannot be divided into so many scenes of that length.
     """
     scores, ends = np.asarray(scores, np.float64), np.asarray(ends, np.float64)
     shots = len(scores)

@@ -33,10 +33,8 @@ def build_network(crn: str, shape: Shape) -> nn.Module:
 
 
 def network_of_arrays(crn: str, shape: Shape, arrays: Mapping[str, NDArray[Any]]) -> nn.Module:
-    """A network with weights by the names of its state dict, in evaluation mode.
-
-    Raises ValueError: the weights do not fit the shape.
-    """
+    """A network with weights by the names of its state dict, in evaluation mode. Raises ValueError: the weights do not
+    fit the shape."""
     # A header may name any size; nothing is built but what there are weights for.
     if getattr(shape, "layers", 0) > len(arrays):
         raise ValueError(f"there are no weights for {shape}")

@@ -189,9 +189,7 @@ def masked_shot_modeling(
 
 def nearest_other(dense: Tensor) -> Tensor:
     """ShotCoL's positive shot (release): the other shot of a window most similar to its centre, (B, S, D) to (B,).
-
-    Raises ValueError: for windows of one shot.
-    """
+    Raises ValueError for windows of one shot."""
     S = dense.shape[1]
     if S < 2:
         raise ValueError("a window of one shot has no other shot")

@@ -174,10 +174,8 @@ def read_ahead(
     data: Dataset[Any], items: Callable[[], Iterable[Item]], *, workers: int, device: torch.device, ahead: int
 ) -> Iterator[Any]:
     """The values of a dataset for items, in their order, ``ahead`` of them read before they are needed, by worker
-    processes (0: in this one); in pinned memory for a GPU.
-
-    Raises BasslError: the one that the dataset returned in place of a value.
-    Raises RuntimeError: a worker died; see :func:`pipelines.stages.pretrain.step.limits_in_one_line`.
+    processes (0: in this one); in pinned memory for a GPU. Raises BasslError: the one that the dataset returned in
+    place of a value. Raises RuntimeError: a worker died; see :func:`pipelines.stages.pretrain.step.limits_in_one_line`.
     """
 
     class Items:

@@ -47,9 +47,8 @@ def seed_files(folder: Path) -> dict[int, Path]:
 @contextmanager
 def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[None]:
     """Make the folder of a run, or check that the one that is there may be used; no other process may in the block.
-
-    Raises BasslError: one line, where it holds a run that is neither to be resumed nor overwritten, or cannot be made,
-        or a running process writes to it.
+    Raises BasslError where it holds a run that is neither to be resumed nor overwritten, or cannot be made, or a
+    running process writes to it.
     """
     with ExitStack() as lock:
         try:
@@ -147,10 +146,8 @@ class RunLog:
                 self._board.close()
 
     def write(self, name: str, row: Mapping[str, float]) -> None:
-        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`.
-
-        Raises BasslError: one line, where it cannot be written.
-        """
+        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`. Raises BasslError where it
+        cannot be written."""
         if self._folder is None or self._board is None:
             return
         path = self._folder / name
