@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pipelines.errors import StoreError
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.checkpoints import read_tensors, save_model
+from pipelines.models.checkpoints import part_of, read_tensors, save_model, settings_fit
 from pipelines.models.crn import ContextualRelationNetwork, TransformerBoundary
 from pipelines.models.shapes import CRNSettings
 
@@ -86,15 +85,14 @@ def load_bassl_model(path: Path) -> BasslWeights:
     """Read a model that `save_bassl_model` wrote. Raises StoreError: the file is missing, damaged, of another version
     or kind, or its weights and settings do not fit."""
     tensors, stored = read_tensors(path, KIND)
-    try:
-        weights = BasslWeights(_settings(stored), **_parts(tensors), training=dict(stored["training"]))
+    with settings_fit(path):
+        parts = {part: part_of(tensors, part) for part in PARTS}
+        if sum(map(len, parts.values())) < len(tensors):
+            raise ValueError("weights of no part")
+        weights = BasslWeights(_settings(stored), **parts, training=dict(stored["training"]))
         _check_crn(weights)
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
             raise ValueError("weights that are not finite")
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise StoreError(
-            f"{path}: its weights and settings do not fit each other; get or make the model again"
-        ) from error
     return weights
 
 
@@ -115,25 +113,15 @@ def boundary_of_weights(
         weights: with a CRN.
         encoder: id of its shot encoder.
         input_size: of the shot encoder, where its weights are there.
-        head: Linear(D_c, 2) on the centre shot.
+        head: name of the one that predicts, Linear(D_c, 2) on the centre shot.
     Raises StoreError where the weights of the head do not fit the CRN.
     """
     shape = weights.settings.crn
     assert shape is not None
     network = TransformerBoundary(shape)
-    try:
+    with settings_fit(path):
         network.crn = weights.build_crn()
-        network.head_sbd.load_state_dict(
-            {
-                name.removeprefix(f"{head}."): tensor
-                for name, tensor in weights.heads.items()
-                if name.startswith(f"{head}.")
-            }
-        )
-    except (RuntimeError, ValueError) as error:
-        raise StoreError(
-            f"{path}: its weights and settings do not fit each other; get or make the model again"
-        ) from error
+        network.head_sbd.load_state_dict(part_of(weights.heads, head))
     return BoundaryModel(
         crn="transformer",
         networks=(network,),
@@ -167,12 +155,3 @@ def _settings(stored: Mapping[str, Any]) -> BasslSettings:
     if set(crn) != {each.name for each in fields(CRNSettings)}:
         raise ValueError(f"fields {sorted(crn)}")
     return BasslSettings(encoder, CRNSettings(**crn))
-
-
-def _parts(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-    """Encoder, CRN and heads out of the names `part.name`."""
-    parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
-    for key, tensor in tensors.items():
-        part, _, name = key.partition(".")
-        parts[part][name] = tensor
-    return parts

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, calibrated
-from pipelines.models.checkpoints import numbers_of, read_arrays, save_model
+from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.networks import NETWORKS, Shape
 from pipelines.models.relational import LinearForm, RelationalScorer, relational_member
 
@@ -62,13 +62,8 @@ class BoundaryModel:
         return self.shape.neighbors
 
     def check(self, encoder: str, width: int) -> None:
-        """Check that features may be scored.
-
-        Args:
-            encoder: id of what made them.
-            width: D_e.
-        Raises BasslError where the model was trained on features of another encoder or width.
-        """
+        """Check that features of this encoder id and width D_e may be scored. Raises BasslError where the model was
+        trained on features of another encoder or width."""
         if self.encoder is not None and encoder != self.encoder:
             raise BasslError(f"the model was trained on features of {self.encoder}, and these are of {encoder}")
         if self.width is not None and width != self.width:
@@ -104,7 +99,14 @@ class BoundaryModel:
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
-_PLAIN = ("encoder", "encoder_name", "keyframes", "input_size", "pictures", "training")
+_PLAIN: Mapping[str, tuple[type, ...]] = {
+    "encoder": (str, type(None)),
+    "encoder_name": (str, type(None)),
+    "keyframes": (int, type(None)),
+    "input_size": (int, type(None)),
+    "pictures": (dict,),
+    "training": (dict,),
+}  # fields that are stored as they are, and their types
 
 
 def save_boundary_model(path: Path, model: BoundaryModel) -> None:
@@ -132,40 +134,28 @@ def load_boundary_model(path: Path) -> BoundaryModel:
     """Read a model that `save_boundary_model` wrote. Raises StoreError for a file that is missing, damaged, of another
     version or kind."""
     arrays, stored = read_arrays(path, KIND)
-    try:
+    with settings_fit(path):
         if set(stored) != {"crn", "networks", "shape", "calibration", *_PLAIN} or stored["crn"] not in NETWORKS:
             raise ValueError(f"settings {sorted(stored)}")
         crn, kind = stored["crn"], NETWORKS[stored["crn"]].shape
         shape = kind(**numbers_of(stored["shape"], kind))
-        parts: dict[str, dict[str, NDArray[Any]]] = {}
-        for key, array in arrays.items():
-            part, _, name = key.partition(".")
-            if part == "networks":
-                number, _, name = name.partition(".")
-                part = f"{part}.{number}"
-            elif part != "encoder":
-                raise ValueError(f"tensor {key}")
-            parts.setdefault(part, {})[name] = array
-        encoder = parts.pop("encoder", {})
+        count, encoder = stored["networks"], part_of(arrays, "encoder")
+        if type(count) is not int or not 1 <= count <= len(arrays):
+            raise ValueError(f"{count} networks")
+        networks = [part_of(arrays, f"networks.{i}") for i in range(count)]
+        if sum(map(len, networks)) + len(encoder) < len(arrays):
+            raise ValueError("weights of no part")
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("weights that are not finite")
-        if type(stored["networks"]) is not int or set(parts) != {f"networks.{i}" for i in range(len(parts))}:
-            raise ValueError(f"networks {sorted(parts)}")
-        if stored["networks"] != len(parts):
-            raise ValueError(f"{len(parts)} networks, not {stored['networks']}")
         _check_plain(stored)
         return BoundaryModel(
             crn=crn,
-            networks=tuple(_network(crn, shape, parts[f"networks.{i}"]) for i in range(len(parts))),
+            networks=tuple(_network(crn, shape, network) for network in networks),
             shape=shape,
             calibration=Calibration(**numbers_of(stored["calibration"], Calibration)),
             encoder_weights=_tensors(encoder),
             **{name: stored[name] for name in _PLAIN},
         )
-    except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
-        raise StoreError(
-            f"{path}: its weights and settings do not fit each other; get or make the model again"
-        ) from error
 
 
 def boundary_of_scorer(scorer: RelationalScorer) -> BoundaryModel:
@@ -192,10 +182,6 @@ def _tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
 
 
 def _check_plain(stored: Mapping[str, Any]) -> None:
-    for name, kinds in (
-        *((name, (str, type(None))) for name in ("encoder", "encoder_name")),
-        *((name, (int, type(None))) for name in ("keyframes", "input_size")),
-        *((name, (dict,)) for name in ("pictures", "training")),
-    ):
+    for name, kinds in _PLAIN.items():
         if type(stored[name]) not in kinds:
             raise ValueError(f"{name} is {stored[name]}")

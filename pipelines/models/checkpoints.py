@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from safetensors import SafetensorError, safe_open
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # start-up time: NumPy; optional dependency: torch
     from numpy.typing import NDArray
     from torch import Tensor
 
+T = TypeVar("T")
 SCHEMA = "bassl.model"
 SCHEMA_VERSION = "1"
 
@@ -26,10 +27,10 @@ SCHEMA_VERSION = "1"
 def save_model(
     path: Path, tensors: Mapping[str, Tensor | NDArray[Any]], kind: str, settings: Mapping[str, Any]
 ) -> None:
-    """Write a model. The file appears under its name only when it is whole.
+    """Write a model. The file appears under its name only when it is whole; missing folders are made.
 
     Args:
-        path: where to; missing folders are made.
+        path: the file.
         tensors: weights by name, any shapes and types that safetensors holds.
         kind: what the weights are, such as `relational`; `read_tensors` asks for it.
         settings: all that is needed to build the model again, as plain JSON values.
@@ -80,6 +81,22 @@ def numbers_of(stored: Mapping[str, Any], kind: type) -> dict[str, Any]:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise ValueError(f"{name} is {value}")
     return dict(stored)
+
+
+@contextmanager
+def settings_fit(path: Path) -> Iterator[None]:
+    """A block in which a model is built from a file's weights and settings. Raises StoreError where that fails."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
+        raise StoreError(
+            f"{path}: its weights and settings do not fit each other; get or make the model again"
+        ) from error
+
+
+def part_of(tensors: Mapping[str, T], part: str) -> dict[str, T]:
+    """The tensors whose names begin with ``part.``, by the rest of the name."""
+    return {name.removeprefix(f"{part}."): each for name, each in tensors.items() if name.startswith(f"{part}.")}
 
 
 def _read(path: Path, kind: str, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -17,14 +17,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
 from pipelines.models.calibration import Calibration, calibrated
-from pipelines.models.checkpoints import numbers_of, read_arrays, save_model
+from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.cut_evidence import cut_evidence
 from pipelines.models.opening import BUILT_IN
 from pipelines.models.shapes import RelationalSettings
@@ -158,11 +158,8 @@ def soft_suppressed(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def save_scorer(path: Path, scorer: RelationalScorer) -> None:
     """Write a scorer as one safetensors file. Raises StoreError: the file cannot be written."""
-    tensors = {
-        f"members.{i}.{name}": array
-        for i, member in enumerate(scorer.members)
-        for name, array in member.arrays().items()
-    }
+    members = enumerate(scorer.members)
+    tensors = {f"members.{i}.{name}": array for i, member in members for name, array in member.arrays().items()}
     settings = {
         "network": asdict(scorer.settings),
         "members": len(scorer.members),
@@ -181,25 +178,10 @@ def load_scorer(path: Path = BUILT_IN) -> RelationalScorer:
             f"{path}: weighs {weighed - 1} kinds of evidence, and this bassl finds {token_width() - 1}; "
             "use the bassl that made it, or train it again"
         )
-    try:
+    with settings_fit(path):
         settings = RelationalSettings(**numbers_of(stored["network"], RelationalSettings))
-        calibration = Calibration(**numbers_of(stored["calibration"], Calibration))
-        members = [
-            relational_member(
-                settings,
-                {
-                    name.removeprefix(f"members.{i}."): array
-                    for name, array in tensors.items()
-                    if name.startswith(f"members.{i}.")
-                },
-            )
-            for i in range(stored["members"])
-        ]
-        return RelationalScorer(members, calibration)
-    except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
-        raise StoreError(
-            f"{path}: its weights and settings do not fit each other; get or make the model again"
-        ) from error
+        members = [relational_member(settings, part_of(tensors, f"members.{i}")) for i in range(stored["members"])]
+        return RelationalScorer(members, Calibration(**numbers_of(stored["calibration"], Calibration)))
 
 
 def relational_member(settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]) -> RelationalMember:
@@ -210,9 +192,7 @@ def relational_member(settings: RelationalSettings, arrays: Mapping[str, NDArray
     if settings.width:
         from pipelines.models.torch_networks import network_of_arrays  # optional dependency: torch
 
-        network: Any = network_of_arrays("relational", settings, arrays)
-        member: RelationalMember = network
-        return member
+        return cast("RelationalMember", network_of_arrays("relational", settings, arrays))
     shapes = {name: array.shape for name, array in arrays.items()}
     if shapes != {"weighing.weight": (1, token_width()), "weighing.bias": (1,)}:
         raise ValueError(f"weights {shapes}")
