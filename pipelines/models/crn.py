@@ -1,9 +1,8 @@
 """The contextual relation network f_CRN of the paper: a small BERT encoder over the shots of a window.
 
 Sources: the paper, section 3.1 and appendix A (L = 2, H = 768, A = 8, dropout, GELU); Devlin et al. 2019 (BERT) for
-the encoder, which is the post-norm Transformer of Vaswani et al. 2017; the paper's release for what the paper leaves
-open: the [CLS] token, the mask embedding, the widths. Parameters have the names that they have in a released
-checkpoint, less its prefix ``crn.``, so that such a checkpoint is read without a table of names.
+the encoder, the post-norm Transformer of Vaswani et al. 2017; the paper's release for what the paper leaves open: the
+[CLS] token, the mask embedding, the widths. Parameters are named as in a released checkpoint, without ``crn.``.
 
 A window of S = 2K+1 shot encodings (S, D_e) goes through these steps:
 
@@ -13,8 +12,8 @@ A window of S = 2K+1 shot encodings (S, D_e) goes through these steps:
 3. Linear map to the width D_c, plus a learned position embedding (row 0 is [CLS]), LayerNorm, dropout.
 4. Transformer layers: x = LayerNorm(x + dropout(attention(x))), x = LayerNorm(x + dropout(mlp(x))).
 
-Weights begin as PyTorch's layers do (release; the paper says "randomly initialized"), and not as BERT's, whose position
-embeddings would be a hundredth of the size of what most encodings give.
+Weights are initialised by PyTorch's defaults (release; the paper says "randomly initialized"), not as in BERT, whose
+position embeddings would be a hundredth of the size of most encodings.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ class ShotEmbedding(nn.Module):
         super().__init__()
         self.shot_embedding = nn.Linear(settings.input_width, settings.width)
         self.position_embedding = nn.Embedding(settings.window + 1, settings.width)
-        # Row 1 stands for a masked shot. Row 0 would be for the others, is zero and never read; it is here because
-        # the released checkpoints have it.
+        # Row 1 stands for a masked shot. Row 0 is zero and never read; the released checkpoints have it.
         self.mask_embedding = nn.Embedding(2, settings.input_width, padding_idx=0)
         self.LayerNorm = nn.LayerNorm(settings.width, eps=NORM_EPS)
         self.dropout = nn.Dropout(settings.dropout)

@@ -1,9 +1,8 @@
-"""A multi-layer perceptron over the shots of a window: the simplest contextual relation network of the paper's tables.
+"""Multi-layer perceptron on the concatenated encodings of a window: the simplest CRN of the paper's tables.
 
-Source: the protocol of ShotCoL (Chen et al. 2021, section 4), whose MLP the paper takes over: the encodings of a window
-side by side, then fully connected layers of 4096, 1024 and 2, with dropout after each of the first two. Decided here,
-because neither paper says it: ReLU between the layers, dropout of one half, and the paper's window of 2K+1 shots around
-the centre, so that all its networks read the same input.
+Source: the protocol of ShotCoL (Chen et al. 2021, section 4), which the paper uses: fully connected layers of 4096,
+1024 and 2, with dropout after each of the first two. Neither paper gives the activation (here ReLU), the dropout rate
+(here 0.5) or the window (here the paper's 2K+1 shots, the same input as for its other networks).
 """
 
 from __future__ import annotations

@@ -1,22 +1,20 @@
-"""MS-LSTM, its image branch: how the shots before a cut differ from those after it, read along the film by an LSTM.
+"""The image branch of MS-LSTM: a boundary network at each cut and a bidirectional LSTM over consecutive cuts.
 
-Source: LGSS (Rao et al. 2020) and MovieNet (Huang et al. 2020), whose MS-LSTM the paper compares with, as their release
-builds the image branch. For each cut, of the K shots up to it and the K after it:
+Source: LGSS (Rao et al. 2020) and MovieNet (Huang et al. 2020), whose MS-LSTM the paper compares with, as in their
+release. For each cut, from the K shots before it and the K after it:
 
-1. B_d: C filters over K shots each make one vector (D_e) of the shots before and one of those after; their C cosines.
-2. B_r: C other filters over all 2K shots; the greatest of them at each of the D_e places.
+1. B_d: C filters over K shots reduce each side to C vectors (D_e); B_d is the C cosines between the two sides.
+2. B_r: C other filters over all 2K shots; B_r is their maximum in each of the D_e dimensions.
 3. [B_r, B_d] of T consecutive cuts goes through one bidirectional LSTM, then Linear(2H, 100), ReLU, Linear(100, 2).
 
-The release trains on sequences of T = 10 that follow each other, with K = 2, C = H = 512. Decided here:
+The release trains on consecutive sequences of T = 10, with K = 2, C = H = 512. Choices made here:
 
-* Encodings are those of the frozen shot encoder, as for every network of the paper; the release trains its ResNet-50.
-* Encodings are scaled to unit length first, so that the rates of training hold for any encoder: those of ImageNet
-  networks are 10 to 100 long, and B_r would drown the cosines of B_d.
-* Where a window reaches past the film, its first or last shot is repeated, as in the paper's windows; the release
-  leaves such cuts out, and could not score them.
-* A film is scored in sequences of T from its beginning, the last one moved back to end with the film; one that is
-  shorter than T is one sequence.
-* In training the sequences of a film begin at another random shot every epoch, so that a cut is seen at every place.
+* The shot encoder is frozen, as for every network of the paper; the release trains its ResNet-50.
+* Encodings are scaled to unit length, so that learning rates suit any encoder: the norms of ImageNet features are 10 to
+  100, and B_r would dominate the cosines of B_d.
+* Windows are padded by repeating the film's first or last shot, as in the paper; the release leaves such cuts out.
+* A film is scored in sequences of T from its first shot on; the last one is moved back to end with the film. In
+  training the sequences of a film begin at another random shot every epoch.
 * Loss, optimiser and epochs are those of fine-tuning (the release: weights 0.5 and 5, SGD at 0.01, 30 epochs).
 """
 
@@ -39,8 +37,8 @@ class MSLSTM(nn.Module):
         super().__init__()
         self.settings = settings
         C = settings.width
-        # Filters along the shots, alike at all D_e places: nn.Linear over the shots begins as the release's Conv2d with
-        # kernel (shots, 1) does.
+        # Filters along the shots, shared by all D_e dimensions: nn.Linear is initialised as the release's Conv2d with
+        # kernel (shots, 1).
         self.side = nn.Linear(settings.neighbors, C)
         self.context = nn.Linear(settings.window, C)
         self.lstm = nn.LSTM(settings.input_width + C, C, batch_first=True, bidirectional=True)
@@ -56,11 +54,8 @@ class MSLSTM(nn.Module):
         return logits
 
     def similarity(self, windows: Tensor) -> Tensor:
-        """B_d: (B, 2K, D_e) to (B, C), the cosines of the filtered shots before and after the cut.
-
-        The filtered vectors themselves, C x D_e for each cut, are never made: their products follow from the K x K
-        products of the shots.
-        """
+        """B_d: (B, 2K, D_e) to (B, C), the cosines of the filtered shots before and after the cut. The C x D_e filtered
+        values of each cut are not computed: their products follow from the K x K products of the shots."""
         K = self.settings.neighbors
         weight = torch.cat([self.side.weight, self.side.bias[:, None]], dim=1)  # (C, K+1): the bias is a shot of ones
         ones = windows.new_ones(len(windows), 1, windows.shape[2])
@@ -69,12 +64,12 @@ class MSLSTM(nn.Module):
         def product(one: Tensor, other: Tensor) -> Tensor:
             return torch.einsum("ck,bkj,cj->bc", weight, one @ other.transpose(1, 2), weight)
 
-        # A square of a length, which rounding may turn to something below zero.
+        # Rounding may make a squared length negative.
         lengths = (product(before, before).clamp_min(1e-16), product(after, after).clamp_min(1e-16))
         return product(before, after) * lengths[0].rsqrt() * lengths[1].rsqrt()
 
     def greatest_context(self, windows: Tensor) -> Tensor:
-        """B_r: (B, 2K, D_e) to (B, D_e), the greatest of C filters over the whole window at each place."""
-        # In parts: a maximum keeps only where it was for the way back, so C x D_e values exist for one part at a time.
+        """B_r: (B, 2K, D_e) to (B, D_e), the maximum of C filters over the whole window in each dimension."""
+        # In parts: the backward pass of a maximum needs only its index, so C x D_e values exist for one part at a time.
         parts = [self.context(part.transpose(1, 2)).max(dim=2).values for part in torch.split(windows, _CHUNK)]
         return torch.cat(parts)

@@ -127,17 +127,8 @@ class RelationalScorer:
     def score(
         self, features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None = None
     ) -> NDArray[np.float64]:
-        """How likely it is that a scene ends with each shot.
-
-        Args:
-            features: (N, D) encodings of the shots of one whole film, in order, N >= 1, any D.
-            durations: (N,) lengths of the shots in seconds.
-            colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); None, or rows of zeros only, where
-                colour is not known: content and pace then decide alone.
-        Returns: (N,) scores between 0 and 1; 0.5 is the operating point. The film ends with its last shot whatever the
-            score of that shot says, which is the lowest of the film.
-        Raises ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
-        """
+        """How likely it is that a scene ends with each shot of one whole film, (N,) between 0 and 1; 0.5 is the
+        operating point. The film's last shot has its lowest score. Arguments and errors as of `shot_tokens`."""
         return calibrated(self.logits(features, durations, colour), self.calibration)
 
 

@@ -20,13 +20,10 @@ def padded(tokens: Tensor, neighbors: int) -> Tensor:
 
 
 def windows(table: Tensor, first: Tensor, neighbors: int) -> Tensor:
-    """Tokens of windows.
+    """Tokens of windows, (B, S, F), all 0 where there is no cut.
 
-    Args:
-        table: (T, F), the padded tokens of a film, or of several one after the other.
-        first: (B,) int64, first row of each window: in a table of one film, the number of the shot.
-        neighbors: K.
-    Returns: (B, S, F), all 0 where there is no cut.
+    `table`: (T, F), the padded tokens of a film, or of several one after the other.
+    `first`: (B,) int64, first row of each window: in a table of one film, the number of the shot.
     """
     return table[first[:, None] + torch.arange(2 * neighbors + 1, device=first.device)]
 

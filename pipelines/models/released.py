@@ -1,21 +1,20 @@
-"""Checkpoints in the layout of the paper's release: theirs into ours, ours into theirs.
+"""Import and export of checkpoints in the layout of the paper's release.
 
-A released checkpoint is a file of PyTorch Lightning: a pickle in a zip archive, with the weights under ``state_dict``
-and the state of the trainer beside it. Their names and ours differ by prefixes only:
+A released checkpoint is a PyTorch Lightning checkpoint: a pickle in a zip archive, with the weights under
+``state_dict`` and the state of the trainer beside it. Its parameter names differ from ours by prefixes only:
 
     shot_encoder.NAME    encoder NAME    torchvision's names of a ResNet-50, no fc
     crn.NAME             crn NAME
     loss.head_X.NAME     head_X.NAME     pre-trained
     head_sbd.NAME        head_sbd.NAME   fine-tuned
 
-Beyond those there are the buffers ``crn.shot_embedding.pos_ids`` (0 to 2K+1) and ``crn.attention_mask`` (zeros), which
-follow from K, and a second name for the bias of the MSM head's last layer. Three of the five published checkpoints
-(SimCLR) have no CRN, so that encoder and CRN may each be missing as a whole, but not in part.
+It also has the buffers ``crn.shot_embedding.pos_ids`` (0 to 2K+1) and ``crn.attention_mask`` (zeros), which follow
+from K, and a second name for the bias of the MSM head's last layer. Three of the five published checkpoints (SimCLR)
+have no CRN: encoder and CRN may each be missing as a whole, but not in part.
 
-Nothing in a file is ever run. It is read with `torch.load` and ``weights_only=True`` alone, which knows tensors and
-plain containers. The release's trainer also left the classes of its callbacks and settings in its files, which that
-mode refuses; where a file holds names of such packages and no others, they are read as stand-ins that do nothing. A
-file with any other name in it is refused.
+No code in a file is executed: it is read with `torch.load` and ``weights_only=True``, which allows tensors and plain
+containers. The release's files also hold classes of the trainer's callbacks and settings, which that mode refuses.
+Classes of such packages are replaced by empty placeholders; a file with any other class is refused.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.files import write_atomically
 from pipelines.models.bassl import BOUNDARY_HEAD, BasslSettings, BasslWeights, crn_shapes
+from pipelines.models.image_networks import import_torchvision
 from pipelines.models.shapes import CRNSettings
 
 RELEASED_HEADS = 8  # Attention heads of a released CRN. Weights do not tell how many there are (paper, appendix A).
@@ -173,7 +173,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse what is no whole zip archive. torch itself does not look at the checksums of what it reads."""
+    """Refuse a file that is not a complete zip archive. torch itself does not check the checksums."""
     try:
         with path.open("rb") as file:
             start = file.read(4)
@@ -203,10 +203,8 @@ def _left_by_trainer(name: str) -> bool:
 
 
 def _stand_in() -> type:
-    """A class of its own for a name in a pickle: whatever is made of it becomes an empty dictionary.
-
-    torch's reader lets items and attributes be set on an OrderedDict, as objects of settings want, and nothing else.
-    """
+    """A placeholder class for a name in a pickle: its instances become empty dictionaries, on which torch's reader lets
+    items and attributes be set, as settings objects need."""
 
     def new(cls: type, *_: object) -> OrderedDict[object, object]:
         return OrderedDict()
@@ -230,7 +228,7 @@ def _own_copy(value: object) -> Tensor | None:
 
 
 def _our_place(name: str) -> tuple[str, str] | None:
-    """Part and name in ours of a name of the release; None for a name that it does not have."""
+    """Our part and name of a weight of the release; None for a name that the release does not have."""
     for prefix, part in (("shot_encoder.", "encoder"), ("crn.", "crn")):
         if name.startswith(prefix):
             return part, name.removeprefix(prefix)
@@ -240,14 +238,14 @@ def _our_place(name: str) -> tuple[str, str] | None:
 
 
 def _released_name(part: str, name: str) -> str:
-    """The other way round."""
+    """The release's name of a weight of ours."""
     if part == "heads":
         return name if name.startswith(f"{BOUNDARY_HEAD}.") else f"loss.{name}"
     return f"{'shot_encoder' if part == 'encoder' else part}.{name}"
 
 
 def _crn_settings(crn: Mapping[str, Tensor]) -> tuple[CRNSettings | None, list[str]]:
-    """The shape of a CRN out of its weights, or what stands in the way."""
+    """The shape of a CRN from its weights, or None and what is wrong with them."""
     names = {
         "positions": "shot_embedding.position_embedding.weight",
         "masks": "shot_embedding.mask_embedding.weight",
@@ -328,7 +326,7 @@ def _part_faults(part: str, tensors: Mapping[str, Tensor], shapes: Shapes) -> li
 
 
 def _head_shapes(heads: Mapping[str, Tensor], crn: CRNSettings | None) -> Shapes:
-    """Names and shapes of those heads of the release that are there at all."""
+    """Names and shapes of the weights of the heads that are present."""
     present = {name.split(".")[0] for name in heads}
     D_e = RESNET50_WIDTH if crn is None else crn.input_width
     D_c = 0 if crn is None else crn.width
@@ -356,31 +354,14 @@ def _head_shapes(heads: Mapping[str, Tensor], crn: CRNSettings | None) -> Shapes
 
 
 def resnet50_shapes() -> Shapes:
-    """Names and shapes of torchvision's ResNet-50 without its classifier (He et al. 2016)."""
-    shapes: Shapes = {}
-
-    def add(convolution: str, norm: str, *shape: int) -> None:
-        shapes[f"{convolution}.weight"] = shape
-        shapes.update({f"{norm}.{name}": shape[:1] for name in ("weight", "bias", "running_mean", "running_var")})
-        shapes[f"{norm}.num_batches_tracked"] = ()
-
-    add("conv1", "bn1", 64, 3, 7, 7)
-    inputs = 64
-    for stage, blocks in enumerate((3, 4, 6, 3)):
-        narrow, wide = 64 << stage, 256 << stage
-        for i in range(blocks):
-            block = f"layer{stage + 1}.{i}"
-            add(f"{block}.conv1", f"{block}.bn1", narrow, inputs, 1, 1)
-            add(f"{block}.conv2", f"{block}.bn2", narrow, narrow, 3, 3)
-            add(f"{block}.conv3", f"{block}.bn3", wide, narrow, 1, 1)
-            if i == 0:
-                add(f"{block}.downsample.0", f"{block}.downsample.1", wide, inputs, 1, 1)
-            inputs = wide
-    return shapes
+    """Names and shapes of torchvision's ResNet-50 without its classifier."""
+    with torch.device("meta"):
+        network = import_torchvision().models.resnet50()
+    return {name: tuple(value.shape) for name, value in network.state_dict().items() if not name.startswith("fc.")}
 
 
 def _some(faults: Iterable[str]) -> str:
-    """Faults in one line: two of each kind, a kind being what stands behind the name, and how many more there are."""
+    """Faults in one line: at most two of each kind (the text after the name), and the number of the others."""
     shown: list[str] = []
     kinds: Counter[str] = Counter()
     more = 0

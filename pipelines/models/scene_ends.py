@@ -11,7 +11,7 @@ from pipelines.errors import BasslError
 def choose_scene_ends(
     scores: ArrayLike, ends: ArrayLike, threshold: float = 0.5, min_scene: float = 0.0, scenes: int | None = None
 ) -> list[int]:
-    """The shots that end scenes, the last shot of the video included.
+    """The shots that end scenes, in increasing order, the last shot of the video included.
 
     Each possible end i is worth logit(score_i) - logit(threshold); of all choices that leave no scene shorter than
     ``min_scene``, the one with the greatest sum is taken. Without a minimum these are the shots with a score of at
@@ -23,7 +23,6 @@ def choose_scene_ends(
         threshold: between 0 and 1.
         min_scene: seconds.
         scenes: exactly so many scenes instead of those that pass the threshold.
-    Returns: Indices in increasing order; the last is N - 1.
     Raises BasslError when the video cannot be divided into so many scenes of that length.
     """
     scores, ends = np.asarray(scores, np.float64), np.asarray(ends, np.float64)

@@ -24,13 +24,8 @@ ODDS_LIMIT = 12.0  # log odds are clipped here
 
 
 def posterior_log_odds(worth: Floats) -> Floats:
-    """Log odds of a scene end at each cut, over all divisions of a film into scenes of at most L shots.
-
-    `worth`: (B, L, N), B kinds of worth; N >= 1.
-    Returns: (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`.
-
-    Complexity: O(B L N) time, in N steps of NumPy each way; O(B L N) memory.
-    """
+    """Log odds of a scene end at each cut, over all divisions of a film into scenes of at most L shots: (B, L, N) of B
+    kinds of worth, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time and memory."""
     B, L, N = worth.shape
     # Row L + n: log of the sum over all divisions of the first n shots; in `after`, of the last n. The rows before
     # row L are of no division.
@@ -54,12 +49,8 @@ def posterior_log_odds(worth: Floats) -> Floats:
 
 
 def association(weights: Floats, longest: int) -> Floats:
-    """The share of its links that each range of shots keeps to itself, (L, N), between 0 and 1.
-
-    Args:
-        weights: (N, reach + 1), of shots i and i + k of a graph, the shots' own at k = 0; 0 where there is no shot.
-        longest: L.
-    """
+    """The share of its links that each range of shots keeps to itself, (L, N), between 0 and 1, from the weights (N,
+    reach + 1) of shots i and i + k of a graph, the shots' own at k = 0; 0 where there is no shot."""
     N, reach = len(weights), weights.shape[1] - 1
     degree = weights[:, 0].copy()
     for k in range(1, min(reach, N - 1) + 1):
@@ -79,9 +70,7 @@ def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest
         kernels: (B, N, reach + 1), kernel of shots i and i + k, its mean over pairs 1; 0 where there is no such shot.
         backgrounds: (B,) number of background shots, which stand for the whole film; above 0.
         longest: L.
-    Returns: (B, L, N).
-
-    Complexity: O(B N L^2), the costliest of all here: some nanoseconds each.
+    Returns: (B, L, N). O(B N L^2), the costliest of all here: some nanoseconds each.
     """
     B, N, width = kernels.shape
     some, extra = min(longest, N), np.asarray(backgrounds, dtype=np.float64)[:, None]

@@ -65,10 +65,7 @@ def window_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[
 
 @torch.inference_mode()
 def sequence_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[np.float64]:
-    """Logits of a film by a network of sequences, from the first shot on; the last is moved back to end with the film.
-
-    (N, D_e) to (N,).
-    """
+    """Logits of a film by a network of sequences, (N, D_e) to (N,); see `sequence_starts`."""
     film, like = _on_device(features, network)
     N, length = len(film), min(shape.sequence, len(film))
     shots = sequence_starts(N, length)[:, None] + np.arange(length)
@@ -90,25 +87,14 @@ LOGITS: Mapping[str, Callable[[nn.Module, Any, Numbers], NDArray[np.float64]]] =
 
 
 def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64]:
-    """Where sequences begin that hold all shots of a film from one on; the last is moved back to end with the film.
-
-    Args:
-        shots: N.
-        length: of a sequence, at most N.
-        first: the shot, less than N.
-    """
+    """Where sequences of a length (at most N) begin that hold all N shots of a film from `first` on; the last is moved
+    back to end with the film."""
     return np.minimum(np.arange(first, shots, length), shots - length)
 
 
 def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int) -> NDArray[np.int64]:
-    """The rows around cuts: K up to the shot and K after it, clipped at the film's edges.
-
-    Args:
-        first_row: (V + 1,) as in an index.
-        rows: any shape (...).
-        neighbours: K.
-    Returns: (..., 2K).
-    """
+    """The rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the film's edges.
+    `first_row`: (V + 1,) as in an index."""
     # The window around a shot has it in the middle: without the first of the 2K+1, the shot is the last of K.
     return window_rows(first_row, rows.ravel(), neighbours, "clip")[:, 1:].reshape(*rows.shape, -1)
 

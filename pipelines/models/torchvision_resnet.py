@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pipelines.errors import StoreError
 from pipelines.models.bassl import BasslSettings, BasslWeights
-from pipelines.models.image_networks import import_torchvision
+from pipelines.models.released import resnet50_shapes
 
 _PARALLEL = "module."  # what nn.DataParallel puts before every name
 
@@ -37,7 +37,7 @@ def read_torchvision_resnet(path: Path) -> BasslWeights | None:
     if not {"conv1.weight", "fc.weight", "layer1.0.conv1.weight"} <= weights.keys():
         return None
     own = {name: value for name, value in weights.items() if not name.startswith("fc.")}
-    expected = _shapes()
+    expected = resnet50_shapes()
     # Files from before 2018 lack the counters of batches, which decide nothing.
     counters = {name for name in expected if name.endswith("num_batches_tracked")}
     for name in counters - own.keys():
@@ -51,9 +51,3 @@ def read_torchvision_resnet(path: Path) -> BasslWeights | None:
         name: (value.float() if value.is_floating_point() else value).detach().clone() for name, value in own.items()
     }
     return BasslWeights(BasslSettings("resnet50", None), plain, {}, {}, {"stage": "imported", "file": path.name})
-
-
-def _shapes() -> dict[str, tuple[int, ...]]:
-    with torch.device("meta"):
-        network = import_torchvision().models.resnet50()
-    return {name: tuple(value.shape) for name, value in network.state_dict().items() if not name.startswith("fc.")}
