@@ -178,6 +178,11 @@ def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None
             raise BasslError(f"{path}: is in a folder that this command reads; name another file to write")
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; also for names that no file can have, where `Path.is_file` raises."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
 def os_reason(error: OSError) -> str:
     """Why the operating system refused, for a message of one line."""
     known = error.errno in errno.errorcode  # libraries have numbers of their own

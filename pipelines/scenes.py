@@ -6,6 +6,7 @@ The format is described in the README and by ``pipelines/scenes.schema.json``.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -16,6 +17,9 @@ from pipelines.files import write_atomically
 SCHEMA = "bassl.scenes"
 SCHEMA_VERSION = 1
 
+NO_FILM = "the film is not there, or was changed since; name it with --film"
+"""What a warning says after the path of a ``scenes.json``."""
+
 
 @dataclass(frozen=True)
 class VideoFacts:
@@ -23,8 +27,9 @@ class VideoFacts:
 
     ``width`` and ``height`` are pixels as shown (after the rotation that phones write). ``duration`` is in seconds and
     ``frames`` counts what could be decoded. ``frame_rate`` is the nominal rate in frames a second; times never come
-    from it. ``id`` is the film's, as stores and labels have it, and ``fingerprint`` is
-    that of :func:`pipelines.video.films.fingerprint`; None in files that do not say.
+    from it. ``id`` is the film's, as stores and labels have it, ``fingerprint`` is that of
+    :func:`pipelines.video.films.fingerprint`, ``start_timecode`` is what the file calls its first frame, and
+    ``sound_channels`` and ``sound_rate`` (Hz) are of the first of its ``sound_tracks``; None where a file does not say.
     """
 
     path: str
@@ -35,6 +40,10 @@ class VideoFacts:
     frame_rate: float
     id: str | None = None
     fingerprint: str | None = None
+    start_timecode: str | None = None
+    sound_tracks: int | None = None
+    sound_channels: int | None = None
+    sound_rate: int | None = None
 
 
 @dataclass(frozen=True)
@@ -101,12 +110,17 @@ class SceneList:
         }
 
     def save(self, path: Path | str) -> None:
-        """Write ``scenes.json``; the file appears whole or not at all.
+        """Write ``scenes.json``, with the path of the film from there; the file appears whole or not at all.
 
         Raises:
             BasslError: where the path cannot be written.
         """
-        write_atomically(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False).encode() + b"\n")
+        path, film, content = Path(path), Path(self.video.path), self.to_dict()
+        if film.is_absolute():
+            content["video"]["relative_path"] = os.path.relpath(
+                film.parent.resolve() / film.name, path.parent.resolve()
+            )
+        write_atomically(path, json.dumps(content, indent=1, allow_nan=False).encode() + b"\n")
 
 
 def entry(item: VideoFacts | Shot | Scene) -> dict[str, Any]:

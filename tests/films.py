@@ -77,6 +77,7 @@ def write_film(
     full_range: bool = False,
     sound_seconds: float = 0.0,
     container_format: str | None = None,
+    metadata: dict[str, str] | None = None,
 ) -> Path:
     """Encode pictures. ``times`` are their presentation times in seconds, where these are not to be regular."""
     if options is None:
@@ -84,6 +85,7 @@ def write_film(
     exact = Fraction(rate).limit_denominator(1001)
     clock = 1 / exact if times is None else Fraction(1, 1000)
     with av.open(str(path), "w", format=container_format, container_options=container_options or {}) as container:
+        container.metadata.update(metadata or {})
         stream = container.add_stream(codec, rate=exact, options=options)
         stream.codec_context.thread_count = 1
         if times is not None:

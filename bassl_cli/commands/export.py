@@ -19,5 +19,7 @@ def export(
     Example: bassl export scenes.json --to edl
     """
     result = stage(file, settings)
+    for warning in result.warnings:
+        console.warn(warning)
     if not quiet:
         console.say(f"{console.count(result.listed, 'shot' if settings.shots else 'scene')}; wrote {result.path}")

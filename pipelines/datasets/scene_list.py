@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from pipelines.datasets.annotations import as_int, as_number, as_text, fault, member, read_json
+from pipelines.datasets.annotations import MAX_POSITION, as_int, as_number, as_text, fault, member, read_json
 from pipelines.datasets.scene_files import read_scenes_json
+from pipelines.errors import VideoError
+from pipelines.files import is_file
 from pipelines.scenes import Scene, SceneList, Shot, VideoFacts, timecode
+from pipelines.video.films import film_at, fingerprint
 
 
-def read_scene_list(path: Path) -> SceneList:
-    """Read a ``scenes.json``, version 1. Raises DatasetError when it is not a scenes.json, of another version, or
-    inconsistent."""
+def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
+    """Read a ``scenes.json``, version 1. The path of its video is ``film``, or the file with its fingerprint at its
+    relative or absolute path, or as the file has it where there is none.
+
+    Raises DatasetError when it is not a scenes.json, of another version, or inconsistent, VideoError where there is no
+    file ``film``."""
+    if film is not None and not is_file(film):
+        raise VideoError(f"{film}: no such film")
     read_scenes_json(path)  # checks for gaps, overlaps, and scenes that do not begin and end with their shots
     content = read_json(path)
     settings = content.get("settings", {})
@@ -40,6 +49,14 @@ def read_scene_list(path: Path) -> SceneList:
     def text(entry: dict[str, Any], key: str) -> str | None:
         return as_text(entry[key], f"the {key} of the video", path) if key in entry else None
 
+    def optional(entry: dict[str, Any], key: str, most: int) -> int | None:
+        if key not in entry:
+            return None
+        value = whole(entry, key, "the video")
+        if not 0 <= value <= most:
+            raise fault(path, f"the {key} of the video is {value}, which is not between 0 and {most}")
+        return value
+
     video = content["video"]
     facts = VideoFacts(
         path=as_text(member(video, "path", "the video", path), "the path of the video", path),
@@ -50,7 +67,15 @@ def read_scene_list(path: Path) -> SceneList:
         frame_rate=number(video, "frame_rate", "the video"),
         id=text(video, "id"),
         fingerprint=text(video, "fingerprint"),
+        start_timecode=text(video, "start_timecode"),
+        sound_tracks=optional(video, "sound_tracks", 512),
+        sound_channels=optional(video, "sound_channels", 512),
+        sound_rate=optional(video, "sound_rate", MAX_POSITION),
     )
+    if film is None:
+        facts = replace(facts, path=_film(path, facts, text(video, "relative_path")))
+    else:
+        facts = replace(facts, path=str(film), fingerprint=fingerprint(film))
     shots = tuple(
         Shot(
             i,
@@ -81,7 +106,10 @@ def read_scene_list(path: Path) -> SceneList:
     return SceneList(facts, settings, shots, scenes)
 
 
-def film_beside(file: Path, scenes: SceneList) -> Path | None:
-    """The film of a ``scenes.json``: at its path, seen from here or from the folder of ``file``; None if not there."""
-    named = Path(scenes.video.path)
-    return next((path for path in (named, file.parent / named) if path.is_file()), None)
+def _film(file: Path, video: VideoFacts, relative: str | None) -> str:
+    """Where the film is: from the folder of ``file`` first, so that both can be moved together."""
+    named, beside = Path(video.path), file.parent / PureWindowsPath(video.path).name
+    for path in (named if relative is None else file.parent / relative, named, file.parent / named, beside):
+        if film_at(path, video):
+            return str(path.parent.resolve() / path.name)
+    return video.path

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.errors import BasslError
+from pipelines.files import check_inputs_kept
 from pipelines.options import accept_text
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
+from pipelines.scenes import NO_FILM
+from pipelines.video.films import film_at
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class ExportSettings:
     """Name of the format. Unless given: by the ending of --output."""
     output: Path | None = None
     """File to write. Unless given: beside the ``scenes.json``, with the ending of the format."""
+    film: Path | None = None
+    """The film. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
     shots: bool = False
     """List the shots instead of the scenes."""
 
@@ -31,10 +35,11 @@ class ExportSettings:
 
 @dataclass(frozen=True)
 class ExportResult:
-    """The file that was written, and how many scenes, or shots, it lists."""
+    """The file that was written, how many scenes, or shots, it lists, and lines on what may be wrong with it."""
 
     path: Path
     listed: int
+    warnings: tuple[str, ...] = ()
 
 
 def export(file: Path | str, settings: ExportSettings) -> ExportResult:
@@ -44,7 +49,7 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
         BasslError: one line, for a ``scenes.json`` that cannot be read, an ending that no format or several have, or a
             path that cannot be written, is the film or is the ``scenes.json``.
     """
-    from pipelines.datasets.scene_list import film_beside, read_scene_list  # start-up time: numpy
+    from pipelines.datasets.scene_list import read_scene_list  # start-up time: numpy
 
     file, output = Path(file), settings.output
     if settings.to is not None:
@@ -54,10 +59,9 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
         name = format_of(output)
     if output is None:
         output = file.with_name(file.name.removesuffix(".json") + FORMATS[name].ending)
-    if output.resolve() == file.resolve():
-        raise BasslError(f"{output}: is what is to be exported; name another file to write")
-    scenes = read_scene_list(file)
-    if (film := film_beside(file, scenes)) is not None:
-        scenes = replace(scenes, video=replace(scenes.video, path=str(film)))
+    check_inputs_kept((output,), (file, settings.film))
+    scenes = read_scene_list(file, settings.film)
     write_export(scenes, output, name, settings.shots)
-    return ExportResult(output, len(scenes.shots if settings.shots else scenes.scenes))
+    missing = FORMATS[name].media and film_at(Path(scenes.video.path), scenes.video) is None
+    warnings = (f"{scenes.video.path}: {NO_FILM}; {output} refers to it all the same",) if missing else ()
+    return ExportResult(output, len(scenes.shots if settings.shots else scenes.scenes), warnings)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BasslError
+from pipelines.files import check_inputs_kept
 from pipelines.scenes import SceneList, group_shots
 from pipelines.stages.predict.settings import PredictSettings
 
@@ -54,9 +55,8 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
 
     file = Path(file)
     output = settings.output or file.with_name(f"{file.name.removesuffix('.json')}.regrouped.json")
-    if output.resolve() == file.resolve():
-        raise BasslError(f"{output}: is the input; name another file to write")
     before = read_scene_list(file)
+    check_inputs_kept((output,), (file, Path(before.video.path)))
     stored = {name: before.settings[name] for name in ("threshold", "min_scene") if name in before.settings}
     try:
         wanted = PredictSettings(**{**stored, **settings.given})

@@ -157,7 +157,9 @@ class VideoDecoder:
             raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
         if self.rotation % 2:
             width, height = height, width
-        self._facts = VideoFacts(str(self.path), width, height, end, index + 1, self.frame_rate)
+        self._facts = VideoFacts(
+            str(self.path), width, height, end, index + 1, self.frame_rate, **container_facts(self._container)
+        )
         if damage.places:
             self.warnings.append(
                 f"{self.path}: is damaged in {damage.places} place(s); what could be read of it was used"
@@ -233,6 +235,18 @@ def open_container(path: Path) -> InputContainer:
         what = "plain text" if "tty" in formats else "a still image"
         raise VideoError(f"{path}: is {what}, not a video")
     return container
+
+
+def container_facts(container: InputContainer) -> dict[str, Any]:
+    """The fields of `VideoFacts` on sound and start timecode."""
+    sound = container.streams.audio
+    timecodes = (tags.get("timecode") for tags in (container.metadata, *(s.metadata for s in container.streams)))
+    return {
+        "start_timecode": next(filter(None, timecodes), None),
+        "sound_tracks": len(sound),
+        "sound_channels": sound[0].channels if sound else None,
+        "sound_rate": sound[0].rate or 0 if sound else None,
+    }
 
 
 def demux(container: InputContainer, *streams: S) -> Iterator[Packet[S]]:

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pipelines.errors import VideoError
+from pipelines.files import is_file
+from pipelines.scenes import VideoFacts
 
 # Suffixes searched for in folders. A file that is given itself is tried whatever its suffix.
 VIDEO_ENDINGS = frozenset(
@@ -123,6 +125,11 @@ def fingerprint(film: Path) -> str | None:
     except OSError as error:
         raise VideoError(f"{film}: cannot be read ({(error.strerror or str(error)).lower()})") from error
     return f"{size}-{digest.hexdigest()[:32]}"
+
+
+def film_at(path: Path, video: VideoFacts) -> Path | None:
+    """The path, if the file of ``video`` is there; None where there is none, or one with another fingerprint."""
+    return path if is_file(path) and video.fingerprint in (None, fingerprint(path)) else None
 
 
 def safe_id(name: str) -> str:

@@ -7,13 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from pipelines.outputs.exports import FORMATS
+from tests import films
 from tests.command import Bassl, running
 from tests.outputs.exporting import NTSC, scene_list
 
 HOME = Path(__file__).parents[2]
+SCHEMA = json.loads((HOME / "pipelines/scenes.schema.json").read_text())
 
 
 @pytest.fixture
@@ -27,17 +30,19 @@ def bassl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_by_its_name(bassl: Bassl, name: str) -> None:
     path = Path(f"scenes{FORMATS[name].ending}")
-    assert bassl("export", "--to", name) == (0, "", f"2 scenes; wrote {path}\n")
+    code, out, err = bassl("export", "--to", name)
+    assert (code, out, err.splitlines()[-1]) == (0, "", f"2 scenes; wrote {path}")
+    missing = (
+        f"warning: film.mp4: the film is not there, or was changed since; name it with --film; {path} refers to it"
+    )
+    assert err.startswith(missing) == (name in ("edl", "otio", "fcpxml", "fcp7"))
     assert path.stat().st_size > 50
     assert sorted(Path.cwd().iterdir()) == sorted(Path.cwd() / name for name in ("scenes.json", path.name))
 
 
 def test_the_ending_of_the_output_says_the_format(bassl: Bassl) -> None:
-    assert bassl("export", "scenes.json", "-o", "made/cut list.EDL", "--shots") == (
-        0,
-        "",
-        "3 shots; wrote made/cut list.EDL\n",
-    )
+    code, out, err = bassl("export", "scenes.json", "-o", "made/cut list.EDL", "--shots")
+    assert (code, out, err.splitlines()[-1]) == (0, "", "3 shots; wrote made/cut list.EDL")
     assert Path("made/cut list.EDL").read_text().startswith("TITLE: film\nFCM: DROP FRAME\n")
 
 
@@ -61,6 +66,60 @@ def test_the_film_is_looked_for_beside_scenes_json(bassl: Bassl, film: Path) -> 
     assert (folder.resolve() / "film.mp4").as_uri() in (folder / "scenes.otio").read_text()
 
 
+def with_timecode(path: Path) -> Path:
+    """A film with sound whose first frame a camera has called 01:00:00:00."""
+    shown = films.pictures(60, (30,))
+    return films.write_film(path, shown, rate=25, sound_seconds=1.0, metadata={"timecode": "01:00:00:00"})
+
+
+def test_a_list_is_the_same_from_any_folder_and_after_the_folder_was_moved(
+    bassl: Bassl, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Path("job").absolute()
+    (job / "films").mkdir(parents=True)
+    with_timecode(job / "films/cam.mov")
+    monkeypatch.chdir(job)
+    assert bassl("predict", "films/cam.mov", "--model", model, "--scenes", 2, "-o", "lists/s.json", "-q")[0] == 0
+    video = json.loads(Path("lists/s.json").read_text())["video"]
+    jsonschema.validate(json.loads(Path("lists/s.json").read_text()), SCHEMA)
+    assert (video["path"], video["relative_path"]) == (str(job / "films/cam.mov"), "../films/cam.mov")
+    assert (video["start_timecode"], video["sound_tracks"], video["sound_channels"]) == ("01:00:00:00", 1, 2)
+    monkeypatch.chdir("/")
+    moved = job.rename(job.with_name("moved"))
+    code, _, err = bassl("export", moved / "lists/s.json", "--to", "otio")
+    assert (code, "warning" in err) == (0, False)
+    assert (moved / "films/cam.mov").as_uri() in (moved / "lists/s.otio").read_text()
+    assert bassl("regroup", moved / "lists/s.json", "--scenes", 1, "-o", moved / "one.json", "-q")[0] == 0
+    assert json.loads((moved / "one.json").read_text())["video"]["relative_path"] == "films/cam.mov"
+
+
+def test_without_the_film_a_list_has_its_timecode_and_sound_and_a_warning(
+    bassl: Bassl, film: Path, model: Path
+) -> None:
+    camera = with_timecode(Path("cam.mov"))
+    assert bassl("predict", camera, "--model", model, "--scenes", 2, "-o", "s.json", "-q")[0] == 0
+    assert bassl("export", "s.json", "-o", "before.edl", "-q") == (0, "", "")
+    assert bassl("export", "s.json", "--to", "fcp7", "-o", "before.xml", "-q") == (0, "", "")
+    assert "01:00:00:00" in Path("before.edl").read_text()
+    here = camera.absolute()
+    hidden = camera.rename("elsewhere")
+    for wrong in (None, film):  # none there, and another one of its name
+        if wrong:
+            camera.write_bytes(wrong.read_bytes())
+        code, _, err = bassl("export", "s.json", "-o", "after.edl")
+        assert (code, err.splitlines()[0]) == (
+            0,
+            f"warning: {here}: the film is not there, or was changed since; name it with --film; "
+            "after.edl refers to it all the same",
+        )
+        assert Path("after.edl").read_bytes() == Path("before.edl").read_bytes()
+        camera.unlink(missing_ok=True)
+    assert bassl("export", "s.json", "--to", "fcp7", "-o", "after.xml", "-q")[0] == 0
+    assert Path("after.xml").read_bytes() == Path("before.xml").read_bytes()
+    assert bassl("export", "s.json", "-o", "named.otio", "--film", hidden) == (0, "", "2 scenes; wrote named.otio\n")
+    assert hidden.absolute().as_uri() in Path("named.otio").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -69,8 +128,8 @@ def test_the_film_is_looked_for_beside_scenes_json(bassl: Bassl, film: Path) -> 
         (["-o", "scenes.txt"], ["scenes.txt", ".csv"]),
         (["-o", "scenes.xml"], ["--to fcp7", "--to matroska"]),
         (["gone.json", "--to", "csv"], ["gone.json"]),
-        (["--to", "csv", "-o", "scenes.json"], ["is what is to be exported"]),
-        (["--to", "csv", "-o", "film.mp4"], ["is the video itself"]),
+        (["--to", "csv", "-o", "scenes.json"], ["scenes.json: is an input of this command"]),
+        (["--to", "csv", "-o", "film.mp4"], ["film.mp4: is an input of this command"]),
         (["--to", "csv", "-o", "."], ["is a folder"]),
         (["text.json", "--to", "csv"], ["text.json"]),
     ],

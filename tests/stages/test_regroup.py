@@ -70,7 +70,7 @@ def test_the_result_is_written_beside_the_input_which_stays_as_it_is(file: Path)
 
 
 def test_the_input_is_never_overwritten(file: Path) -> None:
-    with pytest.raises(BasslError, match="is the input; name another file"):
+    with pytest.raises(BasslError, match="is an input of this command; name another file"):
         regroup(file, RegroupSettings(output=file))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import BasslError
-from pipelines.files import write_atomically
+from pipelines.files import check_inputs_kept, write_atomically
 from pipelines.outputs.exports.chapters import ffmetadata, matroska_chapters, webvtt
 from pipelines.outputs.exports.editing import edl, fcp7, fcpxml, otio
 from pipelines.outputs.exports.lists import json_lines, label_studio, table
@@ -20,21 +20,23 @@ __all__ = ["FORMATS", "Format", "check_ending", "export", "format_of", "save"]
 class Format:
     """One format: its purpose, its file endings, and the function that makes its content.
 
-    ``ending`` is that of a file without a given name; ``known_by`` are the endings that select the format.
+    ``ending`` is that of a file without a given name; ``known_by`` are the endings that select the format. ``media``:
+    whether the file refers to that of the film.
     """
 
     purpose: str
     ending: str
     known_by: tuple[str, ...]
     content: Callable[[SceneList, bool], str]
+    media: bool = False
 
 
 FORMATS: dict[str, Format] = {
     "csv": Format("table with PySceneDetect's columns", ".csv", (".csv",), table),
-    "edl": Format("edit decision list, CMX 3600", ".edl", (".edl",), edl),
-    "otio": Format("OpenTimelineIO", ".otio", (".otio",), otio),
-    "fcpxml": Format("Final Cut Pro", ".fcpxml", (".fcpxml",), fcpxml),
-    "fcp7": Format("Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve", ".xml", (".xmeml",), fcp7),
+    "edl": Format("edit decision list, CMX 3600", ".edl", (".edl",), edl, media=True),
+    "otio": Format("OpenTimelineIO", ".otio", (".otio",), otio, media=True),
+    "fcpxml": Format("Final Cut Pro", ".fcpxml", (".fcpxml",), fcpxml, media=True),
+    "fcp7": Format("Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve", ".xml", (".xmeml",), fcp7, media=True),
     "matroska": Format("chapters for mkvmerge", ".chapters.xml", (".chapters.xml",), matroska_chapters),
     "ffmetadata": Format(
         "chapters for FFmpeg, into MP4 and others", ".ffmetadata", (".ffmetadata", ".ffmeta"), ffmetadata
@@ -66,8 +68,7 @@ def export(scene_list: SceneList, path: Path | str, format: str | None = None, s
     known = FORMATS.get(format or format_of(path))
     if known is None:
         raise BasslError(f"'{format}' is not a format; there are {', '.join(FORMATS)}")
-    if path.resolve() == Path(scene_list.video.path).resolve():
-        raise BasslError(f"{path}: is the video itself; name another file to write")
+    check_inputs_kept((path,), (Path(scene_list.video.path),))
     write_atomically(path, known.content(scene_list, shots).encode("utf-8"))
 
 

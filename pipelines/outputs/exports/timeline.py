@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path, PureWindowsPath
 
-from pipelines.errors import VideoError, first_line
 from pipelines.outputs.exports.segments import film_name, segments_of
 from pipelines.outputs.exports.timecode import edit_rate, may_drop, parse_smpte, timecode_base
 from pipelines.scenes import SceneList
+from pipelines.video.films import film_at
 
 # Rates that differ by less are the same: 23.98 means 23.976, but 24 does not.
 _SAME_RATE = 5e-4
@@ -20,7 +20,7 @@ _SAME_RATE = 5e-4
 class Media:
     """The film's file: its name and URI, its sound, and the timecode that a camera wrote into it.
 
-    Sound and timecode are missing if the file cannot be found.
+    Sound and timecode are missing if neither the file nor what is known of it says.
     """
 
     name: str
@@ -116,30 +116,21 @@ def _runs_at(scenes: SceneList, rate: Fraction) -> bool:
 
 
 def media_of(scenes: SceneList) -> Media:
-    """The name and URI of the film's file and, if it exists, its sound and timecode. Raises VideoError: there is a
-    file, but it is no video."""
-    path, name = Path(scenes.video.path), film_name(scenes)
-    windows = PureWindowsPath(scenes.video.path)
-    if windows.is_absolute() and not path.is_absolute():  # written on Windows, read elsewhere
-        return Media(name, windows.as_uri())
-    uri = path.absolute().as_uri()
-    if not path.is_file():
-        return Media(name, uri)
-    import av  # start-up time: FFmpeg
+    """The name and URI of the film's file, its sound and its timecode, as the ``scenes.json`` has them if there is no
+    such file. Raises VideoError: there is a file, but it is no video."""
+    facts, path = scenes.video, Path(scenes.video.path)
+    windows = PureWindowsPath(facts.path)
+    if film_at(path, facts):
+        from pipelines.video.decoding import container_facts, open_container  # start-up time: FFmpeg
 
-    try:
-        with av.open(f"file:{path}", metadata_errors="replace") as container:
-            sound = container.streams.audio
-            timecodes = [
-                tags.get("timecode") for tags in (container.metadata, *(s.metadata for s in container.streams))
-            ]
-            return Media(
-                name=name,
-                uri=uri,
-                channels=sound[0].channels if sound else 0,
-                sound_rate=sound[0].rate or 0 if sound else 0,
-                sound_tracks=len(sound),
-                start_timecode=next(filter(None, timecodes), None),
-            )
-    except (av.FFmpegError, OSError) as error:
-        raise VideoError(f"{path}: not a video that can be read ({first_line(error).lower()})") from error
+        with open_container(path) as container:
+            facts = replace(facts, **container_facts(container))
+    return Media(
+        name=film_name(scenes),
+        # an absolute path of Windows may be read elsewhere
+        uri=windows.as_uri() if windows.is_absolute() and not path.is_absolute() else path.absolute().as_uri(),
+        channels=facts.sound_channels or 0,
+        sound_rate=facts.sound_rate or 0,
+        sound_tracks=facts.sound_tracks or 0,
+        start_timecode=facts.start_timecode,
+    )

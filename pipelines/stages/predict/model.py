@@ -88,7 +88,12 @@ class SceneModel:
         scores, chosen = choose_scene_ends(self._loaded, film, settings)
         shots = tuple(Shot(i, *r, score=p) for i, (r, p) in enumerate(zip(film.ranges, scores, strict=True)))
         return SceneList(
-            video=replace(reading.facts, id=safe_id(Path(video).stem), fingerprint=known_by),
+            video=replace(
+                reading.facts,
+                path=str(Path(video).absolute()),
+                id=safe_id(Path(video).stem),
+                fingerprint=known_by,
+            ),
             settings=self.record(settings),
             shots=shots,
             scenes=group_shots(shots, chosen),

@@ -8,18 +8,18 @@ from typing import Literal
 import numpy as np
 
 from pipelines.datasets.scene_files import read_scenes_json
-from pipelines.datasets.scene_list import film_beside, read_scene_list
+from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError, StoreError, VideoError
-from pipelines.files import check_writable
+from pipelines.files import check_inputs_kept, check_writable
 from pipelines.outputs.page import TrueEnds, save_page
 from pipelines.outputs.page.thumbnails import kept
 from pipelines.progress import ReportProgress
-from pipelines.scenes import SceneList
+from pipelines.scenes import NO_FILM, SceneList
 from pipelines.stages.report.settings import ReportResult, ReportSettings
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.film_process import FilmProcess
-from pipelines.video.films import safe_id
+from pipelines.video.films import film_at, safe_id
 from pipelines.video.shots import ReaderSettings
 
 _ENDINGS = (".html", ".htm")
@@ -30,12 +30,9 @@ def write_report(file: Path, settings: ReportSettings, progress: ReportProgress)
     path = settings.output or file.with_suffix(".html")
     if path.suffix.lower() not in _ENDINGS:
         raise BasslError(f"{path}: a page's name ends in .html")
-    listed = read_scene_list(file)
-    film = settings.film or film_beside(file, listed)
-    if film is not None and not film.is_file():
-        raise VideoError(f"{film}: no such film")
-    if film is not None and film.resolve() == path.resolve():
-        raise BasslError(f"{path}: is the film itself; name another file to write")
+    listed = read_scene_list(file, settings.film)
+    film = film_at(Path(listed.video.path), listed.video)
+    check_inputs_kept((path,), (file, film, settings.truth))
     check_writable(path)
     truth, notes = (None, ()) if settings.truth is None else _truth(file, settings.truth, settings)
     source: Literal["film", "store", "none"] = "store"
@@ -46,7 +43,7 @@ def write_report(file: Path, settings: ReportSettings, progress: ReportProgress)
         images = _filmed_images(file, listed, film, progress, warnings)
     elif not images:
         source = "none"
-        warnings.append(f"{listed.video.path}: neither the film nor its keyframes are at hand; a page without pictures")
+        warnings.append(f"{listed.video.path}: {NO_FILM}; a page without images")
     save_page(path, listed, images, film, truth, f"{file.stem}.json")
     return ReportResult(path, len(listed.scenes), len(listed.shots), source, tuple(warnings), notes)
 

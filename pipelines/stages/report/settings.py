@@ -18,7 +18,7 @@ class ReportSettings:
     output: Path | None = None
     """The page. Unless given: beside the ``scenes.json``, with the ending ``.html``."""
     film: Path | None = None
-    """The film. Unless given: the path in the ``scenes.json``, from here or from its own folder."""
+    """The film. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
     truth: Path | None = None
     """True scenes, in any format that `bassl score` reads; or a folder with those of this film among others."""
     tolerance: float = ScoreSettings.tolerance
