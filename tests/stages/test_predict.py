@@ -34,6 +34,7 @@ from pipelines.progress import FilmProgress
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
+from pipelines.scenes import entry
 from pipelines.stages.predict import FilmScenes, predict_films, scoring
 from pipelines.stores.features import colour_of, features_of
 from pipelines.stores.index import Index, read_index
@@ -81,7 +82,8 @@ def test_what_is_saved_is_valid_and_complete(result: SceneList, tmp_path: Path) 
     result.save(tmp_path / "scenes.json")
     saved = json.loads((tmp_path / "scenes.json").read_text())
     jsonschema.validate(saved, SCHEMA)
-    assert saved["video"] == asdict(result.video)
+    assert (tmp_path / saved["video"].pop("relative_path")).samefile(result.video.path)
+    assert saved["video"] == entry(result.video)
     assert [Scene(**scene) for scene in saved["scenes"]] == list(result.scenes)
     assert [Shot(**shot) for shot in saved["shots"]] == list(result.shots)
 
@@ -431,9 +433,8 @@ def test_each_film_has_a_file_and_a_bad_one_costs_itself(
     assert "\n" not in failed.error
     written = json.loads(first.output.read_text())
     jsonschema.validate(written, SCHEMA)
-    assert written == result.to_dict() | {
-        "video": asdict(result.video) | {"path": written["video"]["path"], "id": "films_a"}
-    }
+    found = {key: written["video"][key] for key in ("path", "relative_path")}
+    assert written == result.to_dict() | {"video": entry(result.video) | found | {"id": "films_a"}}
     assert json.loads(other.output.read_text())["video"]["id"] == "b_a"
 
 
