@@ -31,10 +31,10 @@ from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, Re
 from pipelines.models.torch_encoders import rebuild_encoder
 from pipelines.models.torch_networks import build_network
 from pipelines.progress import FilmProgress
+from pipelines.scenes import entry
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.scenes import entry
 from pipelines.stages.predict import FilmScenes, predict_films, scoring
 from pipelines.stores.features import colour_of, features_of
 from pipelines.stores.index import Index, read_index
