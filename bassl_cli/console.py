@@ -78,16 +78,8 @@ def as_plain(result: object) -> dict[str, object]:
 
 
 def conclude(results: Sequence[Ended], written: str, quiet: bool) -> None:
-    """A line for each film that failed, and one that counts them all.
-
-    Args:
-        results: of all films.
-        written: where the output is, in words.
-        quiet: whether to leave out the last line.
-
-    Raises:
-        typer.Exit: with 1, where a film failed.
-    """
+    """A line for each film that failed, and unless ``quiet`` one that counts them all and says where the output is.
+    Raises typer.Exit with 1 where a film failed."""
     failed = [result for result in results if result.status == "failed"]
     for result in failed:
         complain(result.error)
@@ -101,14 +93,8 @@ def conclude(results: Sequence[Ended], written: str, quiet: bool) -> None:
 def show_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], text: Collection[int] = (0,), title: str = ""
 ) -> None:
-    """A table on stdout, its cells as they are.
-
-    Args:
-        header: names of the columns; all empty for none.
-        rows: as many cells each.
-        text: numbers of the columns that are aligned left; the others are aligned right.
-        title: a line above it.
-    """
+    """A table on stdout, its cells as they are, below a title. Without a header its names are empty. The columns
+    numbered in ``text`` are aligned left, the others right."""
     target = out if out.is_terminal else Console(highlight=False, width=_UNBROKEN)
     grid = Grid(box=None, pad_edge=False, header_style="bold", show_header=any(header))
     for i, name in enumerate(header):

@@ -31,17 +31,12 @@ def with_settings(
     """Replace each parameter of a command that is a settings dataclass by its options.
 
     The command is called with the settings made of them. An option that is not given leaves the default of its field;
-    where that is None, the rest of the field's docstring after "Unless given:" is shown as the default.
-
-    Args:
-        flags: by field, the option where it is not ``--FIELD``, such as ``--output -o``.
-        metavars: by field, what stands for the value in ``--help``.
-        arguments: fields that are arguments and not options; they must be given, unless they are paths with a default.
-        repeated: fields of several values that are given by repeating the option, not with commas.
-        panels: heading in ``--help``, by the name of a parameter, or of a field that is itself a settings dataclass.
-
-    Raises:
-        BasslError: in the command, one line for values that the settings refuse.
+    where that is None, the rest of the field's docstring after "Unless given:" is shown as the default. ``flags`` and
+    ``metavars`` are by field the option where it is not ``--FIELD``, such as ``--output -o``, and what stands for the
+    value in ``--help``. Fields in ``arguments`` are arguments and not options; they must be given, unless they are
+    paths with a default. Those in ``repeated`` have several values, given by repeating the option, not with commas.
+    ``panels`` are headings in ``--help``, by the name of a parameter, or of a field that is itself a settings
+    dataclass. The command raises BasslError for values that the settings refuse.
     """
 
     def parameter_of(option: Option, holder: str) -> inspect.Parameter:

@@ -21,21 +21,10 @@ R = TypeVar("R")
 def train(
     stage: Callable[[Any, Callable[[TrainingProgress], None]], R], settings: Any, machines: Machines, quiet: bool
 ) -> R | None:
-    """Run a training stage on the machines.
-
-    Args:
-        stage: its public function, named as the command.
-        settings: of the stage; they have ``device`` and ``output``.
-        machines: GPUs, processes and machines of the job.
-        quiet: whether to show no progress.
-
-    Returns:
-        The result, in the process that is to show it; None in the others.
-
-    Raises:
-        BasslError: one line, for what the stage refuses, GPUs that this machine does not have, or a process that died.
-        typer.Exit: in the process that started the others, with their exit code; and where the run was stopped.
-    """
+    """Run the public function of a training stage, named as its command, on the machines; its result in the process
+    that is to show it, None in the others. Raises BasslError for what the stage refuses, GPUs that this machine does
+    not have, or a process that died; typer.Exit in the process that started the others, with their exit code, and where
+    the run was stopped."""
     from pipelines.training import launching  # start-up time: torch
 
     settings = replace(settings, device=machines.device or settings.device)

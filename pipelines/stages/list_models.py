@@ -39,14 +39,8 @@ class ListedModel:
 
 
 def list_models(runs: Path = Path("runs")) -> list[ListedModel]:
-    """The built-in model, then those in a folder of runs, in the order of their paths.
-
-    Args:
-        runs: searched through for run folders and model files; need not be there.
-
-    Raises:
-        BasslError: one line, where it is no folder or cannot be read.
-    """
+    """The built-in model, then those in a folder of runs, which need not exist, and its subfolders, in the order of
+    their paths. Raises BasslError where it is no folder or cannot be read."""
     if runs.exists() and not runs.is_dir():
         raise BasslError(f"{runs}: is a file; name the folder of the runs")
     try:

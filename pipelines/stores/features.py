@@ -60,16 +60,11 @@ def write_features(
 ) -> None:
     """Write the features of videos, (N, D_e) each, all of one dtype and D_e.
 
-    Args:
-        path: where; the file appears when it is whole.
-        encoder: what made them.
-        videos: asked for each video twice, one video at a time, so that it need not hold them all.
-        shots: of each video a checksum of what was encoded, where that is known.
-        colour: hue histograms (N, H), of the videos for which they are known, all of one H.
-
-    Raises:
-        BasslError: where the path cannot be written, the videos' features do not fit together or are not all finite.
-        ValueError: colour of another number of shots than the features, or of several H.
+    ``videos`` is asked for each video twice, one at a time, so that it need not hold them all. ``shots`` has the
+    checksum of each video's encoded shots where it is known, ``colour`` hue histograms (N, H), all of one H, of the
+    videos for which they are known. Raises BasslError where the path cannot be written, or the videos' features do not
+    fit together or are not all finite; ValueError for colour of another number of shots than the features, or of
+    several H.
     """
     names = sorted(videos)
     lengths, checksums = [], []
@@ -163,15 +158,8 @@ def _read_colour(file: h5py.File, names: Sequence[str], first_row: NDArray[Any])
 
 
 def colour_of(index: Index, stores: Sequence[Path]) -> NDArray[np.float32] | None:
-    """Hue histograms (T, H) in the rows of an index, 0 where they are not known; None where none is.
-
-    Args:
-        index: of the videos.
-        stores: those of `features_of`, which has checked that they fit the index.
-
-    Raises:
-        StoreError: one line, for a damaged store.
-    """
+    """Hue histograms (T, H) in the rows of an index, 0 where they are not known; None where none is. The stores are
+    those of `features_of`, which has checked that they fit the index. Raises StoreError for a damaged store."""
     known: dict[str, NDArray[np.float32]] = {}
     for store in stores:
         with open_store(store, SCHEMA, VERSION, _REMEDY) as file:

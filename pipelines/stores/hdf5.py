@@ -66,19 +66,9 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
 
 @contextmanager
 def open_store(path: Path, schema: str, version: int, remedy: str, missing: str | None = None) -> Iterator[h5py.File]:
-    """Open an HDF5 file that :func:`create_store` made, for reading.
-
-    Args:
-        path: the file.
-        schema: the expected schema.
-        version: the expected version.
-        remedy: what to run when the file is unusable, for the message.
-        missing: what to run when there is no such file; None takes the remedy.
-
-    Raises:
-        StoreError: one line, when the file is missing, not HDF5, truncated, or of another schema or version, or when
-            what the block reads is missing or damaged.
-    """
+    """Open an HDF5 file that :func:`create_store` made, for reading. Raises StoreError where it is missing, not HDF5,
+    truncated, or of another schema or version, or what the block reads is missing or damaged; the message ends with
+    ``remedy``, what to run, or for a missing file with ``missing``."""
     if not path.exists():
         raise StoreError(f"{path}: no such file; {missing or remedy}")
     try:
@@ -192,17 +182,8 @@ def _broken_seal(path: Path) -> str | None:
 
 
 def read_array(file: h5py.File, name: str, kind: str, dimensions: int) -> NDArray[Any]:
-    """Read a data set as an array.
-
-    Args:
-        file: an open store.
-        name: of the data set.
-        kind: the expected NumPy kinds, such as ``"i"`` or ``"iu"``.
-        dimensions: the expected number of dimensions.
-
-    Raises:
-        StoreError: it is missing, or of another kind or number of dimensions.
-    """
+    """Read a data set as an array. ``kind`` are the expected NumPy kinds, such as ``"i"`` or ``"iu"``. Raises
+    StoreError where it is missing, or of another kind or number of dimensions."""
     if name not in file or not isinstance(file[name], h5py.Dataset):
         raise StoreError(f"{file.filename}: is damaged: it has no data set {name!r}")
     data = file[name]

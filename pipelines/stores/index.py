@@ -106,10 +106,8 @@ class Index:
         return np.concatenate([np.zeros(0, np.int64), *(np.arange(span.start, span.stop) for span in spans)])
 
     def times(self, video: int, frame_rate: float | None = None) -> NDArray[np.float64] | None:
-        """(N, 2) half-open ranges in seconds of a video's shots.
-
-        Where the index does not have all of them, they are frames over ``frame_rate``, or None without it.
-        """
+        """(N, 2) half-open ranges in seconds of a video's shots; where the index does not have all of them, frames over
+        ``frame_rate``, or None without it."""
         seconds = self.seconds[self.span(video)]
         if np.isfinite(seconds).all():
             return seconds
@@ -123,10 +121,8 @@ class Index:
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
-        """(T,) whether training and scoring may use the label of a row.
-
-        False for rows without a label, and for doubtful ends where the index says to ignore them.
-        """
+        """(T,) whether training and scoring may use the label of a row: not without a label, nor doubtful ends where
+        the index says to ignore them."""
         known: NDArray[np.bool_] = self.label != NO_LABEL
         return known & (self.label != -1) if self.doubtful == "ignore" else known
 
@@ -151,21 +147,11 @@ class Index:
 def window_rows(
     first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int, edge: Literal["shift", "clip"]
 ) -> NDArray[np.int64]:
-    """The rows of the windows around rows.
+    """The rows (B, 2K + 1) of the windows around the centre shots ``rows`` (B,), each window within one video.
 
-    Args:
-        first_row: (V + 1,) as in :class:`Index`.
-        rows: (B,) centre shots.
-        neighbours: K.
-        edge: what happens at a film's edge, as in the paper's release: ``shift`` moves the window inside
-            (pre-training), ``clip`` repeats the first or last shot (fine-tuning). A film shorter than a window is
-            always clipped.
-
-    Returns:
-        (B, 2K + 1); the rows of a window are all of one video.
-
-    Raises:
-        IndexError: for rows that are not in the index.
+    ``first_row`` (V + 1,) is that of an :class:`Index`, ``neighbours`` K. At a film's edge, as in the paper's release,
+    ``shift`` moves the window inside (pre-training), and ``clip`` repeats the first or last shot (fine-tuning). A film
+    shorter than a window is always clipped. Raises IndexError for rows that are not in the index.
     """
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < first_row[-1]:
         raise IndexError(f"rows must lie in 0 to {first_row[-1] - 1}")
@@ -186,19 +172,9 @@ def write_index(
     doubtful: Literal["end", "ignore"] = "end",
     features: Mapping[str, Path] | None = None,
 ) -> None:
-    """Write an index.
-
-    Args:
-        path: where; the file appears when it is whole.
-        videos: with different ids; they are sorted.
-        settings: recorded.
-        doubtful: what label -1 means in training.
-        features: feature store by encoder.
-
-    Raises:
-        BasslError: where the path cannot be written, two videos have one id or different numbers of keyframes, or the
-            shots of a video contradict each other. A file that is there stays as it is.
-    """
+    """Write an index of videos with different ids, sorted, with feature stores by encoder, the settings recorded.
+    Raises BasslError where the path cannot be written, two videos have one id or different numbers of keyframes, or the
+    shots of a video contradict each other; a file that is there stays as it is."""
     if not videos:
         raise StoreError(f"{path}: an index needs at least one video")
     videos = sorted(videos, key=lambda video: video.video_id)

@@ -73,20 +73,9 @@ def write_keyframes(
     describe: Callable[[], tuple[VideoFacts, Mapping[str, Any]]],
     settings: Mapping[str, Any],
 ) -> int:
-    """Write a store from an iterable of shots; memory does not grow with the size of the JPEGs.
-
-    Args:
-        path: the store; it appears when it is complete.
-        shots: in order of time.
-        describe: called after the last shot; returns the facts about the video and the description of its file.
-        settings: stored as they are.
-
-    Returns:
-        the number of shots.
-
-    Raises:
-        BasslError: where the path cannot be written; what ``shots`` and ``describe`` raise.
-    """
+    """Write a store from an iterable of shots in order of time; their number. Memory does not grow with the size of the
+    JPEGs. ``describe`` is called after the last shot and returns the facts about the video and the description of its
+    file. Raises BasslError where the path cannot be written, and what ``shots`` and ``describe`` raise."""
     frames: list[tuple[int, int]] = []
     seconds: list[tuple[float, float]] = []
     keyframes: list[tuple[int, ...]] = []

@@ -20,22 +20,13 @@ def store_path(folder: Path, encoder: str) -> Path:
 
 
 def find_features(index: Index, encoder: str | None, folder: Path) -> tuple[Path, ...]:
-    """The feature stores of an index, for :func:`pipelines.stores.features.features_of`.
+    """The feature stores of an index, for :func:`pipelines.stores.features.features_of`; empty where there is none for
+    an encoder.
 
-    A store that the index names comes before ``<folder>/<encoder id>.h5``, which is taken only if it has all videos of
-    the index, encoded from the same shots and keyframes. :func:`pipelines.stages.encode.encode_shots` adds what is
-    missing there.
-
-    Args:
-        index: of the videos.
-        encoder: id, or several joined by " + "; None: every store that the index names.
-        folder: of feature stores.
-
-    Returns:
-        One store an encoder id; empty where there is none for one of them.
-
-    Raises:
-        StoreError: one line, for a damaged store, or without ``encoder`` where two stores have a video of the index.
+    ``encoder`` is an id, or several joined by `JOINED`; None stands for every store that the index names. A store that
+    the index names comes before ``<folder>/<encoder id>.h5``, which is taken only if it has all videos of the index,
+    encoded from the same shots and keyframes; :func:`pipelines.stages.encode.encode_shots` adds what is missing there.
+    Raises StoreError for a damaged store, or without ``encoder`` where two stores have a video of the index.
     """
     names = tuple(index.features) if encoder is None else tuple(encoder.split(JOINED))
     stores = tuple(store for name in names if (store := _store_of(index, name, folder)) is not None)
@@ -66,15 +57,9 @@ def _has_all(path: Path, index: Index) -> bool:
 
 
 def keyframe_facts(index: Index) -> dict[str, Any]:
-    """How the keyframes of an index were made, for the header of a model that is trained on them.
-
-    Returns:
-        ``detector``, ``keyframes``, ``lines`` and ``quality`` of its keyframe stores, those in which all agree; empty
-        for folders of JPEG files.
-
-    Raises:
-        StoreError: one line, for a store that is missing or damaged.
-    """
+    """How the keyframes of an index were made, for the header of a model that is trained on them: ``detector``,
+    ``keyframes``, ``lines`` and ``quality`` of its keyframe stores, those in which all agree; empty for folders of JPEG
+    files. Raises StoreError for a store that is missing or damaged."""
     if any(store is None or store.suffix != ".h5" for store in index.pictures):
         return {}
     made = [read_keyframes(store).settings for store in index.pictures if store is not None]

@@ -19,17 +19,13 @@ _LEVELS = (0.2, 0.4, 0.6, 0.8)  # lines of equal F1
 
 
 def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshold: float) -> tuple[str, ...]:
-    """Draw the films of one or two predictions, by the name of the model that scored them.
+    """Draw the films of one or two predictions, by the name of the model that scored them; lines on what could not be
+    drawn, as `save_plot`.
 
     Left: precision over recall, with the operating point, lines of equal F1 and the chance level. Right: the share of
-    scene ends among shots by their score (reliability diagram), and below it the number of these shots.
-
-    Returns:
-        lines on what could not be drawn, see :func:`pipelines.outputs.plots.save_plot`.
-
-    Raises:
-        BasslError: another kind of file than .png, .svg or .pdf, one that cannot be written, or no scores or scene ends
-            to draw.
+    scene ends among shots by their score (reliability diagram), and below it the number of these shots. Raises
+    BasslError for another kind of file than .png, .svg or .pdf, one that cannot be written, or no scores or scene ends
+    to draw.
     """
     check_plot(path)
     for name, films in scored.items():

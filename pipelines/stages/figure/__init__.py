@@ -32,18 +32,11 @@ def draw_similarity(
     models: Sequence[Path | str], output: Path | str, settings: SimilaritySettings = SimilaritySettings()
 ) -> FigureResult:
     """Draw the cosine similarity of consecutive shots under several models (appendix, "Visualization of similarities
-    between consecutive shots"), with the scenes outlined where the index knows them, below the keyframes of up to 48
-    shots where it has those.
-
-    Args:
-        models: feature stores (.h5), whose features are compared as they are; or runs or model files with the paper's
-            CRN, of which each contextualised shot, at the centre of its own window, is compared.
-        output: .png, .svg or .pdf, as for all figures.
-
-    Raises:
-        BasslError: one line, for a film or shots that are not in the index, a model or store that cannot be read or has
-            nothing of this film, or an output that cannot be written.
-    """
+    between consecutive shots") to a .png, .svg or .pdf. A model is a feature store (.h5), whose features are compared
+    as they are; or a run or model file with the paper's CRN, of which each contextualised shot, at the centre of its
+    own window, is compared. Scenes are outlined where the index knows them, and the keyframes of up to 48 shots are
+    shown where it has them. Raises BasslError for a film or shots that are not in the index, a model or store that
+    cannot be read or has nothing of this film, or an output that cannot be written."""
     from pipelines.stages.figure.similarity import similarity  # start-up time: torch, matplotlib
 
     return similarity(list(map(Path, models)), Path(output), settings)
@@ -52,18 +45,12 @@ def draw_similarity(
 def draw_pseudo_boundaries(
     windows: Sequence[str], output: Path | str, settings: PseudoBoundarySettings = PseudoBoundarySettings()
 ) -> FigureResult:
-    """Draw where windows of shots fall into two parts, and where their true scenes end (appendix, "Pseudo-boundaries"),
-    with the middle keyframe of each shot; or, of films without keyframes, with the similarity that the division
-    rests on. Shots are compared by their features (section 3.3).
-
-    Args:
-        windows: centre shots, as ``VIDEO:SHOT``; none: sampled at random. As in pre-training, a window that reaches
-            over a film's edge is moved inside.
-
-    Raises:
-        BasslError: one line, for a window that is not in the index, a film that is shorter than a window, an index
-            without labels to draw by, features or keyframes that cannot be read, or an output that cannot be written.
-    """
+    """Draw where windows of shots are divided into two parts, and where their true scenes end (appendix,
+    "Pseudo-boundaries"), with the middle keyframe of each shot, or without keyframes the similarity that the division
+    rests on. Shots are compared by their features (section 3.3). ``windows`` are centre shots, as ``VIDEO:SHOT``; none:
+    sampled at random. As in pre-training, a window that reaches over a film's edge is moved inside. Raises BasslError
+    for a window that is not in the index, a film that is shorter than a window, an index without labels to sample by,
+    features or keyframes that cannot be read, or an output that cannot be written."""
     from pipelines.stages.figure.pseudo_boundaries import pseudo_boundaries  # start-up time: torch, matplotlib
 
     return pseudo_boundaries(windows, Path(output), settings)

@@ -30,16 +30,12 @@ def score(
 ) -> ScoreResult:
     """Score a model on the films of an index, or lists of scenes against the truth.
 
-    Args:
-        subject: without a truth the folder of a run, a model file, ``default`` for the built-in model, or, for its
-            representation only, a feature store. With a truth a scenes.json or another list of scenes, or a folder.
-        truth: labels in any format that `pipelines.datasets.sources` reads; or a folder, of which each film is matched
-            with the one of the same name among the predictions.
-        progress: called as films are scored and features computed.
-
-    Raises:
-        BasslError: one line, for anything that cannot be read or does not fit. In folders a damaged prediction, or one
-            without its truth, is left out and named among the result's problems.
+    Without a truth, ``subject`` is the folder of a run, a model file, ``default`` for the built-in model, or, for its
+    representation only, a feature store; with a truth a scenes.json or another list of scenes, or a folder of them.
+    ``truth`` is labels in any format that `pipelines.datasets.sources` reads, or a folder, of which each film is
+    matched with the prediction of the same name. ``progress`` is called as films are scored and features computed.
+    Raises BasslError for anything that cannot be read or does not fit; in folders a damaged prediction, or one without
+    its truth, is left out and named among the result's problems.
     """
     if truth is None:
         from pipelines.stages.score.model import score_model  # start-up time: torch

@@ -47,16 +47,9 @@ class AnnotatorScores:
 
 
 def score_annotators(subject: Path, truths: Sequence[Path], settings: ScoreSettings) -> AnnotatorScores:
-    """Score a prediction against each truth, and each truth as a prediction against each other truth.
-
-    Args:
-        subject: a list of scenes, or a folder of them.
-        truths: two or more, each the labels of one annotator: a file, or a folder as for `score`.
-        settings: as for `score`; its threshold is for the prediction only.
-
-    Raises:
-        BasslError: one line, where a file cannot be read, or a truth is named twice.
-    """
+    """Score a list of scenes, or a folder of them, against each truth, and each truth as a prediction against each
+    other truth. A truth is the labels of one annotator, a file or a folder as for `score`; the threshold of the
+    settings is for the prediction only. Raises BasslError where a file cannot be read, or a truth is named twice."""
     names = [str(truth) for truth in truths]
     if len(set(names)) < max(2, len(names)):
         raise BasslError(f"{names[-1]}: name two truths or more, each once")
