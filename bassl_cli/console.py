@@ -153,11 +153,9 @@ def stage_progress(quiet: bool, film: str = "") -> Iterator[ReportProgress]:
 
 @contextmanager
 def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[FilmProgress[Ended]], None]]]:
-    """A bar over all films, and one for each film that is being read, with its speed and the time left.
-
-    Gives two functions: one to call with the number of films, one with the progress of a film. Both may be called from
-    any thread.
-    """
+    """A bar over all films, and one for each film that is being read, with its speed and the time left. Gives two
+    functions: one to call with the number of films, one with the progress of a film. Both may be called from any
+    thread."""
     if quiet or not err.is_terminal:
 
         def line(state: FilmProgress[Ended]) -> None:
@@ -193,11 +191,9 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
 
 @contextmanager
 def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None]]:
-    """Progress of a training run: a bar over its steps, a line for the metrics of each epoch, one for each note.
-
-    The bar has the losses, the learning rate, the speed, the share of time spent waiting for data, and the time left.
-    Where stderr is no terminal, there is a line an epoch instead.
-    """
+    """Progress of a training run: a bar over its steps, a line for the metrics of each epoch, one for each note. The
+    bar has the losses, the learning rate, the speed, the share of time spent waiting for data, and the time left. Where
+    stderr is no terminal, there is a line an epoch instead."""
 
     def position(state: TrainingProgress) -> str:
         seed = f"seed {state.seed}/{state.seeds}  " if state.seeds > 1 else ""

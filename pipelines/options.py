@@ -87,10 +87,8 @@ def settings_from(settings: type[S], given: Mapping[str, Any]) -> S:
 
 
 def accept_text(settings: Any) -> None:
-    """Let the fields of a frozen dataclass that are paths be given as text, and tuples as lists or as one value.
-
-    For ``__post_init__``: replaces the values of such fields. Raises ValueError for a value that a Literal does not
-    list.
+    """Let the fields of a frozen dataclass that are paths be given as text, and tuples as lists or as one value. For
+    ``__post_init__``: replaces the values of such fields. Raises ValueError for a value that a Literal does not list.
     """
     for name, hint in typing.get_type_hints(type(settings)).items():
         value = getattr(settings, name)

@@ -63,11 +63,9 @@ def shown(name: str, most: int = 48) -> str:
 
 
 def save_plot(path: Path, figure: Figure) -> tuple[str, ...]:
-    """Write a figure in the format of the path's ending; equal figures are equal files, byte for byte.
-
-    Returns a line on characters that could not be drawn, if there are any (in an SVG the font of the viewer draws
-    them). Raises BasslError for another ending, a figure that is too large, or a path that cannot be written.
-    """
+    """Write a figure in the format of the path's ending; equal figures are equal files, byte for byte. Returns a line
+    on characters that could not be drawn, if there are any (in an SVG the font of the viewer draws them). Raises
+    BasslError for another ending, a figure that is too large, or a path that cannot be written."""
     check_plot(path)
     if max(figure.get_size_inches()) * _DOTS > _MOST_DOTS:
         raise BasslError(f"{path}: there is too much to draw for one figure; draw less in each")

@@ -194,10 +194,8 @@ def read_shot_checksums(path: Path) -> dict[str, int | None]:
 
 
 def shot_checksums(index: Index) -> dict[str, int]:
-    """Of each video in an index a checksum of its shots and keyframes, by which features of others are told apart.
-
-    Of JPEG files, which have no checksum in an index, of the shots alone.
-    """
+    """Of each video in an index a checksum of its shots and keyframes, by which features of others are told apart. Of
+    JPEG files, which have no checksum in an index, of the shots alone."""
 
     def crc(values: NDArray[Any], before: int = 0) -> int:
         return zlib.crc32(np.ascontiguousarray(values).data, before)
@@ -217,12 +215,9 @@ def _mapped(path: Path, file: h5py.File) -> NDArray[np.floating]:
 
 
 def features_of(index: Index, stores: Sequence[Path]) -> tuple[str, NDArray[np.float32]]:
-    """What encoder made them, and the features (T, D_e) of feature stores in the rows of an index.
-
-    Those of one store that has just the videos of the index stay in the file and are mapped. Raises StoreError where a
-    video of the index is in no store, or with other shots or keyframes, or where the stores' features have different
-    widths.
-    """
+    """What encoder made them, and the features (T, D_e) of feature stores in the rows of an index. Those of one store
+    that has just the videos of the index stay in the file and are mapped. Raises StoreError where a video of the index
+    is in no store, or with other shots or keyframes, or where the stores' features have different widths."""
     opened = [open_features(path) for path in stores]
     encoders = list(dict.fromkeys(store.encoder for store in opened))
     videos: dict[str, NDArray[np.floating]] = {}

@@ -93,11 +93,9 @@ def open_store(path: Path, schema: str, version: int, remedy: str, missing: str 
 
 
 class _Target(FileIO):
-    """The file below HDF5, which crashes when it closes a file and cannot write what it holds in memory.
-
-    From the first write that fails, HDF5 is told that all goes well. Metadata, which it may read again, goes to memory,
-    data is lost. The caller raises :attr:`failure` when HDF5 has finished.
-    """
+    """The file below HDF5, which crashes when it closes a file and cannot write what it holds in memory. From the first
+    write that fails, HDF5 is told that all goes well. Metadata, which it may read again, goes to memory, data is lost.
+    The caller raises :attr:`failure` when HDF5 has finished."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "r+")

@@ -52,10 +52,8 @@ _MISSING = "run `bassl build-index`, or name one with --index"
 
 @dataclass(frozen=True, eq=False)
 class IndexedVideo:
-    """One video as it goes into an index; arrays as in :class:`Index`, for its own shots only.
-
-    ``pictures`` is a store (``.h5``) or a folder of MovieNet's JPEG files, whose names follow from the shots' numbers.
-    """
+    """One video as it goes into an index; arrays as in :class:`Index`, for its own shots only. ``pictures`` is a store
+    (``.h5``) or a folder of MovieNet's JPEG files, whose names follow from the shots' numbers."""
 
     video_id: str
     source: str
@@ -148,11 +146,9 @@ def window_rows(
     first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int, edge: Literal["shift", "clip"]
 ) -> NDArray[np.int64]:
     """The rows (B, 2K + 1) of the windows around the centre shots ``rows`` (B,), each window within one video.
-
     ``first_row`` (V + 1,) is that of an :class:`Index`, ``neighbours`` K. At a film's edge, as in the paper's release,
     ``shift`` moves the window inside (pre-training), and ``clip`` repeats the first or last shot (fine-tuning). A film
-    shorter than a window is always clipped. Raises IndexError for rows that are not in the index.
-    """
+    shorter than a window is always clipped. Raises IndexError for rows that are not in the index."""
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < first_row[-1]:
         raise IndexError(f"rows must lie in 0 to {first_row[-1] - 1}")
     video = np.searchsorted(first_row, rows, side="right") - 1

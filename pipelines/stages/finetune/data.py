@@ -168,10 +168,8 @@ def window_epoch(
 def sequence_epoch(
     films: LabelledFilms, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every film cut into sequences of T shots, from another offset each epoch.
-
-    What of a sequence lies outside the film repeats its first or last shot and is no part of the loss.
-    """
+    """Every film cut into sequences of T shots, from another offset each epoch. What of a sequence lies outside the
+    film repeats its first or last shot and is no part of the loss."""
     assert isinstance(shape, MSLSTMSettings)
     length, reach, first_row = shape.sequence, shape.neighbors, films.index.first_row
     rows, inside = [], []
@@ -281,10 +279,8 @@ def batches(
 
 def loss_weights(targets: NDArray[np.int64], usable: NDArray[np.bool_], loss: Loss) -> NDArray[np.float64]:
     """How much each usable shot of a whole batch counts in the cross-entropy; targets (0 or 1) of any shape.
-
     ``balanced``, the release: positives and negatives have half of the weight each, shared equally among them; where
-    one of the two is missing, so is its half. ``plain``: all shots alike.
-    """
+    one of the two is missing, so is its half. ``plain``: all shots alike."""
     if loss == "plain":
         return usable / max(1, int(usable.sum()))
     positive, negative = usable & (targets == 1), usable & (targets == 0)

@@ -93,10 +93,8 @@ def _calibration(
 def summary_of(
     records: Sequence[Mapping[str, Any]], split: Split
 ) -> tuple[dict[str, float], dict[str, float], str | None]:
-    """Mean and standard deviation over seeds of the test metrics, else of the validation metrics, and which.
-
-    A metric that a seed does not have (one without a calibration) is left out.
-    """
+    """Mean and standard deviation over seeds of the test metrics, else of the validation metrics, and which. A metric
+    that a seed does not have (one without a calibration) is left out."""
     which = "test" if split.test else "validation" if split.val else None
     if which is None or not records:
         return {}, {}, None

@@ -52,10 +52,8 @@ class PretextWindows:
         return self.pretext.slow_positions(2 * self.neighbours + 1)
 
     def rows(self, epoch: int, centres: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        """(B, T) rows of the windows around the centres, and (B,) where they are joined, for synthesized ones.
-
-        T is 2K+1; for SimCLR (instance) 1, the shot itself; for SimCLR (temporal) 2, a shot and another one near it.
-        """
+        """(B, T) rows of the windows around the centres, and (B,) where they are joined, for synthesized ones. T is
+        2K+1; for SimCLR (instance) 1, the shot itself; for SimCLR (temporal) 2, a shot and another one near it."""
         windows = window_rows(self.first_row, centres, self.neighbours, "shift")
         if self.pretext.method == "simclr-instance":
             return centres[:, None], None

@@ -43,22 +43,17 @@ class PretrainModel(nn.Module):
         return self
 
     def synchronise_norms(self) -> None:
-        """Normalise the encoder's batches over the frames of all processes (SyncBN, release).
-
-        Parameters keep their names. The networks of timm have norms with an activation inside, which PyTorch's own
-        conversion would drop.
-        """
+        """Normalise the encoder's batches over the frames of all processes (SyncBN, release). Parameters keep their
+        names. The networks of timm have norms with an activation inside, which PyTorch's own conversion would drop."""
         from timm.layers import convert_sync_batchnorm  # start-up time: timm, which only this needs
 
         if self.encoder is not None and not self.frozen:
             self.encoder = convert_sync_batchnorm(self.encoder)
 
     def compile_networks(self) -> None:
-        """Compile the encoder and the CRN in place with ``torch.compile``; names of weights do not change.
-
-        Heads, losses and pseudo-boundaries are not compiled: they are cheap and communicate between processes. SyncBN
-        does too and is left out; between two such norms the encoder is then compiled piece by piece.
-        """
+        """Compile the encoder and the CRN in place with ``torch.compile``; names of weights do not change. Heads,
+        losses and pseudo-boundaries are not compiled: they are cheap and communicate between processes. SyncBN does too
+        and is left out; between two such norms the encoder is then compiled piece by piece."""
         for module in self.modules():
             if isinstance(module, nn.SyncBatchNorm):
                 module.forward = torch.compiler.disable(module.forward)  # type: ignore[method-assign, no-untyped-call]

@@ -128,10 +128,8 @@ class _MiddleKeyframes(Dataset["Tensor | BasslError"]):
 
 
 def _middle_keyframes(source: KeyframeWindows, rows: NDArray[np.int64], size: int) -> Iterator[Tensor]:
-    """The middle keyframes of rows in their order, some at a time, (n, 3, size, size), on the device.
-
-    They are resized at once to the encoder's input, and not as for training, where a crop follows.
-    """
+    """The middle keyframes of rows in their order, some at a time, (n, 3, size, size), on the device. They are resized
+    at once to the encoder's input, and not as for training, where a crop follows."""
     device = source.process.device
     parts = np.array_split(rows, -(-len(rows) // _SHOTS)) if len(rows) else []
     data, workers = _MiddleKeyframes(KeyframeReader(source.index), size), min(source.workers, len(parts))

@@ -254,10 +254,8 @@ def _short(content: bytes) -> str:
 
 
 def _digest(folder: Path) -> str:
-    """Digest of the names, sizes and times of the files of a folder.
-
-    For MovieNet, whose five million files would take minutes, only the upper folders are read.
-    """
+    """Digest of the names, sizes and times of the files of a folder. For MovieNet, whose five million files would take
+    minutes, only the upper folders are read."""
     paths = [folder, *folder.glob("*"), *folder.glob("*/*")] if is_movienet(folder) else sorted(folder.rglob("*"))
     digest = hashlib.sha256()
     for path in sorted(paths):
