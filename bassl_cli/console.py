@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -72,6 +73,11 @@ def say(message: str) -> None:
     err.print(message, markup=False, soft_wrap=True)
 
 
+def print_json(content: object) -> None:
+    """A result as JSON on stdout."""
+    typer.echo(json.dumps(content, indent=1))
+
+
 def as_plain(result: object) -> dict[str, object]:
     """A result as plain JSON values, its paths as text."""
     return {key: str(value) if isinstance(value, Path) else value for key, value in vars(result).items()}
@@ -88,6 +94,23 @@ def conclude(results: Sequence[Ended], written: str, quiet: bool) -> None:
         say(f"{done} done, {len(results) - done - len(failed)} kept, {len(failed)} failed; {written}")
     if failed:
         raise typer.Exit(1)
+
+
+def show_films(results: Sequence[Any], counted: Sequence[str], written: str, as_json: bool, quiet: bool) -> None:
+    """The results of several films, with the fields that are ``counted``, as a table or as JSON, between their warnings
+    and what `conclude` says of them."""
+    for warning in (warning for result in results for warning in result.warnings):
+        warn(warning)
+    if as_json:
+        print_json([as_plain(result) for result in results])
+    elif not quiet:
+        rows = []
+        for result in results:
+            facts = (f"{result.duration:.1f} s", *(f"{getattr(result, name):,}" for name in counted))
+            shown = ("" for _ in facts) if result.status == "failed" else facts
+            rows.append((result.video_id, result.status, *shown))
+        show_table(("video", "status", "length", *counted), rows)
+    conclude(results, written, quiet)
 
 
 def show_table(
@@ -207,8 +230,11 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
         return f"{state.speed:.0f} {state.unit}/s"
 
     def line(state: TrainingProgress) -> None:
-        if state.note:
+        if state.note and state.warning:
             warn(state.note)
+        elif state.note:
+            if not quiet:
+                note(state.note)
         elif state.validation:
             if not quiet:
                 say(values(state))

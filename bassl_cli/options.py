@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bassl_cli import console
 from pipelines.errors import BasslError
 from pipelines.options import Option, options_of, settings_from
 
@@ -28,7 +29,7 @@ def with_settings(
     repeated: Collection[str] = (),
     panels: Mapping[str, str] = {},
 ) -> Callable[[Command], Command]:
-    """Replace each parameter of a command that is a settings dataclass by its options.
+    """Replace each parameter of a command that is a settings dataclass by its options, and add ``--debug``.
 
     The command is called with the settings made of them. An option that is not given leaves the default of its field;
     where that is None, the rest of the field's docstring after "Unless given:" is shown as the default. ``flags`` and
@@ -73,8 +74,10 @@ def with_settings(
                 parameters += [parameter_of(option, parameter.name) for option in options_of(kind)]
             else:
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=console.Debug)
+        parameters.append(debug)
 
-        def run(**given: Any) -> None:
+        def run(debug: bool, **given: Any) -> None:
             made: dict[str, Any] = {}
             for name, kind in kinds.items():
                 values = {option.name: given.pop(option.name) for option in options_of(kind)}

@@ -1,11 +1,11 @@
-"""Running a training stage: in this process, or with torchrun in several that run the same command line."""
+"""Running a stage in each process of a job: in this process, or with torchrun in several that run the same command."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -18,28 +18,35 @@ from pipelines.training.machines import STOPPED, Machines, is_worker
 R = TypeVar("R")
 
 
+@contextmanager
+def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
+    """Run the block in each process of a job, started by this one if there are several; gives whether this process
+    shows the result. Raises BasslError for GPUs that this machine does not have, or a process that died; typer.Exit in
+    the process that started the others, with their exit code, after ``advice`` where they were stopped."""
+    from pipelines.training import launching  # start-up time: torch
+
+    if not is_worker():
+        launching.check_gpus(machines, f"bassl {command}")
+        if machines.world_size > 1:
+            code = launching.launch(machines, "bassl_cli", sys.argv[1:])
+            if code == STOPPED:
+                console.complain(f"stopped; {advice}")
+            raise typer.Exit(code)
+    with nullcontext() if console.debugging() else launching.errors_to_launcher():
+        yield os.environ.get("RANK", "0") == "0"
+
+
 def train(
     stage: Callable[[Any, Callable[[TrainingProgress], None]], R], settings: Any, machines: Machines, quiet: bool
 ) -> R | None:
     """Run the public function of a training stage, named as its command, on the machines; its result in the process
-    that is to show it, None in the others. Raises BasslError for what the stage refuses, GPUs that this machine does
-    not have, or a process that died; typer.Exit in the process that started the others, with their exit code, and where
-    the run was stopped."""
-    from pipelines.training import launching  # start-up time: torch
-
+    that is to show it, None in the others. Raises what `job` and the stage raise; typer.Exit where it was stopped."""
     settings = replace(settings, device=machines.device or settings.device)
-    if not is_worker():
-        launching.check_gpus(machines, f"bassl {stage.__name__}")
-        if machines.world_size > 1:
-            code = launching.launch(machines, "bassl_cli", sys.argv[1:])
-            if code == STOPPED:
-                console.complain(f"stopped; go on with --resume --output {settings.output}")
-            raise typer.Exit(code)
-    errors = nullcontext() if console.debugging() else launching.errors_to_launcher()
-    with errors, console.training_progress(quiet) as progress:
+    advice = f"go on with --resume --output {settings.output}"
+    with job(machines, stage.__name__, advice) as shows, console.training_progress(quiet) as progress:
         result: Any = stage(settings, progress)
     if result.stopped:
         if not is_worker():
             console.complain(f"stopped after step {result.step} of {result.steps}; go on with --resume")
         raise typer.Exit(STOPPED)
-    return result if os.environ.get("RANK", "0") == "0" else None
+    return result if shows else None

@@ -36,7 +36,7 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import PretextWindows, Views, make_views, noise_of
 from pipelines.stages.pretrain.start import make_model
-from pipelines.stages.pretrain.step import make_learner, take_step
+from pipelines.stages.pretrain.step import make_trainer, take_step
 from pipelines.stores.index import Index, read_index
 from pipelines.training.distributed import Process, process_group
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
@@ -124,7 +124,7 @@ def measure(
     settings: PretrainSettings, process: Process, encoder: Any, model: Any, work: Work, steps: int
 ) -> dict[str, float]:
     """Windows a second, share of the time spent waiting for data, and memory, over so many steps."""
-    learner = make_learner(settings, model, process)
+    trainer = make_trainer(settings, model, process)
     cuda = process.device.type == "cuda"
     wait = torch.cuda.synchronize if cuda else (lambda: None)
     if cuda:
@@ -137,7 +137,7 @@ def measure(
         asking = time.perf_counter()
         views, noise = next(work)
         waited += time.perf_counter() - asking
-        take_step(learner, views, settings.batch, noise=noise, joins=None, rate=0.01, seed=step)
+        take_step(trainer, views, settings.batch, noise=noise, joins=None, rate=0.01, seed=step)
     wait()
     seconds = time.perf_counter() - start
     peak = torch.cuda.max_memory_allocated() if cuda else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

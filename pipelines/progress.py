@@ -50,6 +50,7 @@ class TrainingProgress:
     seed: int = 1  # its number, from 1
     seeds: int = 1
     note: str = ""  # one line that the user should know; the other fields then say nothing
+    warning: bool = False  # whether the note is about what may be wrong with the result
     unit: Literal["windows", "shots"] = "windows"  # what ``speed`` counts
 
     @property

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-import typer
-
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.stages.baseline import BaselineSettings, baseline as stage
@@ -13,11 +9,7 @@ from pipelines.stages.baseline import BaselineSettings, baseline as stage
 
 @with_settings(arguments=("system",), metavars={"features": "PATHS", "extra": "PATHS"})
 def baseline(
-    settings: BaselineSettings,
-    table: console.Table = None,
-    as_json: console.Json = False,
-    quiet: console.Quiet = False,
-    debug: console.Debug = False,
+    settings: BaselineSettings, table: console.Table = None, as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:
     """Find and score scenes with one of the systems of the paper's Table 1.
 
@@ -33,7 +25,7 @@ def baseline(
     with console.stage_progress(quiet) as progress:
         result = stage(settings, progress)
     if as_json:
-        typer.echo(json.dumps(result.to_dict(), indent=1))
+        console.print_json(result.to_dict())
     elif not quiet:
         shown = table_of(result)
         console.show_table(shown.header, shown.rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,7 +35,6 @@ def build_index(
     show: Annotated[bool, typer.Option("--show", help="Only show the existing index.")] = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
-    debug: console.Debug = False,
 ) -> None:
     """Index all shots of all videos for training.
 
@@ -55,7 +53,7 @@ def build_index(
                 f"tolerance (at {times}{', ...' if len(match.unmatched) > 5 else ''} s)"
             )
     if as_json:
-        typer.echo(json.dumps(_plain(report), indent=1))
+        console.print_json(_plain(report))
     elif not quiet:
         _show(report)
         if not show:

@@ -8,12 +8,7 @@ from pipelines.stages.export import ExportSettings, export as stage
 
 
 @with_settings(flags={"output": "--output -o"}, metavars={"to": "FORMAT"})
-def export(
-    settings: ExportSettings,
-    file: SceneFile = SCENES,
-    quiet: console.Quiet = False,
-    debug: console.Debug = False,
-) -> None:
+def export(settings: ExportSettings, file: SceneFile = SCENES, quiet: console.Quiet = False) -> None:
     """Convert scenes for an editing tool, a player, a table or a labelling tool.
 
     Example: bassl export scenes.json --to edl

@@ -8,9 +8,7 @@ from pipelines.stages.extract_sound import SoundSettings, extract_sound as stage
 
 
 @with_settings(flags={"output": "--output -o", "workers": "--workers -j"})
-def extract_sound(
-    films: Films, settings: SoundSettings, quiet: console.Quiet = False, debug: console.Debug = False
-) -> None:
+def extract_sound(films: Films, settings: SoundSettings, quiet: console.Quiet = False) -> None:
     """Store features of the sound of each shot: mean and standard deviation of log-mel energies.
 
     For the systems that take several kinds of features: bassl baseline lgss --extra data/features/sound.h5

@@ -51,7 +51,6 @@ def similarity(
     settings: SimilaritySettings,
     output: Output = Path("similarity.png"),
     quiet: console.Quiet = False,
-    debug: console.Debug = False,
 ) -> None:
     """Similarity of consecutive shots under several models, side by side.
 
@@ -72,7 +71,6 @@ def pseudo_boundaries(
     ] = None,
     output: Output = Path("pseudo-boundaries.png"),
     quiet: console.Quiet = False,
-    debug: console.Debug = False,
 ) -> None:
     """Pseudo-boundaries and true ones, with the keyframes of their windows.
 
@@ -93,7 +91,6 @@ def boundaries(
     settings: BoundarySettings,
     output: Output = Path("boundaries.png"),
     quiet: console.Quiet = False,
-    debug: console.Debug = False,
 ) -> None:
     """Boundaries that several models predict for the same film, and the true ones.
 
@@ -111,7 +108,6 @@ def curves(
     settings: CurveSettings,
     output: Output = Path("curves.png"),
     quiet: console.Quiet = False,
-    debug: console.Debug = False,
 ) -> None:
     """Training curves of runs: losses, learning rate and validation metrics.
 

@@ -19,9 +19,7 @@ _METRICS = {
 
 
 @with_settings(panels={"machines": "Machines"}, metavars={"rdzv_endpoint": "HOST:PORT"})
-def finetune(
-    settings: FinetuneSettings, machines: Machines, quiet: console.Quiet = False, debug: console.Debug = False
-) -> None:
+def finetune(settings: FinetuneSettings, machines: Machines, quiet: console.Quiet = False) -> None:
     """Train a model to find scene ends, from labelled films.
 
     Starts from a pre-trained model, freezes its shot encoder, and trains a network over the features of shots, with

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bassl_cli import console
+from bassl_cli.options import with_settings
 from pipelines.stages.import_checkpoint import export_checkpoint, import_checkpoint as convert, model_path
 
 if TYPE_CHECKING:
     from pipelines.models.bassl import BasslWeights
 
 
+@with_settings()
 def import_checkpoint(
     file: Annotated[
-        Path,
-        typer.Argument(help="A released checkpoint (.ckpt); with --export a model of ours.", show_default=False),
+        Path, typer.Argument(help="A released checkpoint (.ckpt); with --export a model of ours.", show_default=False)
     ],
     output: Annotated[
         Path | None,
@@ -35,7 +35,6 @@ def import_checkpoint(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over a file that is there.")] = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
-    debug: console.Debug = False,
 ) -> None:
     """Read a checkpoint of the paper's authors, pre-trained or fine-tuned; or a ResNet-50, such as that of Places365.
 
@@ -47,7 +46,7 @@ def import_checkpoint(
         output = file.with_suffix(".ckpt") if export else model_path(file)
     weights = (export_checkpoint if export else convert)(file, output, overwrite=overwrite)
     if as_json:
-        typer.echo(json.dumps(_summary(weights), indent=1))
+        console.print_json(_summary(weights))
     elif not quiet:
         rows = [(name, "none" if value is None else str(value)) for name, value in _summary(weights).items()]
         console.show_table(("", ""), rows, text=(0, 1))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bassl_cli import console
+from bassl_cli.options import with_settings
 from pipelines.stages.list_models import ListedModel, list_models
 
 # Of many measures, those that are told in the table; all are in the JSON.
 _SHOWN = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP of PP"}
 
 
+@with_settings()
 def models(
-    runs: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"),
-    as_json: console.Json = False,
-    debug: console.Debug = False,
+    runs: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"), as_json: console.Json = False
 ) -> None:
     """List the built-in model and those under runs/: what each was trained on, and how it scored.
 
@@ -26,7 +25,7 @@ def models(
     """
     found = list_models(runs)
     if as_json:
-        typer.echo(json.dumps([console.as_plain(model) for model in found], indent=1))
+        console.print_json([console.as_plain(model) for model in found])
     else:
         rows = [_row(model) for model in found if model.stage != "damaged"]
         console.show_table(("model", "what it is", "scores in %"), rows, text=(0, 1, 2))

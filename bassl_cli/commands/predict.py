@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from bassl_cli.options import Films, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import check_writable
 from pipelines.outputs.exports import check_ending
-from pipelines.stages.predict import FilmScenes, PredictSettings, predict_file, predict_films
+from pipelines.stages.predict import PredictSettings, predict_file, predict_films
 
 _FOLDER = Path("scenes")
 
@@ -53,7 +52,6 @@ def predict(
     ] = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
-    debug: console.Debug = False,
 ) -> None:
     """Find the scenes of a video, or of each of several.
 
@@ -95,7 +93,7 @@ def _one(
     for warning in result.warnings:
         console.warn(warning)
     if as_json:
-        typer.echo(json.dumps(result.to_dict(), indent=1))
+        console.print_json(result.to_dict())
     elif not quiet:
         console.show_scenes(result)
         written = ", ".join(str(path) for path in (output, storyboard, page) if path is not None)
@@ -128,23 +126,8 @@ def _several(
             progress=progress,
             on_start=start,
         )
-    for result in results:
-        for warning in result.warnings:
-            console.warn(warning)
-    if as_json:
-        typer.echo(json.dumps([console.as_plain(result) for result in results], indent=1))
-    elif not quiet:
-        _show_films(results)
-    console.conclude(results, f"scenes in {output}", quiet)
+    console.show_films(results, ("shots", "scenes"), f"scenes in {output}", as_json, quiet)
 
 
 def _is_pattern(path: Path) -> bool:
     return any(sign in str(path) for sign in "*?[")
-
-
-def _show_films(results: list[FilmScenes]) -> None:
-    rows = []
-    for result in results:
-        facts = (f"{result.duration:.1f} s", f"{result.shots:,}", f"{result.scenes:,}")
-        rows.append((result.video_id, result.status, *(("", "", "") if result.status == "failed" else facts)))
-    console.show_table(("video", "status", "length", "shots", "scenes"), rows)

@@ -13,9 +13,7 @@ from pipelines.training.machines import Machines
     panels={"pretext": "Pretext tasks", "augmentation": "Augmentation of keyframes", "machines": "Machines"},
     metavars={"rdzv_endpoint": "HOST:PORT"},
 )
-def pretrain(
-    settings: PretrainSettings, machines: Machines, quiet: console.Quiet = False, debug: console.Debug = False
-) -> None:
+def pretrain(settings: PretrainSettings, machines: Machines, quiet: console.Quiet = False) -> None:
     """Pre-train a model on videos without labels.
 
     Learns from the keyframes of the videos in an index, or, with --features, from the features of a frozen encoder,

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-import typer
-
 from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFile, with_settings
 from pipelines.stages.regroup import RegroupSettings, regroup as stage
@@ -13,11 +9,7 @@ from pipelines.stages.regroup import RegroupSettings, regroup as stage
 
 @with_settings(flags={"output": "--output -o"})
 def regroup(
-    settings: RegroupSettings,
-    file: SceneFile = SCENES,
-    as_json: console.Json = False,
-    quiet: console.Quiet = False,
-    debug: console.Debug = False,
+    settings: RegroupSettings, file: SceneFile = SCENES, as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:
     """Find other scenes from the same scores, without reading the film again.
 
@@ -25,6 +17,6 @@ def regroup(
     """
     result = stage(file, settings)
     if as_json:
-        typer.echo(json.dumps(result.to_dict(), indent=1))
+        console.print_json(result.to_dict())
     elif not quiet:
         console.show_scenes(result)

@@ -9,15 +9,9 @@ from pipelines.stages.report import ReportSettings, report as stage
 
 
 @with_settings(
-    flags={"output": "--output -o"},
-    metavars={"output": "PAGE.HTML", "tolerance": "SECONDS", "keyframes": "FOLDER"},
+    flags={"output": "--output -o"}, metavars={"output": "PAGE.HTML", "tolerance": "SECONDS", "keyframes": "FOLDER"}
 )
-def report(
-    settings: ReportSettings,
-    file: SceneFile = SCENES,
-    quiet: console.Quiet = False,
-    debug: console.Debug = False,
-) -> None:
+def report(settings: ReportSettings, file: SceneFile = SCENES, quiet: console.Quiet = False) -> None:
     """Make a page of a film's scenes: to look at them, to try thresholds, to correct and save them.
 
     One HTML file for any browser, without a network.

@@ -19,7 +19,6 @@ def reproduce(
         bool, typer.Option("--plan", help="Only show the stages, and what MovieNet at full size costs.")
     ] = False,
     quiet: console.Quiet = False,
-    debug: console.Debug = False,
 ) -> None:
     """Measure a table of the paper: every system, on one data set.
 

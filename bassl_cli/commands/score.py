@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -14,59 +13,65 @@ from pipelines.errors import BasslError
 from pipelines.files import check_writable
 from pipelines.outputs.plots import check_plot
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
+from pipelines.stages.score.result import AnnotatorScores
+
+Subject = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="RUN|SCENES",
+        help="A run, a model file or 'default' (the built-in model), scored on an index; or, with TRUTH, a "
+        "scenes.json, another list of scenes, or a folder of them.",
+        show_default=False,
+    ),
+]
+Truth = Annotated[
+    Path | None,
+    typer.Argument(
+        help="True scenes: scenes.json, CSV, .npz, or label files of BBC, OVSD or MovieNet; or a folder, matched "
+        "by name.",
+        show_default=False,
+    ),
+]
+Truths = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--truth",
+        metavar="PATH",
+        help="Instead of TRUTH, twice or more: the labels of an annotator each. Shows each, their mean, and how "
+        "the annotators score against each other.",
+        show_default=False,
+    ),
+]
+Compared = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(
+        "--compare",
+        metavar="A B",
+        help="Two runs, or two predictions and then TRUTH: their difference, with its interval.",
+        show_default=False,
+    ),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Draw the precision-recall curve and a reliability diagram, as .png, .svg or .pdf.",
+        show_default=False,
+    ),
+]
 
 
 @with_settings(metavars={"features": "PATH", "tolerance": "SECONDS", "within": "SECONDS"})
 def score(
     settings: ScoreSettings,
-    subject: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="RUN|SCENES",
-            help="A run, a model file or 'default' (the built-in model), scored on an index; or, with TRUTH, a "
-            "scenes.json, another list of scenes, or a folder of them.",
-            show_default=False,
-        ),
-    ] = None,
-    truth: Annotated[
-        Path | None,
-        typer.Argument(
-            help="True scenes: scenes.json, CSV, .npz, or label files of BBC, OVSD or MovieNet; or a folder, matched "
-            "by name.",
-            show_default=False,
-        ),
-    ] = None,
-    truths: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--truth",
-            metavar="PATH",
-            help="Instead of TRUTH, twice or more: the labels of an annotator each. Shows each, their mean, and how "
-            "the annotators score against each other.",
-            show_default=False,
-        ),
-    ] = None,
-    compared: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            "--compare",
-            metavar="A B",
-            help="Two runs, or two predictions and then TRUTH: their difference, with its interval.",
-            show_default=False,
-        ),
-    ] = None,
+    subject: Subject = None,
+    truth: Truth = None,
+    truths: Truths = None,
+    compared: Compared = None,
     table: console.Table = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw the precision-recall curve and a reliability diagram, as .png, .svg or .pdf.",
-            show_default=False,
-        ),
-    ] = None,
+    plot: Plot = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
-    debug: console.Debug = False,
 ) -> None:
     """Measure how well scenes are found.
 
@@ -75,95 +80,65 @@ def score(
     Example: bassl score runs/x --split test
     """
     from pipelines.stages.score import tables  # start-up time: numpy
+    from pipelines.stages.score.annotators import score_annotators  # start-up time: numpy
 
     if truths and (compared is not None or plot is not None):
         raise BasslError("--truth compares annotators; leave out --compare and --plot")
-    if compared is not None:
-        if truth is not None:
-            raise BasslError("with --compare A B there is one more argument at most, the truth")
-        subject, truth = None, subject
-    elif subject is None:
+    if compared is not None and truth is not None:
+        raise BasslError("with --compare A B there is one more argument at most, the truth")
+    if compared is None and subject is None:
         raise BasslError("nothing to score: name a run, 'default' for the built-in model, or a scenes.json")
     for path, check in ((table, tables.check_table), (plot, check_plot)):
         if path is not None:  # an error now, not after hours of work
             check(path)
             check_writable(path)
-    if truths:
-        assert subject is not None
-        _score_annotators(subject, [*([truth] if truth else []), *truths], settings, table, as_json, quiet)
-        return
-    result: ScoreResult | Comparison
+    result: ScoreResult | Comparison | AnnotatorScores
     with console.stage_progress(quiet) as progress:
         if compared is not None:
-            result = score_two(*compared, truth, settings, progress)
+            result = score_two(*compared, subject, settings, progress)
         else:
             assert subject is not None
-            result = score_one(subject, truth, settings, progress)
-    scored = (result.first, result.second) if isinstance(result, Comparison) else (result,)
-    for problem in dict.fromkeys(problem for one in scored for problem in one.problems):
+            if truths:
+                result = score_annotators(subject, [*([truth] if truth else []), *truths], settings)
+            else:
+                result = score_one(subject, truth, settings, progress)
+    for problem in result.problems:
         console.complain(problem)
     if table is not None:
         tables.save_table(table, result)
     if plot is not None:
-        from pipelines.outputs.figures.precision_recall import save_curves  # start-up time: matplotlib
-
-        films = {one.name: one.films for one in scored}
-        for warning in save_curves(plot, films, 0.5 if settings.threshold is None else settings.threshold):
-            console.warn(warning)
+        _draw(plot, result, settings)
     if as_json:
-        typer.echo(json.dumps(result.to_dict(), indent=1, allow_nan=False))
+        console.print_json(result.to_dict())
     elif not quiet:
-        _show(result, scored)
+        for note in result.notes:
+            console.note(note)
+        shown = tables.table_of(result)
+        console.show_table(shown.header, shown.rows)
+        _summarise(result)
         written = ", ".join(str(path) for path in (table, plot) if path is not None)
         if written:
             console.say(f"wrote {written}")
-    if any(one.problems for one in scored):
+    if result.problems:
         raise typer.Exit(1)
 
 
-def _score_annotators(
-    subject: Path,
-    truths: list[Path],
-    settings: ScoreSettings,
-    file: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    from pipelines.evaluation.bootstrap import METRICS  # start-up time: numpy
-    from pipelines.stages.score.annotators import annotator_table, score_annotators
-    from pipelines.stages.score.tables import write_table
+def _draw(plot: Path, result: ScoreResult | Comparison | AnnotatorScores, settings: ScoreSettings) -> None:
+    from pipelines.outputs.figures.precision_recall import save_curves  # start-up time: matplotlib
 
-    result = score_annotators(subject, truths, settings)
-    every = (*result.scores.values(), *result.between.values())
-    problems = dict.fromkeys(problem for one in every for problem in one.problems)
-    for problem in problems:
-        console.complain(problem)
-    shown = annotator_table(result, METRICS)
-    if file is not None:
-        write_table(file, shown, result.to_dict())
-    if as_json:
-        typer.echo(json.dumps(result.to_dict(), indent=1, allow_nan=False))
-    elif not quiet:
-        for note in dict.fromkeys(note for one in result.scores.values() for note in one.notes):
-            console.note(note)
-        console.show_table(shown.header, shown.rows)
-    if problems:
-        raise typer.Exit(1)
+    assert not isinstance(result, AnnotatorScores)
+    films = {one.name: one.films for one in result.parts}
+    for warning in save_curves(plot, films, 0.5 if settings.threshold is None else settings.threshold):
+        console.warn(warning)
 
 
-def _show(result: ScoreResult | Comparison, scored: tuple[ScoreResult, ...]) -> None:
-    from pipelines.stages.score.tables import table_of  # start-up time: numpy
-
-    for note in dict.fromkeys(note for one in scored for note in one.notes):
-        console.note(note)
-    table = table_of(result)
-    console.show_table(table.header, table.rows)
-    films = scored[0].films
-    if films:
-        shots = sum(int(film.counted().sum()) for film in films)
-        ends = sum(int(film.labels[film.counted()].sum()) for film in films)
-        cut = "" if scored[0].threshold is None else f"; a score of {scored[0].threshold:g} ends a scene"
-        console.say(
-            f"{console.count(len(films), 'film')}, {console.count(shots, 'shot')}, "
-            f"{console.count(ends, 'true scene end')}{cut}"
-        )
+def _summarise(result: ScoreResult | Comparison | AnnotatorScores) -> None:
+    """How many films, shots and scene ends were scored, and at which threshold."""
+    one = result.parts[0]
+    if isinstance(result, AnnotatorScores) or not one.films:
+        return
+    cut = "" if one.threshold is None else f"; a score of {one.threshold:g} ends a scene"
+    console.say(
+        f"{console.count(len(one.films), 'film')}, {console.count(one.shots, 'shot')}, "
+        f"{console.count(one.scene_ends, 'true scene end')}{cut}"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +24,6 @@ def split(
     ] = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
-    debug: console.Debug = False,
 ) -> None:
     """Cut a film into its scenes.
 
@@ -50,7 +48,7 @@ def split(
             written = pieces[0].path.parent
     if as_json:
         rows = [console.as_plain(piece) for piece in pieces]
-        typer.echo(json.dumps({"chapters": str(written)} if chapters else rows, indent=1))
+        console.print_json({"chapters": str(written)} if chapters else rows)
     elif not quiet and pieces:
         _show(pieces, settings.exact)
     early = [piece.early for piece in pieces if piece.early > 0]

@@ -19,17 +19,7 @@ from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.files import atomic_file
 
 # What h5py raises for damaged files.
-_DAMAGE = (
-    OSError,
-    KeyError,
-    RuntimeError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    OverflowError,
-    MemoryError,
-)
+_DAMAGE = (OSError, LookupError, RuntimeError, ValueError, TypeError, AttributeError, OverflowError, MemoryError)
 
 # The seal is a line of JSON with the checksum in HDF5's user block, the first bytes of the file, padded with zeros.
 _SEAL_SIZE = 512

@@ -16,7 +16,7 @@ import pytest
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, DatasetError
 from pipelines.stages.build_index import IndexSettings, SplitStatistics, build_index
-from pipelines.stages.build_index.statistics import missing, statistics
+from pipelines.stages.build_index.building import missing, statistics
 from pipelines.stores.features import read_features
 from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_index
 from pipelines.stores.keyframes import read_keyframes

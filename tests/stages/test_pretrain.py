@@ -36,7 +36,7 @@ from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.pretrain import PretrainSettings, loop, pretrain, validation as pretrain_validation
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel
-from pipelines.stages.pretrain.step import make_learner, take_step
+from pipelines.stages.pretrain.step import make_trainer, take_step
 from pipelines.stores.features import write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.jpeg import from_jpeg
@@ -471,7 +471,7 @@ def test_processes_share_the_key_frames_that_are_validated_on(
     def encoded(place: Process) -> torch.Tensor:
         source = KeyframeWindows(index, chooser, place, 0, 40)
         with torch.inference_mode():
-            return pretrain_validation._encoded(make_learner(pixels, model, place), source, encoder, rows, 32)
+            return pretrain_validation._encoded(make_trainer(pixels, model, place), source, encoder, rows, 32)
 
     whole = encoded(HERE)
     assert whole.any(dim=1).all()

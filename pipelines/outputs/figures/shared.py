@@ -12,15 +12,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-BLACK, BLUE, VERMILLION, ORANGE, GREEN, PURPLE, SKY = (
-    "#000000",
-    "#0072b2",
-    "#d55e00",
-    "#e69f00",
-    "#009e73",
-    "#cc79a7",
-    "#56b4e9",
-)
+BLACK, BLUE, VERMILLION, ORANGE = "#000000", "#0072b2", "#d55e00", "#e69f00"
+GREEN, PURPLE, SKY = "#009e73", "#cc79a7", "#56b4e9"
 SIDES = (BLUE, ORANGE)
 """Of neighbouring scenes: a dark and a light colour."""
 COLUMNS = 4

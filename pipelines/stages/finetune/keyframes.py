@@ -65,8 +65,8 @@ class EndToEnd(nn.Module):
 
 
 class KeyframeTask:
-    """Films by their keyframes. Raises BasslError where the index has no keyframes, the encoder cannot be trained, or
-    the sizes are no network."""
+    """Labelled films by their keyframes, with the methods of `FeatureTask`. Raises BasslError where the index has no
+    keyframes, the encoder cannot be trained, or the sizes are no network."""
 
     def __init__(self, settings: FinetuneSettings, index: Index, start: Start, process: Process) -> None:
         if not index.keyframes:

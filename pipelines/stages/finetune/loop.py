@@ -93,12 +93,12 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     is_first = os.environ.get("RANK", "0") == "0"
     report = progress if is_first else lambda state: None
 
-    def note(line: str) -> None:
+    def note(line: str, warning: bool = False) -> None:
         notes.append(line)
-        report(TrainingProgress(note=line))
+        report(TrainingProgress(note=line, warning=warning))
 
     index = read_index(settings.index)
-    split = split_videos(settings, index, note)
+    split = split_videos(settings, index, partial(note, warning=True))
     start = find_start(settings, note)
     with process_group(settings.device) as process:
         # Encoding does not wait for signals: what it has done is kept when it is killed.

@@ -1,9 +1,9 @@
-"""What fine-tuning needs of its data and its network, and the implementation for features of a frozen encoder."""
+"""Fine-tuning on features of a frozen encoder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import EPOCHS, Epoch, LabelledBatch, batches, film_logits, labelled_films, steps_of
 from pipelines.stages.finetune.features import Encoding, known_keyframe_facts
+from pipelines.stages.finetune.keyframes import KeyframeTask
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import Start, digest_of, shape_for, transfer_crn
 from pipelines.stores.index import Index
@@ -23,36 +24,12 @@ from pipelines.training.distributed import Process
 from pipelines.training.precision import weight_dtype
 
 
-class FinetuneTask(Protocol):
-    """Labelled films and a kind of network."""
-
-    index: Index  # of the films
-    encoder: str  # id of the shot encoder; its name where it is trained too
-    start_digest: int  # of the weights that the network begins with, 0 for none
-
-    def build(self) -> nn.Module:
-        """A network to train, on its device; new weights are from torch's generator."""
-
-    def epoch_steps(self, videos: Sequence[int], batch: int) -> int:
-        """Steps in an epoch over some videos. Raises BasslError for a batch that the processes cannot share."""
-
-    def shots_in_step(self, videos: Sequence[int], batch: int) -> float:
-        """Mean number of shots in a step, over all processes."""
-
-    def batches(
-        self, videos: Sequence[int], batch: int, *, epochs: int, seed: int, step: int
-    ) -> Iterator[LabelledBatch]:
-        """This process's batches from a step of the whole training on."""
-
-    def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
-        """Of whole films, (N,) each; leaves the network in evaluation mode."""
-
-    def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
-        """The model to keep."""
-
-
 class FeatureTask:
-    """Films by their features. Raises BasslError for sizes that are no network."""
+    """Labelled films by their features, and a kind of network. Raises BasslError for sizes that are no network."""
+
+    index: Index
+    encoder: str  # id of the shot encoder; of `KeyframeTask` its name
+    start_digest: int  # of the weights that the network begins with, 0 for none
 
     def __init__(
         self, settings: FinetuneSettings, index: Index, start: Start, encoding: Encoding, process: Process
@@ -66,11 +43,13 @@ class FeatureTask:
         self._steps: dict[tuple[tuple[int, ...], int], int] = {}
 
     def build(self) -> nn.Module:
+        """A network to train, on its device; new weights are from torch's generator."""
         network = build_network(self._crn, self._shape)
         transfer_crn(self._start, network)
         return network.to(self._process.device, self._dtype)
 
     def epoch_steps(self, videos: Sequence[int], batch: int) -> int:
+        """Steps in an epoch over some videos."""
         key = (tuple(videos), batch)
         if key not in self._steps:
             # Any epoch has as many examples as the first.
@@ -78,11 +57,13 @@ class FeatureTask:
         return self._steps[key]
 
     def shots_in_step(self, videos: Sequence[int], batch: int) -> float:
+        """Mean number of shots in a step, over all processes."""
         return int(self.index.usable[self.index.rows(videos)].sum()) / self.epoch_steps(videos, batch)
 
     def batches(
         self, videos: Sequence[int], batch: int, *, epochs: int, seed: int, step: int
     ) -> Iterator[LabelledBatch]:
+        """This process's batches from a step of the whole training on."""
         steps = self.epoch_steps(videos, batch)
         for epoch in range(step // steps, epochs):
             examples, first = self._epoch(videos, seed, epoch), max(0, step - epoch * steps)
@@ -96,9 +77,11 @@ class FeatureTask:
             )
 
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
+        """Of whole films, (N,) each; leaves the network in evaluation mode."""
         return film_logits(self.model(network, Calibration(), {}), self._films, videos)
 
     def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
+        """The model to keep."""
         return BoundaryModel(
             crn=self._crn,
             networks=(network,),
@@ -119,3 +102,7 @@ class FeatureTask:
     def _examples(self, batch: int) -> int:
         """A batch counts shots; the MS-LSTM's examples are sequences of them."""
         return max(1, batch // self._shape.sequence) if isinstance(self._shape, MSLSTMSettings) else batch
+
+
+FinetuneTask = FeatureTask | KeyframeTask
+"""What fine-tuning needs of its data and its network; the two have the same methods."""

@@ -20,7 +20,7 @@ from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, make_views, noise_of
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stages.pretrain.start import identity_of, make_model, model_weights, open_source, window_order
-from pipelines.stages.pretrain.step import limits_in_one_line, make_learner, take_step
+from pipelines.stages.pretrain.step import limits_in_one_line, make_trainer, take_step
 from pipelines.stages.pretrain.validation import labelled_videos, validate
 from pipelines.stores.index import read_index
 from pipelines.training.checkpoints import load_state, save_state
@@ -86,10 +86,10 @@ def _train(
     folder = open_run_folder(settings.output, settings.resume, settings.overwrite)
     first_decides(process, lambda: held.enter_context(folder))
 
-    learner = make_learner(settings, model, process)
+    trainer = make_trainer(settings, model, process)
     step, losses, validation = 0, EpochLosses(), dict[str, float]()
     if settings.resume and (saved := load_state(settings.output, identity)) is not None:
-        learner.load_state(saved)
+        trainer.load_state(saved)
         step, validation = saved["step"], saved["validation"]
         losses = EpochLosses(saved["names"], sums=saved["sums"].to(process.device))
 
@@ -98,7 +98,7 @@ def _train(
             name = settings.encoder if features is None else features.encoder
             save_bassl_model(settings.output / MODEL, model_weights(settings, model, name, step, data))
             rest = {"sums": losses.sums.cpu(), "names": losses.names, "validation": validation}
-            save_state(settings.output, {"settings": json.dumps(identity), "step": step, **learner.state(), **rest})
+            save_state(settings.output, {"settings": json.dumps(identity), "step": step, **trainer.state(), **rest})
 
     stopped = False
     dtype = weight_dtype(settings.precision)
@@ -109,7 +109,7 @@ def _train(
             batch = throughput.next_of(batches)
             rate = learning_rate(step, order.steps, settings.peak_rate, settings.warm_up)
             loss = take_step(
-                learner,
+                trainer,
                 make_views(windows, order, batch, process, augmentation=augmentation, dtype=dtype),
                 settings.batch // process.world_size,
                 noise=noise_of(order, step, len(windows.dense), process) if settings.pretext.needs_noise else None,
@@ -136,7 +136,7 @@ def _train(
             every = settings.validate_epochs
             if ends_epoch and every and state.epoch % every == 0 and len(videos.rows):
                 size = settings.augmentation.size
-                validation = validate(learner, source, encoder, videos, neighbours=settings.neighbours, size=size)
+                validation = validate(trainer, source, encoder, videos, neighbours=settings.neighbours, size=size)
                 if validation:
                     log.write(VALIDATION, {"step": step, "epoch": state.epoch, **validation})
                     report(replace(state, validation=validation))

@@ -24,7 +24,7 @@ _STEPS_AHEAD = 2  # queued on a GPU: the data of each takes memory
 
 
 @dataclass(frozen=True, eq=False)
-class Learner:
+class Trainer:
     """A model and what trains it."""
 
     model: PretrainModel
@@ -53,7 +53,7 @@ class Learner:
             self.scaler.load_state_dict(state["scaler"])
 
 
-def make_learner(settings: PretrainSettings, model: PretrainModel, process: Process) -> Learner:
+def make_trainer(settings: PretrainSettings, model: PretrainModel, process: Process) -> Trainer:
     """The optimiser, and DDP and compilation where they are wanted, for a model on its device. Raises BasslError for a
     precision that the device does not have."""
     autocast, scaler = mixed_precision(settings.precision, process.device)
@@ -69,43 +69,43 @@ def make_learner(settings: PretrainSettings, model: PretrainModel, process: Proc
         module = nn.parallel.DistributedDataParallel(
             model, device_ids=[process.device.index] if cuda else None, gradient_as_bucket_view=True
         )
-    return Learner(model, module, optimizer, scaler, autocast, settings.micro_batch, process)
+    return Trainer(model, module, optimizer, scaler, autocast, settings.micro_batch, process)
 
 
 def take_step(
-    learner: Learner, views: Views, windows: int, *, noise: Tensor | None, joins: Tensor | None, rate: float, seed: int
+    trainer: Trainer, views: Views, windows: int, *, noise: Tensor | None, joins: Tensor | None, rate: float, seed: int
 ) -> PretextLoss:
     """Update the weights with the B ``windows`` of this process and of the others; ``seed`` is that of dropout. On a
     GPU the step is queued; this waits for the step before the last one only."""
     torch.manual_seed(seed)
-    set_learning_rate(learner.optimizer, rate)
-    scaler = learner.scaler
-    if 0 < learner.micro_batch < windows:
+    set_learning_rate(trainer.optimizer, rate)
+    scaler = trainer.scaler
+    if 0 < trainer.micro_batch < windows:
         loss = backward_in_parts(
-            learner.model,
+            trainer.model,
             views,
             windows,
-            learner.micro_batch,
+            trainer.micro_batch,
             noise=noise,
             joins=joins,
-            autocast=learner.autocast,
+            autocast=trainer.autocast,
             scale=scaler.scale,
             seed=seed,
         )
     else:
-        with learner.autocast():
-            loss = learner.module(*views(slice(0, windows)), noise, joins)
+        with trainer.autocast():
+            loss = trainer.module(*views(slice(0, windows)), noise, joins)
         scaler.scale(loss.total).backward()
-    if learner.module is learner.model:
-        average_gradients(learner.process, [p for p in learner.model.parameters() if p.requires_grad])
-    scaler.step(learner.optimizer)
+    if trainer.module is trainer.model:
+        average_gradients(trainer.process, [p for p in trainer.model.parameters() if p.requires_grad])
+    scaler.step(trainer.optimizer)
     scaler.update()
-    learner.optimizer.zero_grad(set_to_none=True)
-    if learner.process.device.type == "cuda":
-        learner.ahead.append(torch.cuda.Event())  # type: ignore[no-untyped-call]
-        learner.ahead[-1].record()
-        if len(learner.ahead) > _STEPS_AHEAD:
-            learner.ahead.popleft().synchronize()
+    trainer.optimizer.zero_grad(set_to_none=True)
+    if trainer.process.device.type == "cuda":
+        trainer.ahead.append(torch.cuda.Event())  # type: ignore[no-untyped-call]
+        trainer.ahead[-1].record()
+        if len(trainer.ahead) > _STEPS_AHEAD:
+            trainer.ahead.popleft().synchronize()
     return loss
 
 

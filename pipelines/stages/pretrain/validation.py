@@ -19,7 +19,7 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.image_networks import TrainableEncoder
 from pipelines.stages.pretrain.data import FeatureWindows
-from pipelines.stages.pretrain.step import Learner
+from pipelines.stages.pretrain.step import Trainer
 from pipelines.stores.index import NO_LABEL, Index, window_rows
 from pipelines.training.distributed import send
 from pipelines.training.keyframe_windows import KeyframeWindows, read_ahead
@@ -47,7 +47,7 @@ def labelled_videos(index: Index, split: str) -> LabelledVideos:
 
 
 def validate(
-    learner: Learner,
+    trainer: Trainer,
     source: FeatureWindows | KeyframeWindows,
     encoder: TrainableEncoder | None,
     videos: LabelledVideos,
@@ -63,16 +63,16 @@ def validate(
     CRN are trained: scene ends found without ever having seen a label. All processes call this, and each encodes its
     share of the keyframes; the first returns the metrics, the others nothing.
     """
-    model, process = learner.model, learner.process
+    model, process = trainer.model, trainer.process
     dtype = next(model.objective.parameters(), torch.empty(0)).dtype
     model.eval()
     scores: list[Tensor] = []
-    with torch.inference_mode(), learner.autocast():
+    with torch.inference_mode(), trainer.autocast():
         if isinstance(source, FeatureWindows):
             encodings = source.on_device[send(torch.from_numpy(videos.rows), process.device)].to(dtype)
         else:
             assert encoder is not None
-            encodings = _encoded(learner, source, encoder, videos.rows, size)
+            encodings = _encoded(trainer, source, encoder, videos.rows, size)
         if process.is_first:
             contexts: list[Tensor] = []
             for some in np.array_split(np.arange(len(videos.rows)), -(-len(videos.rows) // _WINDOWS)):
@@ -92,10 +92,10 @@ def validate(
 
 
 def _encoded(
-    learner: Learner, source: KeyframeWindows, encoder: TrainableEncoder, rows: NDArray[np.int64], size: int
+    trainer: Trainer, source: KeyframeWindows, encoder: TrainableEncoder, rows: NDArray[np.int64], size: int
 ) -> Tensor:
     """Encodings (N, D_e) of the middle keyframes of rows, the work shared by all processes."""
-    network, process = learner.model.encoder, learner.process
+    network, process = trainer.model.encoder, trainer.process
     assert network is not None
     dtype = next(network.parameters()).dtype
     encodings = torch.zeros(len(rows), encoder.width, device=process.device, dtype=dtype)

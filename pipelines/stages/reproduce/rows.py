@@ -137,23 +137,11 @@ _TABLE_2 = (
     _row("M8 M5+M7", _transferred(BOTH), {"Transformer": AP}),
 )
 
-_COMBINATIONS = {
-    "P1": "ssm",
-    "P2": "cgm",
-    "P3": "pp",
-    "P4": "msm",
-    "P5": "ssm cgm",
-    "P6": "ssm pp",
-    "P7": "cgm pp",
-    "P8": "ssm msm",
-    "P9": "cgm msm",
-    "P10": "pp msm",
-    "P11": "cgm pp msm",
-    "P12": "ssm pp msm",
-    "P13": "ssm cgm msm",
-    "P14": "ssm cgm pp",
-    "P15": "ssm cgm pp msm",
-}
+_COMBINATIONS = (
+    "ssm, cgm, pp, msm, ssm cgm, ssm pp, cgm pp, ssm msm, cgm msm, pp msm, "
+    "cgm pp msm, ssm pp msm, ssm cgm msm, ssm cgm pp, ssm cgm pp msm"
+)
+"""Pretext tasks of the rows P1 to P15."""
 
 
 def _tasks(tasks: str) -> Pretraining:
@@ -162,8 +150,8 @@ def _tasks(tasks: str) -> Pretraining:
 
 
 _TABLE_3 = tuple(
-    _row(label, _transferred(_tasks(tasks)), _FIVE, " ".join(tasks.upper().split()))
-    for label, tasks in _COMBINATIONS.items()
+    _row(f"P{number}", _transferred(_tasks(tasks)), _FIVE, tasks.upper())
+    for number, tasks in enumerate(_COMBINATIONS.split(", "), start=1)
 )
 
 

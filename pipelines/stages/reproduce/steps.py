@@ -8,19 +8,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-Command = Literal[
-    "make-film",
-    "extract-keyframes",
-    "build-index",
-    "extract-sound",
-    "encode",
-    "pretrain",
-    "finetune",
-    "score",
-    "baseline",
-]
 _TRAINING = ("pretrain", "finetune")
 _MODULES = {"make-film": "pipelines.datasets.synthetic", "encode": "pipelines.stages.encode"}
 """Steps that have no command of bassl."""
@@ -30,7 +19,7 @@ _MODULES = {"make-film": "pipelines.datasets.synthetic", "encode": "pipelines.st
 class Step:
     """One command."""
 
-    command: Command  # `bassl COMMAND`, but for those in `_MODULES`
+    command: str  # `bassl COMMAND`, but for those in `_MODULES`
     options: Mapping[str, Any] = field(default_factory=dict)  # by the names of the fields of its settings
     subjects: tuple[str, ...] = ()  # arguments before the options
     output: Path | None = None  # file or folder that it writes; None for one that only measures

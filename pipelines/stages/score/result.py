@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,21 @@ class ScoreResult:
     problems: tuple[str, ...] = ()  # a line for each file or film that could not be scored
     notes: tuple[str, ...] = ()  # lines that explain the numbers
 
+    @property
+    def parts(self) -> tuple[ScoreResult, ...]:
+        """Itself, as a comparison has two."""
+        return (self,)
+
+    @property
+    def shots(self) -> int:
+        """Shots that are scored."""
+        return sum(int(film.counted().sum()) for film in self.films)
+
+    @property
+    def scene_ends(self) -> int:
+        """True scene ends among the shots."""
+        return sum(int(film.labels[film.counted()].sum()) for film in self.films)
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values; metrics from 0 to 1 (Sum to 4), None where not defined."""
         from pipelines.evaluation.bootstrap import CONFIDENCE, JSON_KEYS, flat  # start-up time: numpy
@@ -79,8 +94,8 @@ class ScoreResult:
             "version": SCHEMA_VERSION,
             "name": self.name,
             "films": [film.film for film in self.films],
-            "shots": sum(int(film.counted().sum()) for film in self.films),
-            "scene_ends": sum(int(film.labels[film.counted()].sum()) for film in self.films),
+            "shots": self.shots,
+            "scene_ends": self.scene_ends,
             "threshold": self.threshold,
             "within": self.settings.within,
             "resamples": self.settings.resamples,
@@ -121,6 +136,21 @@ class Comparison:
     second: ScoreResult
     difference: Mapping[str, Measure]  # first less second, metric by metric, measured on the same draws of films
 
+    @property
+    def parts(self) -> tuple[ScoreResult, ...]:
+        """The two."""
+        return self.first, self.second
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Of both, each once."""
+        return tuple(dict.fromkeys((*self.first.problems, *self.second.problems)))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Of both, each once."""
+        return tuple(dict.fromkeys((*self.first.notes, *self.second.notes)))
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values."""
         from pipelines.evaluation.bootstrap import flat  # start-up time: numpy
@@ -132,6 +162,57 @@ class Comparison:
             "second": self.second.to_dict(),
             "difference": flat(self.difference),
         }
+
+
+@dataclass(frozen=True)
+class AnnotatorScores:
+    """A prediction scored against several truths of the same films."""
+
+    scores: Mapping[str, ScoreResult]  # by truth, in the order given
+    between: Mapping[tuple[str, str], ScoreResult]  # by (truth taken for a prediction, truth), both ways
+
+    @property
+    def parts(self) -> tuple[ScoreResult, ...]:
+        """The scores against each truth."""
+        return tuple(self.scores.values())
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Of all, each once."""
+        every = (*self.scores.values(), *self.between.values())
+        return tuple(dict.fromkeys(problem for one in every for problem in one.problems))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Of the prediction's scores, each once."""
+        return tuple(dict.fromkeys(note for one in self.parts for note in one.notes))
+
+    def mean(self, metric: str) -> float | None:
+        """Of the prediction over the truths; None where the metric is not defined for one of them."""
+        return _mean(self.scores.values(), metric)
+
+    def agreement(self, metric: str) -> float | None:
+        """Of the annotators against each other, a mean over ordered pairs; None where not defined for one of them."""
+        return _mean(self.between.values(), metric)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values; metrics from 0 to 1."""
+        metrics = next(iter(self.scores.values())).measures
+        return {
+            "schema": f"{SCHEMA}.annotators",
+            "version": SCHEMA_VERSION,
+            "scores": {name: one.to_dict() for name, one in self.scores.items()},
+            "mean": {metric: self.mean(metric) for metric in metrics},
+            "between": [
+                {"prediction": first, "truth": second, **one.to_dict()} for (first, second), one in self.between.items()
+            ],
+            "agreement": {metric: self.agreement(metric) for metric in metrics},
+        }
+
+
+def _mean(results: Iterable[ScoreResult], metric: str) -> float | None:
+    values = [one.measures[metric].value if metric in one.measures else None for one in results]
+    return None if None in values else statistics.fmean(value for value in values if value is not None)
 
 
 def _matching(one: Alignment) -> dict[str, Any]:

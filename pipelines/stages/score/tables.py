@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import CONFIDENCE, METRICS, Measure
@@ -19,14 +18,17 @@ from pipelines.outputs.tables import (
     percent,
     percent_with_deviation,
 )
-from pipelines.stages.score.result import Comparison, ScoreResult
+from pipelines.stages.score.result import AnnotatorScores, Comparison, ScoreResult
 
 _INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
 
 
-def table_of(result: ScoreResult | Comparison) -> TextTable:
+def table_of(result: ScoreResult | Comparison | AnnotatorScores) -> TextTable:
     """A row for each metric that is defined: pooled over the films and as a mean over them, with intervals, and the
-    seeds of a run of several; of a comparison the two, their difference and its interval."""
+    seeds of a run of several; of a comparison the two, their difference and its interval; of several annotators the
+    prediction against each, their mean, and the annotators against each other."""
+    if isinstance(result, AnnotatorScores):
+        return _annotated(result)
     return _compared(result) if isinstance(result, Comparison) else _scored(result)
 
 
@@ -79,6 +81,15 @@ def _compared(result: Comparison) -> TextTable:
     return TextTable(("metric", *names, "difference", _INTERVAL), tuple(rows))
 
 
+def _annotated(result: AnnotatorScores) -> TextTable:
+    rows = []
+    for name, label in METRICS.items():
+        if (mean := result.mean(name)) is not None:
+            each = (one.measures[name].value for one in result.parts)
+            rows.append((label, *map(percent, each), percent(mean), percent(result.agreement(name))))
+    return TextTable(("metric", *result.scores, "mean", "annotators among themselves"), tuple(rows))
+
+
 def _signed(one: Measure) -> str:
     return NOTHING if one.value is None else f"{100 * one.value:+.1f}"
 
@@ -101,15 +112,13 @@ def check_table(path: Path) -> None:
         raise BasslError(f"{path}: a table is a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file; name one")
 
 
-def save_table(path: Path, result: ScoreResult | Comparison) -> None:
+def save_table(path: Path, result: ScoreResult | Comparison | AnnotatorScores) -> None:
     """Write the numbers in the format that the file's name ends in; .json has all of them, as `--json`. Raises
     BasslError for another ending, or a file that cannot be written."""
-    write_table(path, table_of(result), result.to_dict())
-
-
-def write_table(path: Path, table: TextTable, content: Mapping[str, Any]) -> None:
-    """Write a table, or for .json its content, see `save_table`."""
     check_table(path)
     kind = path.suffix.lower()
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n" if kind == ".json" else _WRITERS[kind](table)
+    if kind == ".json":
+        text = json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
+    else:
+        text = _WRITERS[kind](table_of(result))
     write_atomically(path, text.encode())
