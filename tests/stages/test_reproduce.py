@@ -26,11 +26,8 @@ from pipelines.options import parse
 from pipelines.stages.baseline import BaselineSettings, baseline
 from pipelines.stages.encode import EncodeSettings
 from pipelines.stages.reproduce import (
-    NAMES,
     ReproduceResult,
     ReproduceSettings,
-    RowResult,
-    StageOptions,
     data as data_module,
     plan,
     planning,
@@ -38,7 +35,9 @@ from pipelines.stages.reproduce import (
     running,
 )
 from pipelines.stages.reproduce.cost import costs, disk, images_of
+from pipelines.stages.reproduce.result import RowResult
 from pipelines.stages.reproduce.rows import BASSL, INSTANCE, NEAREST, ROWS, TABLES, TEMPORAL
+from pipelines.stages.reproduce.settings import NAMES, StageOptions
 from pipelines.stages.reproduce.tables import shown
 from tests.small_stores import refusal
 

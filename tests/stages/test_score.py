@@ -12,7 +12,8 @@ from pipelines.evaluation.metrics import evaluate
 from pipelines.evaluation.representation import knn_precision, scene_ids
 from pipelines.models.boundary import save_boundary_model
 from pipelines.models.opening import open_model
-from pipelines.stages.score import ScoreSettings, SeedSpread, compare, model as model_scoring, score, seed_spreads
+from pipelines.stages.score import ScoreSettings, compare, model as model_scoring, score
+from pipelines.stages.score.result import SeedSpread, seed_spreads
 from pipelines.stores.index import read_index
 from tests.scored_things import WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
 from tests.small_stores import put_store, refusal

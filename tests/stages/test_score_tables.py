@@ -7,7 +7,8 @@ import pytest
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import Measure
 from pipelines.outputs.tables import TextTable, comma_separated, latex, markdown
-from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, SeedSpread
+from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings
+from pipelines.stages.score.result import SeedSpread
 from pipelines.stages.score.tables import save_table, table_of
 from tests.small_stores import refusal
 

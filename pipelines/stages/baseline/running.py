@@ -17,7 +17,8 @@ from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.progress import ReportProgress
 from pipelines.stages.baseline.settings import BaselineSettings
-from pipelines.stages.score import ScoreResult, ScoreSettings, seed_spreads
+from pipelines.stages.score import ScoreResult, ScoreSettings
+from pipelines.stages.score.result import seed_spreads
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import find_features

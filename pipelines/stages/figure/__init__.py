@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.stages.figure.settings import (
-    METHODS,
     BoundarySettings,
     CurveSettings,
     FigureResult,
@@ -15,7 +14,6 @@ from pipelines.stages.figure.settings import (
 )
 
 __all__ = [
-    "METHODS",
     "BoundarySettings",
     "CurveSettings",
     "FigureResult",

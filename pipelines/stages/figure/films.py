@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -43,20 +44,11 @@ def named_video(index: Index, name: str) -> int:
 def only(index: Index, video: int) -> Index:
     """A part of an index with one of its videos, so that rows are the shots of that video."""
     one, rows = slice(video, video + 1), index.span(video)
-    return replace(
-        index,
-        video_ids=index.video_ids[one],
-        splits=index.splits[one],
-        sources=index.sources[one],
-        pictures=index.pictures[one],
-        first_row=np.array([0, rows.stop - rows.start]),
-        frame_rates=index.frame_rates[one],
-        frames=index.frames[rows],
-        seconds=index.seconds[rows],
-        label=index.label[rows],
-        jpeg=index.jpeg[rows],
-        jpeg_crc32=index.jpeg_crc32[rows],
-    )
+    of_videos = ("video_ids", "splits", "sources", "pictures", "frame_rates")
+    of_shots = ("frames", "seconds", "label", "jpeg", "jpeg_crc32")
+    parts: dict[str, Any] = {name: getattr(index, name)[one] for name in of_videos}
+    parts |= {name: getattr(index, name)[rows] for name in of_shots}
+    return replace(index, first_row=np.array([0, rows.stop - rows.start]), **parts)
 
 
 def scene_ends(index: Index, rows: NDArray[np.int64]) -> list[int] | None:

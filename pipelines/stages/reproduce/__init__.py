@@ -8,22 +8,10 @@ on, and a changed setting is measured again.
 
 from __future__ import annotations
 
-from pipelines.stages.reproduce.result import Measured, PlannedRow, ReproduceResult, RowProgress, RowResult, TableResult
-from pipelines.stages.reproduce.settings import NAMES, ReproduceSettings, StageOptions
+from pipelines.stages.reproduce.result import PlannedRow, ReproduceResult, RowProgress
+from pipelines.stages.reproduce.settings import ReproduceSettings, StageOptions
 
-__all__ = [
-    "NAMES",
-    "Measured",
-    "PlannedRow",
-    "ReproduceResult",
-    "ReproduceSettings",
-    "RowProgress",
-    "RowResult",
-    "StageOptions",
-    "TableResult",
-    "plan",
-    "reproduce",
-]
+__all__ = ["PlannedRow", "ReproduceResult", "ReproduceSettings", "plan", "reproduce"]
 
 
 def reproduce(

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-CRNName = Literal["transformer", "mlp", "ms-lstm", "relational"]
+from pipelines.stages.finetune.settings import CRNName
+
 AP = "ap"
 _FOUR = {"AP": "ap", "mIoU": "miou", "AUC-ROC": "auc", "F1": "f1"}
 _FIVE = {**_FOUR, "Sum": "sum"}

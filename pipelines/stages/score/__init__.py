@@ -6,20 +6,10 @@ from pathlib import Path
 
 from pipelines.errors import BasslError
 from pipelines.progress import ReportProgress
-from pipelines.stages.score.result import Comparison, Representation, ScoreResult, SeedSpread, seed_spreads
-from pipelines.stages.score.settings import ALL_SPLITS, ScoreSettings
+from pipelines.stages.score.result import Comparison, ScoreResult
+from pipelines.stages.score.settings import ScoreSettings
 
-__all__ = [
-    "ALL_SPLITS",
-    "Comparison",
-    "Representation",
-    "ScoreResult",
-    "ScoreSettings",
-    "SeedSpread",
-    "compare",
-    "score",
-    "seed_spreads",
-]
+__all__ = ["Comparison", "ScoreResult", "ScoreSettings", "compare", "score"]
 
 
 def score(

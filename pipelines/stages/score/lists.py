@@ -22,34 +22,18 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     for path in (subject, truth):
         if not path.exists():
             raise BasslError(f"{path}: no such file or folder")
-    problems: list[str] = []
-    pairs: list[tuple[VideoAnnotation, VideoAnnotation]]
+    guesses, problems = _read(subject, settings)
+    truths, unread = _read(truth, settings)
+    pairs, unmatched = _matched_by_name(guesses, truths)
     if subject.is_dir():
-        guesses, unread = read_scenes_of_folder(subject, settings.annotator, settings.frame_rate)
-        problems += unread
-        if truth.is_dir():
-            truths, unread = read_scenes_of_folder(truth, settings.annotator, settings.frame_rate)
-            problems += unread
-        else:
-            record = read_scenes_of_video(truth, settings.frame_rate)
-            truths = {record.video_id: record}
-        pairs, unmatched = _matched_by_name(guesses, truths)
-        problems += unmatched
+        problems = [*problems, *unread, *unmatched]
         if not pairs:
             raise BasslError(f"{subject} and {truth}: no list of scenes in one has the name of one in the other")
-    else:
-        guess = read_scenes_of_video(subject, settings.frame_rate)
-        if truth.is_dir():
-            truths, unread = read_scenes_of_folder(truth, settings.annotator, settings.frame_rate)
-            found, _ = _matched_by_name({guess.video_id: guess}, truths)
-            if not found:
-                raise BasslError(
-                    f"{truth}: has no labels of {guess.video_id}"
-                    + (f" ({unread[0]})" if unread else "; name the file with the labels of this film")
-                )
-            pairs = found
-        else:
-            pairs = [(guess, read_scenes_of_video(truth, settings.frame_rate))]
+    elif not truth.is_dir():  # two files belong together, whatever their names
+        pairs = list(zip(guesses.values(), truths.values(), strict=True))
+    elif not pairs:
+        why = f" ({unread[0]})" if unread else "; name the file with the labels of this film"
+        raise BasslError(f"{truth}: has no labels of {next(iter(guesses))}{why}")
     alignments = _aligned(pairs, settings, problems, alone=not subject.is_dir())
     films = tuple(one.film for one in alignments.values())
     return ScoreResult(
@@ -62,6 +46,14 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
         problems=tuple(problems),
         notes=_list_notes(alignments),
     )
+
+
+def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotation], list[str]]:
+    """The scenes of a file or of each of a folder, by video, and a line for each that cannot be read."""
+    if path.is_dir():
+        return read_scenes_of_folder(path, settings.annotator, settings.frame_rate)
+    record = read_scenes_of_video(path, settings.frame_rate)
+    return {record.video_id: record}, []
 
 
 def _aligned(
