@@ -79,16 +79,23 @@ def match_scenes(
     scene_end[assigned[assigned >= 0]] = values[assigned >= 0]
     scene_end[-1] = INSIDE
 
-    at_film_end = assigned == len(ends) - 1
-    matched = (assigned >= 0) & ~at_film_end
+    inner = assigned < len(ends) - 1
+    return scene_end, report_of(ends, spans[inner], assigned[inner], at_film_end=int((~inner).sum()))
+
+
+def report_of(
+    ends: NDArray[np.float64], spans: NDArray[np.float64], assigned: NDArray[np.int64], at_film_end: int
+) -> MatchReport:
+    """The report of a matching of scene ends (M, 2) with the shot ends (N,) of `assign_scene_ends`."""
+    matched = assigned >= 0
     distances = _distances(ends[assigned[matched]], spans[matched])
-    return scene_end, MatchReport(
-        scene_ends=int(len(spans) - at_film_end.sum()),
+    return MatchReport(
+        scene_ends=len(spans),
         matched=int(matched.sum()),
-        unmatched=tuple(float(place) for place in spans[assigned < 0, 0]),
-        at_film_end=int(at_film_end.sum()),
+        unmatched=tuple(spans[~matched, 0].tolist()),
+        at_film_end=at_film_end,
         mean_distance=float(distances.mean()) if len(distances) else 0.0,
-        max_distance=float(distances.max()) if len(distances) else 0.0,
+        max_distance=float(distances.max(initial=0.0)),
     )
 
 
@@ -120,9 +127,7 @@ def match_annotation(
 def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """Times of the scene ends of an annotation in seconds, in order; see `match_annotation`.
 
-    Args:
-        annotation: scenes or labelled shots.
-        clock: converts its frames to seconds; not used if it has seconds itself.
+    `clock` converts its frames to seconds; not used if it has seconds itself.
     Returns: (M, 2) the earliest and latest time of each end, which differ if there is a gap, and the label (M,).
     Raises DatasetError: the source has no scenes and no labelled shots.
     """

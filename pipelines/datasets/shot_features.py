@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import DatasetError
+from pipelines.errors import DatasetError, first_line
 from pipelines.stores.index import ASSUMED_FRAME_RATE
 
 ARRAYS = ("features", "shots", "scene_end")
+OPTIONAL_ARRAYS = ("colour", "frame_rate")
+# NumPy raises ValueError for arrays of Python objects, which need a pickle; zipfile raises RuntimeError for encrypted
+# members and unknown compression.
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
 
 # Ten thousand shots of 25,000 numbers: no film has more, but a compressed file may claim so.
 _LARGEST_ARRAY = 2**30
@@ -114,31 +118,16 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with np.load(path, allow_pickle=False) as archive:
-            for name in ARRAYS:
+            for name in (*ARRAYS, *OPTIONAL_ARRAYS):
                 if name not in archive.files:
+                    if name in OPTIONAL_ARRAYS:
+                        continue
                     raise DatasetError(f"{path}: array '{name}' is missing")
                 if archive.zip.getinfo(f"{name}.npy").file_size > _LARGEST_ARRAY:
                     raise DatasetError(f"{path}: array '{name}' is larger than {_LARGEST_ARRAY // 2**30} GiB")
                 arrays[name] = archive[name]
-            for name in ("colour", "frame_rate"):
-                if name in archive.files:
-                    if archive.zip.getinfo(f"{name}.npy").file_size > _LARGEST_ARRAY:
-                        raise DatasetError(f"{path}: array '{name}' is larger than {_LARGEST_ARRAY // 2**30} GiB")
-                    arrays[name] = archive[name]
-    except (
-        OSError,
-        EOFError,
-        ValueError,
-        KeyError,
-        RuntimeError,
-        MemoryError,
-        zlib.error,
-        zipfile.BadZipFile,
-    ) as error:
-        # NumPy raises ValueError for arrays of Python objects, which need a pickle; zipfile raises RuntimeError for
-        # encrypted members and unknown compression.
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DatasetError(f"{path}: cannot be read as an .npz file: {reason}") from error
+    except _UNREADABLE as error:
+        raise DatasetError(f"{path}: cannot be read as an .npz file: {first_line(error)}") from error
     return arrays
 
 

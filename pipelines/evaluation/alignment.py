@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.annotations import DOUBTFUL, INSIDE, VideoAnnotation, fault
-from pipelines.datasets.matching import Clock, MatchReport, assign_scene_ends, frame_clock, labelled_ends
+from pipelines.datasets.matching import Clock, MatchReport, assign_scene_ends, frame_clock, labelled_ends, report_of
 from pipelines.evaluation.metrics import FilmScores
 
 How = Literal["same shots", "shots of the prediction", "shots of the truth", "true scenes as shots"]
@@ -123,16 +123,7 @@ def _with_ends(
     ends = rows.seconds[:-1, 1]
     assigned = assign_scene_ends(ends, spans, tolerance) if len(ends) else np.full(len(spans), -1)
     found = assigned >= 0
-    taken = ends[assigned[found]]
-    apart = np.maximum(np.maximum(spans[found, 0] - taken, taken - spans[found, 1]), 0)
-    report = MatchReport(
-        scene_ends=len(spans),
-        matched=int(found.sum()),
-        unmatched=tuple(float(place) for place in spans[~found, 0]),
-        at_film_end=0,
-        mean_distance=float(apart.mean()) if len(apart) else 0.0,
-        max_distance=float(apart.max(initial=0.0)),
-    )
+    report = report_of(ends, spans, assigned, at_film_end=0)
     seconds, origin = cut_shots(rows.seconds, spans[~found, 0])
     new = origin < 0
     on_shots = np.zeros(len(rows.seconds), np.int8)

@@ -33,31 +33,23 @@ class _Gather(torch.autograd.Function):
         return total.chunk(world_size)[rank]
 
 
-def _gather(local: Tensor) -> Tensor:
-    gathered: Tensor = _Gather.apply(local.contiguous())
-    return gathered
-
-
 def gather(local: Tensor) -> tuple[Tensor, int]:
     """The rows of all processes in the order of their ranks, and the index of this process's first row.
 
     Gradients flow back to every process: if each process takes the mean loss of its own rows and gradients are averaged
     over processes, as DDP does, the result is the gradient of the mean over all rows.
 
-    `local`: (B, ...), of the same shape in all processes.
-    Returns: (world size * B, ...), and the index of the first local row in it.
+    (B, ...), of the same shape in all processes, to (world size * B, ...) and the index of the first local row in it.
     """
     rank, world_size = _world()
-    return (_gather(local) if world_size > 1 else local), rank * len(local)
-
-
-def _mean(local: Tensor, world_size: int) -> Tensor:
-    total = local.detach().clone()
-    dist.all_reduce(total)
-    return total / world_size
+    return (_Gather.apply(local.contiguous()) if world_size > 1 else local), rank * len(local)
 
 
 def mean_over_processes(local: Tensor) -> Tensor:
     """The mean of a tensor over all processes, without gradients."""
     _, world_size = _world()
-    return _mean(local, world_size) if world_size > 1 else local.detach()
+    mean = local.detach().clone()
+    if world_size > 1:
+        dist.all_reduce(mean)
+        mean /= world_size
+    return mean

@@ -1,7 +1,5 @@
-"""Projection and classification heads of the pretext tasks, with the layout and parameter names of the release.
-
-A module that holds them as ``head_nce``, ``head_pp``, ``head_cgm`` and ``head_msm`` has the parameters of a released
-checkpoint under ``loss.``; only ``loss.head_msm.predictions.bias`` there is a duplicate of ``decoder.bias``.
+"""Projection and classification heads of the pretext tasks, with the layout and parameter names of the release: as
+``head_nce``, ``head_pp``, ``head_cgm`` and ``head_msm`` they have the parameters of a released checkpoint's ``loss.``.
 """
 
 from __future__ import annotations
@@ -13,12 +11,7 @@ from pipelines.pretext.losses import full_precision
 
 
 class ContrastiveHead(nn.Module):
-    """Linear, ReLU, Linear, L2 norm: h_SSM of the release, also its head for SimCLR. (..., D_e) to (..., 128).
-
-    Args:
-        input_dim: D_e, also the width of the hidden layer (2048 in the release).
-        output_dim: dimension of the contrastive space.
-    """
+    """Linear, ReLU, Linear, L2 norm: h_SSM of the release, also its head for SimCLR. (..., D_e) to (..., 128)."""
 
     def __init__(self, input_dim: int = 2048, output_dim: int = 128) -> None:
         super().__init__()
@@ -41,12 +34,7 @@ class LinearContrastiveHead(nn.Module):
 
 
 class MaskedShotHead(nn.Module):
-    """Linear, GELU, LayerNorm, Linear: h_MSM of the release, BERT's. (..., D_c) to (..., D_e).
-
-    Args:
-        context_dim: D_c.
-        output_dim: D_e.
-    """
+    """Linear, GELU, LayerNorm, Linear: h_MSM of the release, BERT's. (..., D_c) to (..., D_e)."""
 
     def __init__(self, context_dim: int = 768, output_dim: int = 2048) -> None:
         super().__init__()

@@ -37,9 +37,7 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float = 0.1) -> Tensor:
     For all vectors z of both kinds and all processes, the mean over i of
     ``-log(exp(sim(z_i, z_p(i)) / t) / sum over j != i of exp(sim(z_i, z_j) / t))``, with sim the cosine.
 
-    Args:
-        first, second: (B, D), positive pairs row by row; the same B in all processes.
-        temperature: t.
+    `first`, `second`: (B, D), positive pairs row by row; the same B in all processes.
     """
     pairs = F.normalize(full_precision(torch.stack([first, second])), dim=-1)
     B = pairs.shape[1]
@@ -61,9 +59,7 @@ def info_nce(shots: Tensor, scenes: Tensor, temperature: float = 0.1) -> Tensor:
     ``-log(exp(sim(e, r) / t) / (exp(sim(e, r) / t) + sum of exp(sim(e', r) / t) + sum of exp(sim(e, r') / t)))`` with
     e' all other shots and r' all other scenes of the global batch.
 
-    Args:
-        shots, scenes: (N, D), positive pairs row by row; the same N in all processes.
-        temperature: t.
+    `shots`, `scenes`: (N, D), positive pairs row by row; the same N in all processes.
     """
     shots, scenes = F.normalize(full_precision(torch.stack([shots, scenes])), dim=-1).unbind()
     gathered, offset = gather(torch.stack([shots, scenes], dim=1))
@@ -98,12 +94,8 @@ def shot_scene_matching(
     "other shots and pseudo-scenes in a mini-batch" are here the ends and scenes of both sides of every window,
     including the other side of the same window.
 
-    Args:
-        slow: (B, n, D), head outputs of the slow sequence, whose first two are the window's ends.
-        dense: (B, S, D), head outputs of the window.
-        boundary: (B,).
-        temperature: tau (appendix A).
-        variant: the paper's text or its release.
+    `slow`: (B, n, D), head outputs of the slow sequence, whose first two are the window's ends.
+    `dense`: (B, S, D), head outputs of the window.
     """
     ends, scenes = slow[:, :2], scene_means(dense, boundary)
     if variant == "paper":
@@ -135,7 +127,6 @@ def contextual_group_matching(
         head: (..., 2 D_c) to two logits, see :func:`pipelines.pretext.heads.group_matching_head`.
         context: (B, S, D_c), contextualised shots, none masked.
         positive, negative: (B,), see :func:`pipelines.pretext.sampling.sample_group_shots`.
-        variant: the paper's text or its release.
     """
     centre, same, different = context[:, context.shape[1] // 2], at(context, positive), at(context, negative)
     if variant == "release":
@@ -155,9 +146,7 @@ def pseudo_boundary_prediction(
     Args:
         head: (..., D_c) to two logits, see :func:`pipelines.pretext.heads.boundary_head`.
         context: (B, S, D_c), contextualised shots, none masked.
-        boundary: (B,).
         other: (B,), see :func:`pipelines.pretext.sampling.sample_other_shot`.
-        variant: the paper's text or its release.
     """
     return _two_class(head, at(context, boundary), at(context, other), variant)
 
@@ -177,7 +166,6 @@ def masked_shot_modeling(
         context: (B, S, D_c), shots contextualised with the masked ones hidden.
         encodings: (B, S, D_e), of the unmasked shots.
         mask: (B, S) bool, see :func:`pipelines.pretext.sampling.sample_mask`.
-        variant: the paper's text or its release.
     """
     # The head sees all shots and the mask weighs them: its cost is small, and no shape depends on the data.
     error = (full_precision(head(context)) - full_precision(encodings.detach())).square()
@@ -203,9 +191,7 @@ def nearest_other(dense: Tensor) -> Tensor:
 def shotcol(query: Tensor, dense: Tensor, temperature: float = 0.1) -> Tensor:
     """SimCLR (NN), ShotCoL in SimCLR's terms (section 4.3, M5): NT-Xent of the centre shot and its nearest neighbour.
 
-    Args:
-        query: (B, D), head outputs of the centre shot under the second augmentation.
-        dense: (B, S, D), head outputs of the window; the nearest shot is taken from these.
-        temperature: as in :func:`nt_xent`.
+    `query`: (B, D), head outputs of the centre shot under the second augmentation.
+    `dense`: (B, S, D), head outputs of the window; the nearest shot is taken from these.
     """
     return nt_xent(query, at(dense, nearest_other(dense)), temperature)

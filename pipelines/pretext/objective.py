@@ -8,14 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pipelines.pretext import losses
-from pipelines.pretext.heads import (
-    ContrastiveHead,
-    LinearContrastiveHead,
-    MaskedShotHead,
-    boundary_head,
-    group_matching_head,
-)
+from pipelines.pretext import heads, losses
 from pipelines.pretext.pseudo_boundary import discover
 from pipelines.pretext.sampling import NOISE, sample_group_shots, sample_mask, sample_other_shot
 from pipelines.pretext.settings import PretextSettings
@@ -45,11 +38,6 @@ class PretextObjective(nn.Module):
 
     Parameters have the names of a released checkpoint's ``loss.`` part; unused heads are not created.
 
-    Args:
-        settings: method, tasks and weights.
-        encoding_dim: D_e.
-        context_dim: D_c.
-
     Example::
 
         objective = PretextObjective(PretextSettings(), encoding_dim=2048)
@@ -65,13 +53,13 @@ class PretextObjective(nn.Module):
         learned = "ssm" in tasks or "simclr" in settings.method
         self.head_nce: nn.Module = nn.Identity()
         if learned or (settings.needs_alignment and settings.alignment == "head"):
-            kind = LinearContrastiveHead if settings.variant == "paper" else ContrastiveHead
+            kind = heads.LinearContrastiveHead if settings.variant == "paper" else heads.ContrastiveHead
             # Without a contrastive loss the head stays a random projection (release). It must not be a trainable
             # parameter: DDP would wait for its gradient.
             self.head_nce = kind(encoding_dim, settings.head_dim).requires_grad_(learned)
-        self.head_cgm = group_matching_head(context_dim) if "cgm" in tasks else None
-        self.head_pp = boundary_head(context_dim) if "pp" in tasks else None
-        self.head_msm = MaskedShotHead(context_dim, encoding_dim) if "msm" in tasks else None
+        self.head_cgm = heads.group_matching_head(context_dim) if "cgm" in tasks else None
+        self.head_pp = heads.boundary_head(context_dim) if "pp" in tasks else None
+        self.head_msm = heads.MaskedShotHead(context_dim, encoding_dim) if "msm" in tasks else None
 
     def forward(
         self,

@@ -75,18 +75,13 @@ def alignment_cost(similarity: Tensor) -> Tensor:
 @torch.no_grad()
 def tslearn_boundary(similarity: Tensor) -> Tensor:
     """The boundaries of :func:`dtw_boundary`, by tslearn, window by window on the CPU, as in the paper's listing 1."""
-    boundary: Tensor = _tslearn(alignment_cost(similarity).cpu())
-    return boundary.to(similarity.device)
-
-
-def _tslearn(cost: Tensor) -> Tensor:
     from tslearn.metrics import dtw_path_from_metric  # start-up time: numba; only this method needs it
 
     boundaries = []
-    for matrix in cost.contiguous().numpy():
+    for matrix in alignment_cost(similarity).cpu().contiguous().numpy():
         path = np.asarray(dtw_path_from_metric(matrix, metric="precomputed")[0])
         boundaries.append(int(path[path[:, 0] == 0, 1].max()))
-    return torch.tensor(boundaries, dtype=torch.int64)
+    return torch.tensor(boundaries, dtype=torch.int64, device=similarity.device)
 
 
 @torch.no_grad()
@@ -132,9 +127,8 @@ def discover(
         method: see :class:`pipelines.pretext.settings.PretextSettings`.
         slow: (B, n, D), features of the slow sequence, n >= 2.
         dense: (B, S, D), features of the windows.
-        noise: (B, S) uniform, for ``random``; see :func:`pipelines.pretext.sampling.draw_noise`.
-        joins: (B,), for ``synthesized``: where the windows were joined, see
-            :func:`pipelines.pretext.sampling.joined_rows`.
+        noise: (B, S) uniform, for ``random``.
+        joins: (B,), for ``synthesized``, see :func:`pipelines.pretext.sampling.joined_rows`.
     Returns: (B,) int64, 0 to S-2.
     Raises ValueError: an argument that the method needs is missing.
     """

@@ -24,13 +24,8 @@ def draw_noise(windows: int, shots: int, generator: torch.Generator) -> Tensor:
 
 
 def sample(noise: Tensor, allowed: Tensor) -> Tensor:
-    """Draw one of the allowed shots of each window, with equal probability.
-
-    Args:
-        noise: (B, S) uniform.
-        allowed: (B, S) bool, at least one per window.
-    Returns: (B,) int64.
-    """
+    """Draw one of the allowed shots of each window, with equal probability: uniform noise (B, S) and a mask (B, S) with
+    at least one shot per window to (B,) int64."""
     return torch.where(allowed, noise, -1.0).argmax(dim=1)
 
 
@@ -60,24 +55,14 @@ def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative:
 
 
 def sample_other_shot(boundary: Tensor, noise: Tensor) -> Tensor:
-    """The non-boundary shot of PP (section 3.4): any other shot of the window with equal probability.
-
-    Args:
-        boundary: (B,).
-        noise: (B, S) uniform.
-    Returns: (B,) int64.
-    """
+    """The non-boundary shot of PP (section 3.4), (B,) int64: any shot but the boundary (B,) with equal probability,
+    from uniform noise (B, S)."""
     return sample(noise, torch.arange(noise.shape[1], device=boundary.device) != boundary[:, None])
 
 
 def sample_mask(noise: Tensor, rate: float = 0.15) -> Tensor:
-    """The shots that MSM masks: each with a probability (section 3.4); one at random where that masks none (release).
-
-    Args:
-        noise: (B, S) uniform.
-        rate: the probability.
-    Returns: (B, S) bool, at least one per window.
-    """
+    """The shots that MSM masks, (B, S) bool, from uniform noise (B, S): each with probability `rate` (section 3.4); one
+    at random where that masks none (release)."""
     # If any shot is below the rate, the lowest one is; if none is, the lowest is a uniformly random shot.
     lowest = torch.arange(noise.shape[1], device=noise.device) == noise.argmin(dim=1, keepdim=True)
     return (noise < rate) | lowest
@@ -91,9 +76,7 @@ def joined_rows(
     Shots keep their positions in the window. The last shot of the first part is the pseudo-boundary: any but the last
     shot of the window, with equal probability (the paper does not say).
 
-    Args:
-        left, right: (..., S) rows of windows of two different videos.
-        rng: draws the positions of the joins.
+    `left`, `right`: (..., S) rows of windows of two different videos.
     Returns: (..., S) rows, and (...) int64 pseudo-boundaries, 0 to S-2.
     Raises ValueError: the shapes differ, or a window has fewer than two shots.
     """
@@ -110,10 +93,7 @@ def neighbour_row(window: NDArray[np.int64], row: int, rng: np.random.Generator)
     The release draws it and then loads the first shot again, so that its SimCLR (temporal) is SimCLR (instance); here
     it is as in the paper. A shot without any other is its own positive.
 
-    Args:
-        window: (S,) rows around the shot; a row repeated at a film's edge counts once.
-        row: the shot.
-        rng: makes the choice.
+    `window`: (S,) rows around the shot; a row repeated at a film's edge counts once. `row`: the shot.
     """
     others = np.unique(window[window != row])
     return int(rng.choice(others)) if len(others) else row
