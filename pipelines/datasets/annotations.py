@@ -302,6 +302,16 @@ def as_number(value: Any, what: str, path: Path, line: int | None = None) -> flo
     return float(value)
 
 
+def int_at(value: Any, key: str, of: str, path: Path) -> int:
+    """`value[key]`, an integer, of a JSON object called `of` in messages. Raises DatasetError as `as_int`, `member`."""
+    return as_int(member(value, key, of, path), f"the {key} of {of}", path)
+
+
+def number_at(value: Any, key: str, of: str, path: Path) -> float:
+    """`value[key]`, a number, of a JSON object called `of` in messages. Raises DatasetError as `int_at`."""
+    return as_number(member(value, key, of, path), f"the {key} of {of}", path)
+
+
 def as_text(value: Any, what: str, path: Path, line: int | None = None) -> str:
     """Check that a JSON value is a string. Raises DatasetError: it is not."""
     if not isinstance(value, str):

@@ -18,9 +18,11 @@ from pipelines.datasets.annotations import (
     by_id,
     check_ranges,
     fault,
+    int_at,
     labels_from_ends,
     listed_names,
     member,
+    number_at,
     parse_int,
     quote,
     read_json,
@@ -37,15 +39,9 @@ _TIMES = (
     ("start_time_seconds", "start_seconds", "start_s", "start", "start_time", "start_timecode"),
     ("end_time_seconds", "end_seconds", "end_s", "end", "end_time", "end_timecode"),
 )
-_SCENEDETECT = {
-    "scene_number",
-    "start_time_seconds",
-    "end_time_seconds",
-    "length_frames",
-    "length_timecode",
-    "length_seconds",
-}
-"""Two of these columns identify a list of PySceneDetect; a table with the names of scenes.json has none."""
+# Two of these columns identify a list of PySceneDetect; a table with the names of scenes.json has none.
+_SCENEDETECT = {"start_time_seconds", "end_time_seconds", "scene_number"}
+_SCENEDETECT |= {"length_frames", "length_timecode", "length_seconds"}
 
 
 def is_scene_files(path: Path) -> bool:
@@ -119,12 +115,7 @@ def _scores(shots: list[Any], path: Path) -> NDArray[np.float64] | None:
     """The scores of the shots of a scenes.json; None if no shot has one."""
     if not any("score" in shot for shot in shots):
         return None
-    scores = np.array(
-        [
-            as_number(member(shot, "score", f"shot {i}", path), f"the score of shot {i}", path)
-            for i, shot in enumerate(shots)
-        ]
-    )
+    scores = np.array([number_at(shot, "score", f"shot {i}", path) for i, shot in enumerate(shots)])
     strange = np.flatnonzero((scores < 0) | (scores > 1))
     if len(strange):
         raise fault(path, f"the score of shot {strange[0]} is {scores[strange[0]]:g}, not between 0 and 1")
@@ -143,9 +134,7 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
 
     The id is the file name without `.csv` and without `-Scenes`, which PySceneDetect appends, or `.scenes`.
 
-    Args:
-        path: the file.
-        frame_rate: frames per second, only for timecodes that end in a frame number (non-drop-frame).
+    `frame_rate`: frames per second, only for timecodes that end in a frame number (non-drop-frame).
     Raises DatasetError: the file is not such a table, or a cell is wrong; the line is named.
     """
     header, rows = _table(path)
@@ -176,16 +165,11 @@ def _check_lengths(frames: NDArray[np.int64], lengths: list[str], path: Path, li
 def _timed(entries: list[Any], unit: str, path: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Read and check the frame ranges and times of the shots or scenes of a scenes.json."""
     for i, entry in enumerate(entries):
-        index = as_int(member(entry, "index", f"{unit} {i}", path), f"the index of {unit} {i}", path)
-        if index != i:
+        if (index := int_at(entry, "index", f"{unit} {i}", path)) != i:
             raise fault(path, f"{unit} {i} has the index {index}")
     frames = _integers(entries, unit, ("start_frame", "end_frame"), path)
     seconds = [
-        [
-            as_number(member(entry, key, f"{unit} {i}", path), f"the {key} of {unit} {i}", path)
-            for key in ("start", "end")
-        ]
-        for i, entry in enumerate(entries)
+        [number_at(entry, key, f"{unit} {i}", path) for key in ("start", "end")] for i, entry in enumerate(entries)
     ]
     times = np.array(seconds, dtype=np.float64).reshape(-1, 2)
     for ranges in (frames, times):
@@ -198,10 +182,7 @@ def _timed(entries: list[Any], unit: str, path: Path) -> tuple[NDArray[np.int64]
 
 
 def _integers(entries: list[Any], unit: str, keys: tuple[str, str], path: Path) -> NDArray[np.int64]:
-    pairs = [
-        [as_int(member(entry, key, f"{unit} {i}", path), f"the {key} of {unit} {i}", path) for key in keys]
-        for i, entry in enumerate(entries)
-    ]
+    pairs = [[int_at(entry, key, f"{unit} {i}", path) for key in keys] for i, entry in enumerate(entries)]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 

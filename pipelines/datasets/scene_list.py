@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from pipelines.datasets.annotations import MAX_POSITION, as_int, as_number, as_text, fault, member, read_json
+from pipelines.datasets.annotations import MAX_POSITION, as_text, fault, int_at, member, number_at, read_json
 from pipelines.datasets.scene_files import read_scenes_json
 from pipelines.errors import VideoError
 from pipelines.files import is_file
@@ -28,14 +28,8 @@ def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
     if not isinstance(settings, dict):
         raise fault(path, "its settings are not an object")
 
-    def whole(entry: Any, key: str, of: str) -> int:
-        return as_int(member(entry, key, of, path), f"the {key} of {of}", path)
-
-    def number(entry: Any, key: str, of: str) -> float:
-        return as_number(member(entry, key, of, path), f"the {key} of {of}", path)
-
     def share(entry: Any, key: str, of: str) -> float:
-        value = number(entry, key, of)
+        value = number_at(entry, key, of, path)
         if not 0 <= value <= 1:
             raise fault(path, f"the {key} of {of} is {value}, which is not between 0 and 1")
         return value
@@ -52,7 +46,7 @@ def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
     def optional(entry: dict[str, Any], key: str, most: int) -> int | None:
         if key not in entry:
             return None
-        value = whole(entry, key, "the video")
+        value = int_at(entry, key, "the video", path)
         if not 0 <= value <= most:
             raise fault(path, f"the {key} of the video is {value}, which is not between 0 and {most}")
         return value
@@ -60,11 +54,11 @@ def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
     video = content["video"]
     facts = VideoFacts(
         path=as_text(member(video, "path", "the video", path), "the path of the video", path),
-        width=whole(video, "width", "the video"),
-        height=whole(video, "height", "the video"),
-        duration=number(video, "duration", "the video"),
-        frames=whole(video, "frames", "the video"),
-        frame_rate=number(video, "frame_rate", "the video"),
+        width=int_at(video, "width", "the video", path),
+        height=int_at(video, "height", "the video", path),
+        duration=number_at(video, "duration", "the video", path),
+        frames=int_at(video, "frames", "the video", path),
+        frame_rate=number_at(video, "frame_rate", "the video", path),
         id=text(video, "id"),
         fingerprint=text(video, "fingerprint"),
         start_timecode=text(video, "start_timecode"),

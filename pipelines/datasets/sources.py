@@ -22,9 +22,7 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
     """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, or the label file of one
     video of BBC, OVSD or MovieNet in the data set's own folders (its shots are in another file there).
 
-    Args:
-        path: the file.
-        frame_rate: for timecodes in a CSV that end in a frame number.
+    `frame_rate`: for timecodes in a CSV that end in a frame number.
     Raises DatasetError for another kind of file, or a damaged one.
     """
     suffix = path.suffix.lower()
@@ -65,12 +63,8 @@ def read_scenes_of_folder(
         read as a whole: a damaged file raises.)
     Raises DatasetError for a folder without any such file.
     """
-    if is_movienet(folder):
-        return _sorted(read_movienet(folder)), []
-    if is_bbc(folder):
-        return _sorted(read_bbc(folder, annotator)), []
-    if is_ovsd(folder):
-        return _sorted(read_ovsd(folder)), []
+    if (whole := _read_data_set(folder, annotator)) is not None:
+        return _sorted(whole), []
     files = [folder / name for name in listed_names(folder) if is_scene_files(folder / name)]
     if not files:
         files = sorted(path for path in folder.rglob("*.npz") if path.is_file())
@@ -93,18 +87,22 @@ def read_scenes_of_folder(
 def read_annotations(source: Path, annotator: int = 0) -> list[VideoAnnotation]:
     """Read label files of any known format: MovieNet, BBC, OVSD, or scene lists. Raises DatasetError when it is none of
     them or damaged."""
-
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")
-    if is_movienet(source):
-        return read_movienet(source)
-    if is_bbc(source):
-        return read_bbc(source, annotator)
-    if is_ovsd(source):
-        return read_ovsd(source)
+    if (whole := _read_data_set(source, annotator)) is not None:
+        return whole
     if is_scene_files(source):
         return read_scene_files(source)
     raise DatasetError(f"{source}: holds no keyframe stores, features or label files of a supported format")
+
+
+def _read_data_set(folder: Path, annotator: int) -> list[VideoAnnotation] | None:
+    """The records of MovieNet, BBC or OVSD; None for another folder."""
+    if is_movienet(folder):
+        return read_movienet(folder)
+    if is_bbc(folder):
+        return read_bbc(folder, annotator)
+    return read_ovsd(folder) if is_ovsd(folder) else None
 
 
 def _sorted(records: Iterable[VideoAnnotation]) -> dict[str, VideoAnnotation]:

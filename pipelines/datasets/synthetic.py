@@ -51,26 +51,19 @@ Camera = tuple[float, float, float]  # centre x, y and height of what it sees, i
 class SyntheticFilmSettings:
     """Settings of a film; the same settings always give the same frames."""
 
-    seed: int = 0
-    """Seed of all random choices; 0 or more."""
-    scenes: int = 12
-    """Number of scenes, 1 or more."""
-    shots_per_scene: tuple[int, int] = (4, 12)
-    """Minimum and maximum number of shots in a scene."""
+    seed: int = 0  # seed of all random choices; 0 or more
+    scenes: int = 12  # number of scenes, 1 or more
+    shots_per_scene: tuple[int, int] = (4, 12)  # minimum and maximum number of shots in a scene
+    # Shortest and longest shot, in seconds; short shots are more frequent. A shot has 4 frames or more.
     shot_seconds: tuple[float, float] = (1.5, 6.0)
-    """Shortest and longest shot, in seconds; short shots are more frequent. A shot has 4 frames or more."""
-    frame_rate: float = 24.0
-    """Frames per second, 1 to 240. 23.976 and the like become exact n/1001 fractions."""
-    width: int = 640
-    """Width of the frame in pixels, even, 16 to 4096."""
-    height: int = 360
-    """Height of the frame in pixels, even, 16 to 4096."""
+    frame_rate: float = 24.0  # Frames per second, 1 to 240. 23.976 and the like become exact n/1001 fractions.
+    width: int = 640  # width of the frame in pixels, even, 16 to 4096
+    height: int = 360  # height of the frame in pixels, even, 16 to 4096
+    # Number of scene changes that are dissolves (all, if there are fewer). All other shot changes are hard cuts.
     dissolves: int = 2
-    """Number of scene changes that are dissolves (all, if there are fewer). All other shot changes are hard cuts."""
+    # Length of a dissolve, at most two thirds of the shorter shot. The cut is in its middle.
     dissolve_seconds: float = 1.0
-    """Length of a dissolve, at most two thirds of the shorter shot. The cut is in its middle."""
-    grain: float = 1.2
-    """Standard deviation of the film grain in steps of luma, 0 to 20."""
+    grain: float = 1.2  # standard deviation of the film grain in steps of luma, 0 to 20
 
 
 @dataclass(frozen=True)

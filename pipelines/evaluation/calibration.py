@@ -9,24 +9,14 @@ from pipelines.models.calibration import Calibration
 
 
 def fit_calibration(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> Calibration:
-    """Platt's slope, and an offset such that a score of 0.5 is the threshold of best F1 over the pooled shots.
-
-    Args:
-        logits: (N,) of a model that was not trained on the films.
-        labels: (N,) of 0 and 1.
-    Raises ValueError as :func:`platt_slope`.
-    """
+    """Platt's slope, and an offset such that a score of 0.5 is the threshold of best F1 over the pooled shots, from
+    logits (N,) of a model that was not trained on the films and labels (N,). Raises ValueError as `platt_slope`."""
     return Calibration(slope=platt_slope(logits, labels), offset=best_f1_threshold(logits, labels))
 
 
 def platt_slope(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> float:
-    """Slope of the logistic regression of labels on logits (Platt 1999), by Newton's method.
-
-    Args:
-        logits: (N,).
-        labels: (N,) of 0 and 1, both present.
-    Raises ValueError: only one class, or logits that do not increase with the labels.
-    """
+    """Slope of the logistic regression of labels (N,) of 0 and 1 on logits (N,) (Platt 1999), by Newton's method.
+    Raises ValueError for one class only, or logits that do not increase with the labels."""
     positives = int(labels.sum())
     if positives in (0, len(labels)):
         raise ValueError("calibration needs both classes")

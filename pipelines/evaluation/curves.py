@@ -13,16 +13,11 @@ from pipelines.evaluation.metrics import FilmScores
 
 @dataclass(frozen=True, eq=False)
 class PrecisionRecall:
-    """A precision-recall curve with a point for each distinct score, from the highest to the lowest.
+    """A precision-recall curve with a point for each distinct score, from the highest to the lowest."""
 
-    Attributes:
-        thresholds: (T,) descending.
-        precision, recall: (T,) if shots with at least that score are predicted scene ends.
-    """
-
-    thresholds: NDArray[np.float64]
-    precision: NDArray[np.float64]
-    recall: NDArray[np.float64]
+    thresholds: NDArray[np.float64]  # (T,) descending; shots with at least that score are predicted scene ends
+    precision: NDArray[np.float64]  # (T,)
+    recall: NDArray[np.float64]  # (T,)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,8 @@
 """Metrics of the BaSSL paper (section 4.1), computed as in its release: AP, AUC-ROC, F1, mIoU, Recall, Recall@3s.
 
-AP, AUC-ROC and F1 are over the pooled shots of all films; mIoU, Recall and Recall@3s are means over films.
+AP, AUC-ROC and F1 are over the pooled shots of all films; mIoU, Recall and Recall@3s are means over films. Labels are
+(N,) of 0 and 1, 1 where a scene ends with the shot, scores are (N,). Every function of labels raises ValueError where
+shapes differ, a label is neither 0 nor 1, or a score is NaN.
 :mod:`.boundary_metrics` has metrics of other papers, :mod:`.bootstrap` all of them with confidence intervals.
 """
 
@@ -60,28 +62,17 @@ class FilmScores:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The metrics over a set of films, all between 0 and 1.
+    """The metrics over a set of films, from 0 to 1, over the pooled shots; ``film_...`` are means over films."""
 
-    Attributes:
-        ap: average precision over the pooled shots.
-        auc: area under the ROC curve over the pooled shots.
-        f1: F1 at the threshold over the pooled shots.
-        miou: mean over films of `film_miou` at the threshold.
-        film_ap: mean over films of their average precision.
-        film_f1: mean over films of their F1 at the threshold.
-        precision, recall: at the threshold, over the pooled shots.
-        film_recall: mean over films of recall at the threshold, the Recall of the release.
-    """
-
-    ap: float
-    auc: float
-    f1: float
-    miou: float
+    ap: float  # average precision
+    auc: float  # area under the ROC curve
+    f1: float  # at the threshold, as are the next
+    miou: float  # mean over films of `film_miou`
     film_ap: float
     film_f1: float
     precision: float
     recall: float
-    film_recall: float
+    film_recall: float  # the Recall of the release
 
     @property
     def sum(self) -> float:
@@ -90,15 +81,8 @@ class Evaluation:
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
-    """Area under the precision-recall curve, as a step function (no interpolation).
-
-    Args:
-        labels: (N,) of 0 and 1.
-        scores: (N,); only their order matters.
-    Raises ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or no label is 1.
-
-    Source: `sklearn.metrics.average_precision_score`, which the release calls.
-    """
+    """Area under the precision-recall curve, as a step function (no interpolation), by scikit-learn as in the release.
+    Raises ValueError where no label is 1."""
     # start-up time: scikit-learn; `FilmScores` is used where no metric is computed
     from sklearn.metrics import average_precision_score
 
@@ -109,15 +93,8 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def auc_roc(labels: ArrayLike, scores: ArrayLike) -> float:
-    """Probability that a random scene end scores higher than a random other shot (ties count half).
-
-    Args:
-        labels: (N,) of 0 and 1.
-        scores: (N,); only their order matters.
-    Raises ValueError: shapes differ, a label is neither 0 nor 1, a score is NaN, or only one class is present.
-
-    Source: `sklearn.metrics.roc_auc_score`.
-    """
+    """Probability that a random scene end scores higher than a random other shot (ties count half), by
+    `sklearn.metrics.roc_auc_score`. Raises ValueError where only one class is present."""
     from sklearn.metrics import roc_auc_score  # start-up time: scikit-learn
 
     y, s = _checked(labels, scores)
@@ -127,38 +104,23 @@ def auc_roc(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def f1_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
-    """F1 of the positive class if shots with `score >= threshold` are predicted scene ends.
-
-    Args:
-        labels: (N,) of 0 and 1.
-        scores: (N,).
-        threshold: the operating point; 0.5 in the release.
-    Returns: 2 TP / (2 TP + FP + FN); 0 if there is neither a true nor a predicted scene end.
-    Raises ValueError: shapes differ, a label is neither 0 nor 1, or a score is NaN.
-    """
+    """F1 of the positive class if shots with `score >= threshold` (0.5 in the release) are predicted scene ends:
+    2 TP / (2 TP + FP + FN); 0 if there is neither a true nor a predicted scene end."""
     y, s = _checked(labels, scores)
     taken = s >= threshold
     return float(2 * y[taken].sum() / max(1, y.sum() + taken.sum()))
 
 
 def precision_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
-    """TP / (TP + FP) if shots with `score >= threshold` are predicted scene ends; 0 if there are none. Raises
-    ValueError: shapes differ, a label is neither 0 nor 1, or a score is NaN.
-
-    Source: `sklearn.metrics.precision_score`.
-    """
+    """TP / (TP + FP) if shots with `score >= threshold` are predicted scene ends; 0 if there are none."""
     y, s = _checked(labels, scores)
     taken = s >= threshold
     return float(y[taken].sum() / max(1, taken.sum()))
 
 
 def recall_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
-    """TP / (TP + FN) if shots with `score >= threshold` are predicted scene ends. Raises ValueError: shapes differ, a
-    label is neither 0 nor 1, a score is NaN, or no label is 1.
-
-    Source: `sklearn.metrics.recall_score`. Its mean over films is the Recall of the release and of LGSS (Rao et
-    al. 2020).
-    """
+    """TP / (TP + FN) if shots with `score >= threshold` are predicted scene ends. Its mean over films is the Recall of
+    the release and of LGSS (Rao et al. 2020). Raises ValueError where no label is 1."""
     y, s = _checked(labels, scores)
     if not y.any():
         raise ValueError("recall is not defined without a positive label")
@@ -183,7 +145,7 @@ def recall_within_counts(
         seconds: (N, 2) range of each shot. For MovieNet frames at 24 a second, as in the release.
         limit: in seconds.
         reach: in shots.
-    Raises ValueError: shapes differ, a label is neither 0 nor 1, or times are not finite.
+    Raises ValueError where times are not finite.
 
     Source: LGSS (Rao et al. 2020), and the BaSSL release, which adds 1e-5 to the denominator.
     """
@@ -217,7 +179,6 @@ def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] 
         labels: (N,) of 0 and 1, 1 at the last shot of a true scene.
         predicted: (N,) of 0 and 1 (or bool), 1 at the last shot of a predicted scene.
         shots: (N, 2) half-open range of each shot, in frames; seconds do as well.
-    Raises ValueError: shapes differ, or a label is neither 0 nor 1.
 
     Source: MovieNet (Huang et al. 2020) as the BaSSL release computes it.
     """

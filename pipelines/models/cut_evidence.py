@@ -186,14 +186,8 @@ def z_scores(band: Floats) -> Floats:
 
 
 class BlockSums:
-    """Sums over the pairs of shots between any two ranges, for weights that are 0 beyond a reach.
-
-    After O(N reach) for the table a sum takes four look-ups.
-
-    Attributes:
-        own: (N + 1,) sums of the shots' own weights (`band[:, 0]`), of the shots before each.
-        severed: (N - 1,) sum over all pairs with a shot on either side of a cut.
-    """
+    """Sums over the pairs of shots between any two ranges, for weights that are 0 beyond a reach. After O(N reach) for
+    the table a sum takes four look-ups."""
 
     def __init__(self, band: Floats) -> None:
         """`band`: (N, reach + 1), the weight of shots i and i + k; 0 where there is no such shot."""
@@ -207,8 +201,8 @@ class BlockSums:
             beyond[1:, k] = onwards[:, k + 1] + beyond[:-1, k + 1]
         # _before[i, k]: of pairs of a shot before i and a later one before i + k.
         self._before = np.append(0.0, np.cumsum(onwards[:, 1]))[:, None] - beyond
-        self.own: Floats = np.append(0.0, np.cumsum(band[:, 0]))
-        self.severed: Floats = beyond[1:-1, 0]
+        self.own: Floats = np.append(0.0, np.cumsum(band[:, 0]))  # (N + 1,) own weights of the shots before each
+        self.severed: Floats = beyond[1:-1, 0]  # (N - 1,) over all pairs with a shot on either side of a cut
 
     def within(self, start: Any, end: Any) -> Floats:
         """Over the pairs of different shots of [start, end)."""
@@ -359,16 +353,11 @@ def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> d
 
 
 class SideMeans(NamedTuple):
-    """Mean similarity of the shots around each cut of a film, (N - 1,) each.
+    """Mean similarity of the shots around each cut of a film, (N - 1,) each."""
 
-    Attributes:
-        left, right: of the pairs of different shots on one side of the cut; 0 where there is one shot only.
-        across: of the pairs with a shot on either side.
-    """
-
-    left: Floats
-    right: Floats
-    across: Floats
+    left: Floats  # of the pairs of different shots before the cut; 0 where there is one shot only
+    right: Floats  # the same after it
+    across: Floats  # of the pairs with a shot on either side
 
     @property
     def contrast(self) -> Floats:
@@ -377,12 +366,8 @@ class SideMeans(NamedTuple):
 
 
 def side_means(sums: BlockSums, side: int) -> SideMeans:
-    """The means over the last `side` shots up to each cut and the first `side` after it, fewer at the film's ends.
-
-    Args:
-        sums: of a band of similarities.
-        side: at least 1.
-    """
+    """The means over the last `side` shots up to each cut and the first `side` after it, fewer at the film's ends, from
+    sums of a band of similarities."""
     N = len(sums.own) - 1
     cut = np.arange(1, N)
     start, end = np.maximum(cut - side, 0), np.minimum(cut + side, N)
