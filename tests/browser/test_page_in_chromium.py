@@ -1,26 +1,19 @@
-"""The page in a real browser: what it shows, what its controls do, what it saves, and that it keeps to itself.
-
-Needs Debian's `chromium` (or another Chromium on the path); skipped without it.
-"""
+"""The page in a real browser: what it shows, what its controls do, what it saves, and that it keeps to itself."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote
 
 import jsonschema
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 import pipelines
 from pipelines.datasets.scene_files import read_scenes_json
@@ -28,113 +21,13 @@ from pipelines.datasets.scene_list import read_scene_list
 from pipelines.models.scene_ends import choose_scene_ends
 from pipelines.outputs.exports import export
 from pipelines.outputs.page import TrueEnds, save_page
-from pipelines.scenes import SceneList, group_shots, timecode
+from pipelines.scenes import group_shots, timecode
 from pipelines.stages.score import ScoreSettings, score
 from tests import films, pages
+from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
 HOSTILE = "</script><img src=x onerror=\"window.harmed = 1\"> & 'name'"
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    # Without a sandbox, because tests run as root; the rest keeps it from calling home.
-    quiet = ("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--no-first-run", "--disable-gpu", *quiet]
-        )
-        yield chromium
-        chromium.close()
-
-
-@dataclass
-class Made:
-    """A page's file with what it was made of."""
-
-    path: Path
-    scenes: SceneList
-    film: Path | None = None
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A film of eight shots with its page, some true ends marked: of shots 1 and 2, and one inside shot 5."""
-    folder = tmp_path_factory.mktemp("page")
-    film = folder / "film #1 (50%).mp4"
-    scenes, pictures = pages.filmed(film)
-    truth = TrueEnds(shots=(1, 2), elsewhere=(3.5,), tolerance=1.0, source="truth.csv")
-    save_page(folder / "page.html", scenes, pictures, film, truth)
-    return Made(folder / "page.html", scenes, film)
-
-
-@dataclass
-class Opened:
-    """An open page, with all that it complained of and all that it asked for."""
-
-    page: Page
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-    failed: list[tuple[str, str | None]] = field(default_factory=list)
-
-
-@contextmanager
-def opened(browser: Browser, path: Path, **options: object) -> Iterator[Opened]:
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})  # type: ignore[arg-type]
-    page = context.new_page()
-    page.set_default_timeout(30_000)
-    seen = Opened(page)
-    page.on("console", lambda message: seen.complaints.append(message.text))
-    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
-    page.on("request", lambda request: seen.requests.append(request.url))
-    page.on("requestfailed", lambda request: seen.failed.append((request.url, request.failure)))
-    page.goto(path.as_uri())
-    page.wait_for_selector(".scene")
-    yield seen
-    context.close()
-
-
-@pytest.fixture
-def view(browser: Browser, made: Made) -> Iterator[Page]:
-    """The page; afterwards it must not have complained, nor asked for anything but itself and its film."""
-    with opened(browser, made.path) as seen:
-        yield seen.page
-        assert seen.complaints == []
-        assert made.film is not None
-        own = {made.path.as_uri(), made.film.as_uri()}
-        assert {unquote(url) for url in seen.requests if not url.startswith(("data:", "blob:"))} == set(
-            map(unquote, own)
-        )
-
-
-def ends_shown(page: Page) -> list[int]:
-    """The last shots of the scenes that the list shows, from 0."""
-    numbers = "all => all.map(one => one.textContent)"
-    return [int(number) - 1 for number in page.eval_on_selector_all(".shot:last-child .caption b", numbers)]
-
-
-def slide(page: Page, threshold: float) -> None:
-    """Move the slider as a hand does; the browser then tells the page."""
-    page.locator("#threshold").evaluate(
-        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input'));"
-        " slider.dispatchEvent(new Event('change')); }",
-        threshold,
-    )
-
-
-def tile(page: Page, shot: int) -> Locator:
-    return page.locator(".shot .frame").nth(shot)
-
-
-def saved(page: Page, folder: Path) -> Path:
-    with page.expect_download() as download:
-        page.click("#save")
-    assert download.value.suggested_filename == "scenes.json"
-    download.value.save_as(folder / "scenes.json")
-    return folder / "scenes.json"
 
 
 # --- what it shows --------------------------------------------------------------------------------------------------
@@ -441,38 +334,6 @@ def test_a_name_stays_with_its_scene_and_can_be_given_up(view: Page) -> None:
 
 
 # --- keys, people, privacy ------------------------------------------------------------------------------------------
-
-
-def test_everything_can_be_done_with_keys(view: Page) -> None:
-    view.focus("#track")
-    for _ in range(3):
-        view.keyboard.press("ArrowRight")
-    assert view.get_attribute("#track", "aria-valuenow") == "4"
-    assert "Shot 4" in (view.get_attribute("#track", "aria-valuetext") or "")
-    view.keyboard.press("+")
-    view.wait_for_function("() => !document.getElementById('zoom-out').disabled")
-    view.keyboard.press("0")
-    view.wait_for_function("() => document.getElementById('zoom-out').disabled")
-    tile(view, 3).focus()
-    view.keyboard.press("ArrowDown")
-    assert view.evaluate("document.activeElement.closest('.shot').shot") == 4
-    view.keyboard.press("m")
-    assert ends_shown(view) == [1, 3, 6, 7]
-    assert view.evaluate("document.activeElement.closest('.shot').shot") == 4, "the focus stays"
-    view.keyboard.press("ArrowRight")
-    view.keyboard.press("s")
-    assert ends_shown(view) == [1, 3, 4, 6, 7]
-    view.keyboard.press("n")
-    view.keyboard.type("m and s")
-    view.keyboard.press("Enter")
-    assert view.inner_text(".scene .name >> nth=3") == "m and s"
-    view.keyboard.press("End")
-    view.keyboard.press("Enter")
-    assert view.evaluate("document.getElementById('film').currentTime") > 4
-    view.keyboard.press("p")
-    view.wait_for_function("() => !document.getElementById('film').paused || document.getElementById('film').ended")
-    with view.expect_download():
-        view.keyboard.press("Control+s")
 
 
 def test_the_keys_are_told(view: Page) -> None:

@@ -11,11 +11,16 @@ from typing import Any
 from xml.etree import ElementTree
 
 from pipelines.outputs.exports.timecode import smpte, timecode_base
-from pipelines.outputs.exports.timeline import Clip, Timeline, timeline_of
+from pipelines.outputs.exports.timeline import Clip, Media, Timeline, timeline_of
 from pipelines.scenes import SceneList
 
 # Timecode counts no more frames a second than this.
-_FASTEST_EDL = 60
+FASTEST_EDL = 60
+
+
+def edl_channels(media: Media) -> str:
+    """Channels of an event: pictures alone, with one channel of sound, with two."""
+    return ("V", "B", "AA/V")[min(media.channels, 2)]
 
 
 def edl(scenes: SceneList, shots: bool = False) -> str:
@@ -26,12 +31,12 @@ def edl(scenes: SceneList, shots: bool = False) -> str:
     cuts go to the nearest. The format is meant for 999 events; more are numbered on with four digits, which tools of
     today read.
     """
-    timeline = timeline_of(scenes, shots, _FASTEST_EDL)
+    timeline = timeline_of(scenes, shots, FASTEST_EDL)
 
     def label(frame: int) -> str:
         return smpte(frame, timeline.rate, timeline.drop)
 
-    channels = ("V", "B", "AA/V")[min(timeline.media.channels, 2)]
+    channels = edl_channels(timeline.media)
     lines = [f"TITLE: {timeline.name}", f"FCM: {'DROP FRAME' if timeline.drop else 'NON-DROP FRAME'}", ""]
     for clip in timeline.clips:
         source = f"{label(timeline.source_start + clip.start)} {label(timeline.source_start + clip.end)}"

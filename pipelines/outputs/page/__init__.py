@@ -20,13 +20,18 @@ import jinja2
 from markupsafe import Markup
 
 import pipelines
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, VideoError
 from pipelines.files import write_atomically
+from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
 from pipelines.outputs.exports.segments import film_name, one_line
+from pipelines.outputs.exports.timecode import timecode_base
+from pipelines.outputs.exports.timeline import timeline_frames, timeline_of
 from pipelines.outputs.page.thumbnails import TYPE, page_pictures
 from pipelines.scenes import SceneList, timecode
 
 _FOLDER = Path(__file__).parent
+_RULES = ("scene_ends", "exports")
+_PARTS = ("state", "list", "film", "timeline", "page")
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,15 @@ def page(
         raise BasslError(f"{len(pictures)} pictures were given for {len(result.shots)} shots")
     shown = page_pictures(pictures)
     style = (_FOLDER / "page.css").read_text("utf-8")
-    script = "".join((_FOLDER / name).read_text("utf-8") for name in ("scene_ends.js", "page.js"))
+    rules, shown_parts = (
+        "".join((_FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS)
+    )
+    script = f"{rules}\n{{\n{shown_parts}}}\n"  # names of the page's own are in a block, not in the window
     data = {
         "file": result.to_dict(),
+        "id": sha256(json.dumps(result.to_dict()).encode()).hexdigest(),
         "save_as": one_line(save_as),
+        "timeline": _timeline(result),
         "film": {"name": film_name(result), "source": film_address},
         "pictures": {"type": TYPE, "width": shown.width, "height": shown.height} if shown.encoded else None,
         "truth": None if truth is None else vars(truth),
@@ -96,6 +106,25 @@ def page(
         title=film_name(result) or "film",
         version=pipelines.__version__,
     )
+
+
+def _timeline(result: SceneList) -> dict[str, Any] | None:
+    """What an edit decision list says beside its cuts; None where the film is no video, or its path cannot be one."""
+    try:
+        timeline = timeline_of(result, fastest=FASTEST_EDL)
+    except (VideoError, ValueError):
+        return None
+    places = timeline_frames(result, timeline.rate)
+    return {
+        "title": timeline.name,
+        "clip": timeline.media.name,
+        "rate": float(timeline.rate),
+        "base": timecode_base(timeline.rate),
+        "drop": timeline.drop,
+        "start": timeline.source_start,
+        "channels": edl_channels(timeline.media),
+        "steady": all(frame == place for frame, place in places.items()),
+    }
 
 
 def _policy(style: str, script: str) -> str:

@@ -70,8 +70,29 @@ function timecode(seconds) {
   return `${two(hours)}:${two(minutes)}:${two(whole % 60)}.${String(milliseconds % 1000).padStart(3, "0")}`;
 }
 
-/** The scenes of scenes.json, from its shots, those that end scenes, and names by the first shot of a scene. */
-function groupShots(shots, ends, names) {
+/** Text on one line, as pipelines/outputs/exports/segments.py makes it. */
+function oneLine(text) {
+  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, " ").replace(/[\p{Cs}\ufffe\uffff]/gu, "\ufffd").trim();
+}
+
+/** Shots cut in two at some frames: [frame, seconds] each, increasing. A person cut there, so the score is 1. */
+function cutShots(shots, cuts) {
+  if (!cuts.length) return shots;
+  const pieces = [];
+  for (const shot of shots) {
+    let rest = shot;
+    for (const [frame, time] of cuts) {
+      if (frame <= rest.start_frame || frame >= rest.end_frame) continue;
+      pieces.push({ ...rest, end_frame: frame, end: time, score: 1, transition: undefined });
+      rest = { ...rest, start_frame: frame, start: time };
+    }
+    pieces.push(rest);
+  }
+  return pieces.map((shot, index) => ({ ...shot, index }));
+}
+
+/** The scenes of scenes.json, from its shots and the indices of those that end scenes. */
+function groupShots(shots, ends) {
   let start = 0;
   return ends.map((end, index) => {
     const [first, last] = [shots[start], shots[end]];
@@ -90,8 +111,25 @@ function groupShots(shots, ends, names) {
       end_timecode: timecode(last.end),
       confidence: borders.length ? Math.min(...borders) : 1,
     };
-    if (names.has(start)) scene.name = names.get(start);
     start = end + 1;
     return scene;
   });
+}
+
+/**
+ * Names for scenes that have changed since they were named, by the index of the scene.
+ *
+ * A name ({ text, start_frame, end_frame }) goes to the scene with most of the frames that were named; of several names
+ * a scene has the one with most frames there. So a name outlives other scenes in between, and none is ever lost.
+ */
+function nameScenes(scenes, names) {
+  const given = new Map();
+  for (const name of names) {
+    const shared = (scene) => Math.min(scene.end_frame, name.end_frame) - Math.max(scene.start_frame, name.start_frame);
+    const scene = scenes.reduce((best, one) => (shared(one) > shared(best) ? one : best));
+    if (!given.has(scene.index) || shared(scene) > given.get(scene.index).frames) {
+      given.set(scene.index, { name, frames: shared(scene) });
+    }
+  }
+  return new Map([...given].map(([scene, { name }]) => [scene, name]));
 }

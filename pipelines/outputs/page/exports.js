@@ -1,0 +1,65 @@
+// Scenes as CSV and EDL: what `bassl export` writes (pipelines/outputs/exports).
+
+const sceneTitle = (scene) => oneLine(scene.name ?? "") || `Scene ${scene.index + 1}`;
+
+/** As Python writes a number with so many digits: exact ties, which are sums of powers of two, go to the even one. */
+const fixed = (value, digits) =>
+  (Number.isInteger(value * 2 ** (digits + 1)) ? roundHalfEven(value * 10 ** digits) / 10 ** digits : value).toFixed(digits);
+
+/** The CSV of pipelines/outputs/exports/lists.py. */
+function csvOf(scenes) {
+  const header = [
+    "Scene Number", "Start Frame", "Start Timecode", "Start Time (seconds)", "End Frame", "End Timecode",
+    "End Time (seconds)", "Length (frames)", "Length (timecode)", "Length (seconds)", "Name", "Confidence",
+  ];
+  const rows = scenes.map((scene) => {
+    const { start_frame, end_frame, start, end } = scene;
+    const title = sceneTitle(scene);
+    return [
+      scene.index + 1, start_frame + 1, timecode(start), fixed(start, 3), end_frame, timecode(end), fixed(end, 3),
+      end_frame - start_frame, timecode(end - start), fixed(end - start, 3),
+      // A spreadsheet evaluates a cell that begins like this as a formula.
+      /^[=+@-]/.test(title) ? `'${title}` : title,
+      fixed(scene.confidence, 4),
+    ];
+  });
+  const cell = (value) => (/[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
+  return [header, ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
+}
+
+/** An SMPTE timecode, as pipelines/outputs/exports/timecode.py writes it: base frames a second, perhaps drop-frame. */
+function smpte(frame, base, drop) {
+  let label = frame;
+  if (drop) {
+    const dropped = base / 15;
+    const minute = 60 * base - dropped;
+    const tens = Math.floor(frame / (10 * minute + dropped));
+    const rest = frame % (10 * minute + dropped);
+    label += dropped * (9 * tens + Math.floor(Math.max(0, rest - dropped) / minute));
+  }
+  const two = (number) => String(number).padStart(2, "0");
+  const seconds = Math.floor(label / base);
+  const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60].map(two);
+  return `${parts.join(":")}${drop ? ";" : ":"}${two(label % base)}`;
+}
+
+/** The CMX 3600 list of pipelines/outputs/exports/editing.py, with the timeline that the page was given. */
+function edlOf(scenes, shots, timeline) {
+  // By frames where the film runs at the rate of the timeline, else by time, as editing tools show such films.
+  const places = new Map([[0, 0]]);
+  let last = 0;
+  for (const shot of shots) {
+    last = timeline.steady ? shot.end_frame : Math.max(last + 1, roundHalfEven(shot.end * timeline.rate));
+    places.set(shot.end_frame, last);
+  }
+  const label = (frame) => smpte(frame, timeline.base, timeline.drop);
+  const lines = [`TITLE: ${timeline.title}`, `FCM: ${timeline.drop ? "DROP FRAME" : "NON-DROP FRAME"}`, ""];
+  for (const scene of scenes) {
+    const cut = [places.get(scene.start_frame), places.get(scene.end_frame)];
+    const labels = [...cut.map((frame) => label(timeline.start + frame)), ...cut.map(label)];
+    const number = String(scene.index + 1).padStart(3, "0");
+    lines.push(`${number}  AX       ${timeline.channels.padEnd(5)} C        ${labels.join(" ")}`);
+    lines.push(`* FROM CLIP NAME: ${timeline.clip}`, `* COMMENT: ${sceneTitle(scene)}`);
+  }
+  return `${lines.join("\n")}\n`;
+}

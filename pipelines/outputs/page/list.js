@@ -1,0 +1,269 @@
+// --- scenes and their shots -------------------------------------------------------------------------------------------
+
+const list = byId("scenes");
+let tiles = [];
+const madeTiles = new Map();
+const shownScenes = new Map();
+const fileShotEnds = data.file.shots.map((shot) => shot.end_frame);
+const pictureOf = (shot) => `data:${data.pictures.type};base64,${pictures[countUpTo(fileShotEnds, shot.start_frame)]}`;
+const near = new IntersectionObserver((entries) => {
+  for (const entry of entries) if (entry.isIntersecting) load(entry.target.shot);
+}, { rootMargin: "400px 0px" });
+
+function load(shot) {
+  const { image, element } = tiles[shot];
+  if (image.src || !data.pictures) return;
+  image.src = pictureOf(shots[shot]);
+  near.unobserve(element);
+}
+
+function makeTile({ start_frame, end_frame, start, end, score, transition }) {
+  const element = byId("shot-template").content.firstElementChild.cloneNode(true);
+  const [frame, splitter] = element.children;
+  let badge = null;
+  if (data.truth) {
+    badge = document.createElement("span");
+    element.append(badge);
+  }
+  frame.title = `${timecode(start)} – ${timecode(end)} · ${seconds(end - start)} · frames ${start_frame}–${end_frame - 1} · score ${score.toFixed(3)}`;
+  frame.querySelector(".caption span").textContent = clock(start);
+  if (transition && transition.kind !== "cut") {
+    const sign = document.createElement("span");
+    sign.className = "transition";
+    sign.title = `${transition.kind}, frames ${transition.start_frame}–${transition.end_frame - 1}`;
+    sign.setAttribute("role", "img");
+    sign.setAttribute("aria-label", `ends with a ${sign.title}`);
+    sign.textContent = transition.kind[0].toUpperCase();
+    element.append(sign);
+  }
+  frame.querySelector(".score i").style.width = `${100 * score}%`;
+  if (data.pictures) near.observe(element);
+  return { element, frame, splitter, image: frame.firstElementChild, badge };
+}
+
+/** The tiles of all shots, in their order; those that were there before are used again. */
+function makeTiles() {
+  tiles = shots.map((shot, index) => {
+    const key = `${shot.start_frame} ${shot.end_frame}`;
+    if (!madeTiles.has(key)) madeTiles.set(key, makeTile(shot));
+    const tile = madeTiles.get(key);
+    if (tile.element.shot === index) return tile;
+    tile.element.shot = index;
+    tile.frame.querySelector(".caption b").textContent = index + 1;
+    tile.frame.setAttribute("aria-label", `Shot ${index + 1}, ${timecode(shot.start)}, ${seconds(shot.end - shot.start)}, score ${shot.score.toFixed(2)}`);
+    tile.splitter.setAttribute("aria-label", `New scene from shot ${index + 1}`);
+    return tile;
+  });
+}
+
+function makeScene() {
+  const element = byId("scene-template").content.firstElementChild.cloneNode(true);
+  const part = (selector) => element.querySelector(selector);
+  return {
+    element,
+    number: part(".number"),
+    name: part(".name"),
+    times: part(".times"),
+    length: part(".length"),
+    shotCount: part(".shot-count"),
+    gauge: part(".gauge i"),
+    confidence: part(".confidence .value"),
+    doubt: part(".doubt"),
+    rename: part(".rename"),
+    previous: part(".previous"),
+    next: part(".next"),
+    shots: part(".shots"),
+  };
+}
+
+const isUncertain = (scene) => uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1);
+
+function showScene(scene) {
+  const key = `${scene.start_frame} ${scene.end_frame} ${scene.end_shot - scene.start_shot}`;
+  let shown = shownScenes.get(key);
+  const isNew = !shown;
+  if (isNew) {
+    shown = makeScene();
+    shownScenes.set(key, shown);
+    const own = tiles.slice(scene.start_shot, scene.end_shot).map((tile) => tile.element);
+    shown.shots.replaceChildren(...own);
+    shown.times.textContent = `${scene.start_timecode} – ${scene.end_timecode}`;
+    shown.length.textContent = seconds(scene.end - scene.start);
+    shown.shotCount.textContent = count(own.length, "shot");
+    // In the compact view a scene is its longest shot.
+    const lengthOf = ({ shot }) => shots[shot].end - shots[shot].start;
+    const cover = own.reduce((best, one) => (lengthOf(one) > lengthOf(best) ? one : best));
+    for (const tile of own) tile.classList.toggle("cover", tile === cover);
+  }
+  shown.element.scene = scene;
+  if (isNew) makeRoom(shown.element);
+  const title = `scene ${scene.index + 1}`;
+  shown.number.textContent = scene.index + 1;
+  shown.number.setAttribute("aria-label", `Go to ${title}`);
+  if (!shown.name.querySelector("input")) shown.name.textContent = scene.name ?? "";
+  shown.gauge.style.width = `${100 * scene.confidence}%`;
+  shown.confidence.textContent = `confidence ${scene.confidence.toFixed(2)}`;
+  shown.doubt.hidden = !isUncertain(scene);
+  shown.rename.setAttribute("aria-label", `Rename ${title}`);
+  shown.previous.setAttribute("aria-label", `Merge ${title} with the previous one`);
+  shown.next.setAttribute("aria-label", `Merge ${title} with the next one`);
+  shown.previous.disabled = scene.index === 0;
+  shown.next.disabled = scene.end_shot > last;
+  return [key, shown];
+}
+
+function showList() {
+  const focused = list.contains(document.activeElement) ? document.activeElement : null;
+  const kept = new Set();
+  let place = list.firstElementChild;
+  for (const scene of scenes) {
+    const [key, shown] = showScene(scene);
+    kept.add(key);
+    if (shown.element === place) place = place.nextElementSibling;
+    else list.insertBefore(shown.element, place);
+  }
+  for (const [key, shown] of shownScenes) {
+    if (!kept.has(key)) {
+      shown.element.remove();
+      shownScenes.delete(key);
+    }
+  }
+  const chosen = new Set(state.ends);
+  const firsts = new Set(sceneStarts);
+  tiles.forEach(({ element, badge }, shot) => {
+    element.classList.toggle("first", firsts.has(shot));
+    element.classList.toggle("passes", shot < last && scores[shot] >= state.threshold);
+    if (!data.truth) return;
+    const end = shots[shot].end_frame;
+    const kind = shot === last ? "" : trueEnds.has(end) ? (chosen.has(end) ? "hit" : "miss") : chosen.has(end) ? "extra" : "";
+    badge.hidden = !kind;
+    badge.className = `badge ${kind}`;
+    badge.textContent = { hit: "● found", miss: "✕ missed", extra: "▲ not true", "": "" }[kind];
+  });
+  filterList();
+  if (focused && document.activeElement !== focused) focusShot();
+}
+
+function filterList() {
+  const text = byId("filter-name").value.trim().toLowerCase();
+  const [shortest, longest] = byId("filter-length").value.split(" ").map(Number);
+  const doubtful = byId("filter-uncertain").checked;
+  let matching = 0;
+  for (const { element } of shownScenes.values()) {
+    const { scene } = element;
+    const length = scene.end - scene.start;
+    const matches = (!text || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
+      && length >= shortest && length < longest && (!doubtful || isUncertain(scene));
+    element.hidden = !matches;
+    matching += matches;
+  }
+  byId("matching").textContent = matching < scenes.length ? `${matching} of ${count(scenes.length, "scene")}` : "";
+}
+
+// Room for scenes that are not drawn yet, so that the scroll bar knows how long the list is. It is measured when the
+// width changes and not with each change of scenes, for to measure is to lay out the page.
+let columns = 6;
+let tileHeight = 120;
+function makeRoom(element) {
+  const compact = list.classList.contains("compact");
+  const rows = compact ? 1 : Math.ceil((element.scene.end_shot - element.scene.start_shot) / columns);
+  element.style.containIntrinsicBlockSize = `auto ${Math.round((compact ? 100 : 70) + rows * (tileHeight + 10))}px`;
+}
+function measureRoom() {
+  columns = getComputedStyle(list.querySelector(".scene:not([hidden]) .shots") ?? list).gridTemplateColumns.split(" ").length;
+  tileHeight = tiles[selected].element.offsetHeight || tileHeight;
+  for (const { element } of shownScenes.values()) makeRoom(element);
+}
+
+function setUpList() {
+  byId("list-tools").hidden = false;
+  for (const id of ["filter-name", "filter-length", "filter-uncertain"]) byId(id).addEventListener("input", filterList);
+  byId("compact").addEventListener("click", () => {
+    byId("compact").setAttribute("aria-pressed", list.classList.toggle("compact"));
+    measureRoom();
+    scrollToShot();
+  });
+}
+
+function focusShot() {
+  tiles[selected].frame.focus({ preventScroll: true });
+}
+
+/** Bring the selected shot into view; in the compact view, where it may not be shown, its scene. */
+function scrollToShot() {
+  const { element } = tiles[selected];
+  (element.checkVisibility() ? element : element.closest(".scene")).scrollIntoView({ block: "nearest" });
+}
+
+let marked = null;
+function mark() {
+  if (marked) {
+    marked.tile.element.classList.remove("selected");
+    marked.scene.classList.remove("selected");
+    marked.tile.frame.tabIndex = -1;
+    marked.tile.frame.removeAttribute("aria-current");
+  }
+  const tile = tiles[selected];
+  marked = { tile, scene: tile.element.closest(".scene") };
+  tile.element.classList.add("selected");
+  marked.scene.classList.add("selected");
+  tile.frame.tabIndex = 0;
+  tile.frame.setAttribute("aria-current", "true");
+  showReadout(selected);
+}
+
+function select(shot, { seeks = true, scrolls = true, focuses = document.activeElement?.matches(".frame") } = {}) {
+  selected = Math.min(Math.max(shot, 0), last);
+  if (seeks) follows = true;
+  mark();
+  if (focuses) focusShot();
+  if (scrolls) scrollToShot();
+  if (seeks) seek(shots[selected].start_frame);
+  reveal(selected);
+  draw();
+}
+
+function editName(scene) {
+  const shown = [...shownScenes.values()].find((one) => one.element.scene === scene);
+  const field = document.createElement("input");
+  field.type = "text";
+  field.maxLength = 200;
+  field.value = scene.name ?? "";
+  field.setAttribute("aria-label", `Name of scene ${scene.index + 1}`);
+  let open = true;
+  const close = (keeps) => {
+    if (!open) return;
+    open = false;
+    const text = field.value;
+    field.remove();
+    shown.name.textContent = scene.name ?? "";
+    if (keeps) rename(scene, text);
+  };
+  field.addEventListener("keydown", (event) => {
+    const isCommand = event.ctrlKey || event.metaKey;
+    // What is typed is kept before it is saved, and undoing begins with it.
+    const cancels = event.key === "Escape" || (isCommand && event.key === "z");
+    if (!cancels && event.key !== "Enter" && !(isCommand && event.key === "s")) return;
+    event.preventDefault();
+    if (cancels) event.stopPropagation();
+    close(!cancels);
+    focusShot();
+  });
+  field.addEventListener("blur", () => close(true));
+  shown.name.replaceChildren(field);
+  field.focus();
+  field.select();
+}
+
+list.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  const { scene } = button.closest(".scene");
+  if (button.matches(".frame")) select(button.parentElement.shot, { scrolls: false, focuses: true });
+  else if (button.matches(".split")) split(button.parentElement.shot);
+  else if (button.matches(".number")) select(scene.start_shot, { scrolls: false });
+  else if (button.matches(".rename")) {
+    select(scene.start_shot, { seeks: false, scrolls: false });
+    editName(scene);
+  } else mergeWithPrevious(button.matches(".previous") ? scene : scenes[scene.index + 1]);
+});

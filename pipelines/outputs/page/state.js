@@ -1,0 +1,241 @@
+// What the page shows is made of one state: where scenes end and shots were cut (in frames), names, and the settings
+// that chose the ends. Each change makes a new one, so that undo is to go back. Text from files only ever becomes
+// textContent.
+const byId = (id) => document.getElementById(id);
+const data = JSON.parse(byId("data").textContent);
+const pictures = byId("pictures").textContent.split("\n");
+const { settings } = data.file;
+const duration = data.file.shots.at(-1).end;
+const trueEnds = new Set(data.truth ? data.truth.shots.map((shot) => data.file.shots[shot].end_frame) : []);
+/** Scores as near to the threshold as this are uncertain. */
+const MARGIN = 0.1;
+
+const number = (value, low, high, otherwise) =>
+  typeof value === "number" && value >= low && value <= high ? value : otherwise;
+const range = ({ start_frame, end_frame }) => ({ start_frame, end_frame });
+const fromFile = {
+  cuts: [],
+  ends: data.file.scenes.map((scene) => scene.end_frame),
+  names: data.file.scenes.filter((scene) => scene.name).map((scene) => ({ text: scene.name, ...range(scene) })),
+  threshold: number(settings.threshold, 1e-9, 1 - 1e-9, 0.5),
+  minScene: number(settings.min_scene, 0, Infinity, 0),
+  by: "file",
+};
+let state = fromFile;
+let saved = state;
+let undone = [];
+let done = [];
+let sliding = false;
+// Made of the state:
+let shots = [];
+let scores = [];
+let shotEnds = [];
+let endFrames = [];
+let last = 0;
+let scenes = [];
+let sceneStarts = [];
+let named = new Map();
+let selected = 0;
+let playing = -1;
+
+// --- numbers for people -----------------------------------------------------------------------------------------------
+
+const count = (n, thing) => `${n.toLocaleString("en")} ${thing}${n === 1 ? "" : "s"}`;
+const seconds = (value) => {
+  const whole = Math.round(value);
+  return value < 59.95 ? `${value.toFixed(1)} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
+};
+const clock = (value) => {
+  const whole = Math.floor(value + 1e-6);
+  const two = (n) => String(n).padStart(2, "0");
+  const minutes = Math.floor(whole / 60);
+  return minutes < 60 ? `${minutes}:${two(whole % 60)}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(whole % 60)}`;
+};
+const titleOf = (scene) => scene.name || `Scene ${scene.index + 1}`;
+const sceneOf = (shot) => scenes[countUpTo(sceneStarts, shot) - 1];
+const shotAt = (time) => Math.min(countUpTo(shotEnds, time), last);
+const shotOf = (frame) => Math.min(countUpTo(endFrames, frame), last);
+const frameLength = (shot) => (shot.end - shot.start) / (shot.end_frame - shot.start_frame);
+/** Whether a shot's score leaves open whether a scene ends with it. */
+const uncertain = (shot) => shot < last && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
+
+let fading = 0;
+function tell(text) {
+  byId("status").textContent = text;
+  clearTimeout(fading);
+  fading = setTimeout(() => { byId("status").textContent = ""; }, 6000);
+}
+
+// --- changes, undo, redo ----------------------------------------------------------------------------------------------
+
+function change(next, words, slides = false) {
+  if (!(slides && sliding)) done.push(state);
+  sliding = slides;
+  undone = [];
+  state = next;
+  show();
+  if (words) tell(words);
+}
+
+function step(from, to, words) {
+  if (!from.length) return;
+  to.push(state);
+  state = from.pop();
+  sliding = false;
+  show();
+  tell(words);
+}
+const undo = () => step(done, undone, "Undone.");
+const redo = () => step(undone, done, "Done again.");
+
+function regroup(threshold, minScene) {
+  const ends = chooseSceneEnds(scores, shotEnds, threshold, minScene).map((shot) => shots[shot].end_frame);
+  const lost = state.by === "hand" ? "Scenes made by hand were replaced; Undo brings them back." : "";
+  change({ ...state, ends, threshold, minScene, by: "threshold" }, lost, true);
+}
+
+const increasing = (numbers) => [...numbers].sort((a, b) => a - b);
+
+function split(shot) {
+  const { start_frame } = shots[shot];
+  if (shot === 0 || state.ends.includes(start_frame)) return;
+  const ends = increasing([...state.ends, start_frame]);
+  change({ ...state, ends, by: "hand" }, `A new scene begins with shot ${shot + 1}.`);
+}
+
+/** A new scene from a frame inside a shot, whose time is given in seconds. */
+function cut(frame, time) {
+  const cuts = [...state.cuts, [frame, time]].sort((a, b) => a[0] - b[0]);
+  change({ ...state, cuts, ends: increasing([...state.ends, frame]), by: "hand" }, `A new scene begins with frame ${frame}.`);
+}
+
+/** One scene of a scene and the one before it. */
+function mergeWithPrevious(scene) {
+  if (!scene || scene.index === 0) return;
+  const ends = state.ends.filter((end) => end !== scene.start_frame);
+  change({ ...state, ends, by: "hand" }, `Scenes ${scene.index} and ${scene.index + 1} are one.`);
+}
+
+/** Let another shot begin a scene: the boundary between a scene and the one before it moves. */
+function moveStart(scene, shot, slides = false) {
+  if (!scene || scene.index === 0) return false;
+  const to = Math.min(Math.max(shot, scenes[scene.index - 1].start_shot + 1), scene.end_shot - 1);
+  if (to === scene.start_shot) return false;
+  const ends = state.ends.map((end) => (end === scene.start_frame ? shots[to].start_frame : end));
+  change({ ...state, ends, by: "hand" }, `Scene ${scene.index + 1} begins with shot ${to + 1}.`, slides);
+  return true;
+}
+
+function rename(scene, text) {
+  const clean = oneLine(text);
+  const before = named.get(scene.index);
+  if (clean === (before ? oneLine(before.text) : "")) return;
+  // Without a name the scene is not to get that of a scene which it swallowed.
+  const others = state.names.filter((one) => one !== before && (clean || nameScenes(scenes, [one]).keys().next().value !== scene.index));
+  change({ ...state, names: clean ? [...others, { text: clean, ...range(scene) }] : others });
+}
+
+// --- saving -----------------------------------------------------------------------------------------------------------
+
+function content() {
+  const changed = { ...settings };
+  if (state.by !== "file") {
+    Object.assign(changed, { threshold: state.threshold, min_scene: state.minScene, scenes: null });
+    delete changed.edited_by_hand;
+  }
+  if (state.by === "hand") changed.edited_by_hand = true;
+  return { ...data.file, settings: changed, shots, scenes };
+}
+
+function download(text, name, type) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
+/** The file that was chosen to be written, in browsers with the File System Access API. */
+let file = null;
+
+async function save() {
+  const now = state;
+  const text = `${JSON.stringify(content(), null, 1)}\n`;
+  const type = "application/json";
+  let name = data.save_as;
+  try {
+    if (!window.showSaveFilePicker) download(text, name, type);
+    else {
+      const types = [{ description: "Scenes", accept: { [type]: [".json"] } }];
+      file ??= await showSaveFilePicker({ suggestedName: name, types });
+      ({ name } = file);
+      const stream = await file.createWritable();
+      await stream.write(text);
+      await stream.close();
+    }
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    file = null;
+    tell(`Not saved: ${error.message}`);
+    return;
+  }
+  saved = now;
+  show();
+  tell(`Saved as ${name}: bassl score, build-index and export read it.`);
+}
+
+function exportAs(ending, text, type) {
+  const name = data.save_as.replace(/\.json$/i, "") + ending;
+  download(text, name, type);
+  tell(`Saved as ${name}.`);
+}
+
+// What is not saved stays in the browser, for this content of the file.
+const KEPT = `bassl ${data.id}`;
+let keeps = true;
+
+function keep() {
+  try {
+    if (state === fromFile) localStorage.removeItem(KEPT);
+    else localStorage.setItem(KEPT, JSON.stringify({ ...state, at: Date.now(), saved: state === saved }));
+    keeps = true;
+  } catch {
+    if (keeps) tell("This browser keeps nothing for this page: save before you close it.");
+    keeps = false;
+  }
+}
+
+/** The state that the browser kept; null where it kept none, or one that does not fit, as other pages may write there. */
+function kept() {
+  try {
+    const stored = JSON.parse(localStorage.getItem(KEPT));
+    const { ends, cuts, names } = stored;
+    const pieces = cutShots(data.file.shots, cuts);
+    const edges = new Set(pieces.map((shot) => shot.end_frame));
+    const rises = (numbers) => numbers.every((one, i) => i === 0 || one > numbers[i - 1]);
+    const fits = rises(ends) && ends.every((end) => edges.has(end)) && ends.at(-1) === pieces.at(-1).end_frame
+      && cuts.every(([frame, time]) => Number.isInteger(frame) && typeof time === "number") && pieces.length === data.file.shots.length + cuts.length
+      && pieces.every((shot) => shot.end > shot.start)
+      && names.every(({ text, start_frame, end_frame }) => typeof text === "string" && end_frame > start_frame);
+    if (!fits || !["file", "threshold", "hand"].includes(stored.by)) return null;
+    return {
+      cuts, ends, names, by: stored.by,
+      threshold: number(stored.threshold, 1e-9, 1 - 1e-9, fromFile.threshold),
+      minScene: number(stored.minScene, 0, Infinity, fromFile.minScene),
+      at: new Date(stored.at), saved: stored.saved === true,
+    };
+  } catch {
+    return null;
+  }
+}
+
+function restore(found) {
+  if (!found) return;
+  const { at, saved: wasSaved, ...before } = found;
+  if (wasSaved) saved = before;
+  change(before, `Your changes of ${at.toLocaleString()} are restored; Undo goes back to the file.`);
+}
+
+addEventListener("beforeunload", (event) => {
+  if (state !== saved && !keeps) event.preventDefault();
+});

@@ -1,0 +1,276 @@
+// --- the timeline ----------------------------------------------------------------------------------------------------
+
+const SVG = "http://www.w3.org/2000/svg";
+const track = byId("track");
+const AXIS = 18;
+const BAND = 24;
+const MARKS = data.truth ? 18 : 0;
+const WINDOW = 4;
+const lowWindow = matchMedia("(max-height: 40rem)");
+const plot = () => (lowWindow.matches ? 34 : 62);
+/** The height of a score in the plot, and what score is at a height. */
+const heightOf = (score) => AXIS + plot() - 2 - score * (plot() - 8);
+const scoreAt = (y) => (AXIS + plot() - 2 - y) / (plot() - 8);
+const LEAST_SPAN = Math.min(duration, Math.max(2, duration / 4000));
+let view = { from: 0, span: duration };
+let width = 1000;
+let waiting = false;
+
+function drawn(kind, attributes, text) {
+  const element = document.createElementNS(SVG, kind);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+const timeAt = (x) => view.from + (x / width) * view.span;
+const placeOf = (time) => ((time - view.from) / view.span) * width;
+
+function look(from, span) {
+  const kept = Math.min(Math.max(span, LEAST_SPAN), duration);
+  view = { from: Math.min(Math.max(from, 0), duration - kept), span: kept };
+  draw();
+}
+
+function zoom(factor, x = placeOf((shots[selected].start + shots[selected].end) / 2)) {
+  const centre = Math.min(Math.max(x, 0), width);
+  const time = timeAt(centre);
+  const span = Math.min(Math.max(view.span * factor, LEAST_SPAN), duration);
+  look(time - (centre / width) * span, span);
+}
+
+/** Bring a shot into view where it is not. */
+function reveal(shot) {
+  const { start, end } = shots[shot];
+  if (start < view.from || end > view.from + view.span) look((start + end) / 2 - view.span / 2, view.span);
+}
+
+function draw() {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => {
+    waiting = false;
+    drawNow();
+  });
+}
+
+function tickStep(span) {
+  const steps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
+  return steps.find((one) => (one / span) * width >= 64) ?? 14400;
+}
+
+function drawNow() {
+  const [top, base] = [AXIS, AXIS + plot()];
+  const full = base + BAND + MARKS + WINDOW + 4;
+  const svg = drawn("svg", { viewBox: `0 0 ${width} ${full}`, "aria-hidden": "true" });
+  const until = view.from + view.span;
+  const here = sceneOf(selected);
+  const first = shotAt(view.from);
+  const end = Math.min(shotAt(until), last);
+
+  const doubt = [Math.min(state.threshold + MARGIN, 1), Math.max(state.threshold - MARGIN, 0)].map(heightOf);
+  svg.append(drawn("rect", { class: "doubt-zone", x: 0, y: doubt[0], width, height: doubt[1] - doubt[0] }));
+  const ticks = tickStep(view.span);
+  for (let i = Math.ceil(view.from / ticks); i * ticks <= until; i += 1) {
+    const x = placeOf(i * ticks).toFixed(1);
+    svg.append(drawn("line", { class: "tick", x1: x, x2: x, y1: top - 4, y2: base }));
+    const text = ticks < 1 ? (i * ticks).toFixed(1) : clock(i * ticks);
+    svg.append(drawn("text", { x: Number(x) + 4, y: 11 }, text));
+  }
+
+  const [left, right] = [placeOf(shots[selected].start), placeOf(shots[selected].end)];
+  svg.append(drawn("rect", { class: "here", x: left, y: top, width: Math.max(right - left, 1.5), height: base - top }));
+  const spikes = { others: "", chosen: "" };
+  let tips = "";
+  const ends = new Set(state.ends);
+  const chosen = (shot) => ends.has(endFrames[shot]);
+  const dense = (end - first + 1) / width;
+  for (let shot = first; shot <= Math.min(end, last - 1); shot += 1) {
+    const x = placeOf(shots[shot].end).toFixed(1);
+    const height = heightOf(scores[shot]);
+    spikes[chosen(shot) ? "chosen" : "others"] += `M${x} ${base}V${height.toFixed(1)}`;
+    if (chosen(shot)) tips += `M${x} ${(height - 2.5).toFixed(1)}a2.5 2.5 0 1 1 0 5a2.5 2.5 0 1 1 0-5`;
+  }
+  svg.append(drawn("path", { class: "others", d: spikes.others, "stroke-width": dense > 0.4 ? 1 : 2 }));
+  svg.append(drawn("path", { class: "chosen", d: spikes.chosen, "stroke-width": 2 }));
+  svg.append(drawn("path", { class: "tips", d: tips }));
+  const limit = heightOf(state.threshold).toFixed(1);
+  svg.append(drawn("line", { class: "limit", x1: 0, x2: width, y1: limit, y2: limit }));
+  svg.append(drawn("text", { class: "limit-label", x: width - 4, y: limit - 4, "text-anchor": "end" }, shownThreshold()));
+
+  for (const scene of scenes) {
+    if (scene.end <= view.from || scene.start >= until) continue;
+    const [x, x2] = [Math.max(placeOf(scene.start), 0), Math.min(placeOf(scene.end), width)];
+    const classes = `${scene.index % 2 ? "odd" : ""} ${scene === here ? "selected" : ""}`;
+    const gap = x2 - x > 4 ? 1 : 0;
+    svg.append(drawn("rect", { class: `scene-band ${classes}`, x, y: base + 1, width: Math.max(x2 - x - gap, 0.5), height: BAND - 2, rx: gap * 3, "data-scene": scene.index }));
+    const title = scene.name && x2 - x > 60 ? scene.name : String(scene.index + 1);
+    const letters = Math.floor((x2 - x - 10) / 6.5);
+    if (letters >= String(scene.index + 1).length) {
+      const text = title.length > letters ? `${title.slice(0, Math.max(letters - 1, 1))}…` : title;
+      svg.append(drawn("text", { class: `scene-label ${classes}`, x: x + 6, y: base + 16 }, text));
+    }
+  }
+
+  if (data.truth) {
+    const centre = base + BAND + 9;
+    const at = (x) => `translate(${x.toFixed(1)} ${centre})`;
+    const kinds = { hit: "M-4.500 0a4.500 4.500 0 1 1 9 0a4.500 4.500 0 1 1-9 0", miss: "m-4-4 8 8m0-8-8 8", extra: "M0-4.500 4.800 4h-9.600z" };
+    const put = (kind, time) => {
+      if (time >= view.from && time <= until) svg.append(drawn("path", { class: kind, d: kinds[kind], transform: at(placeOf(time)) }));
+    };
+    for (const scene of scenes.slice(0, -1)) if (!trueEnds.has(scene.end_frame)) put("extra", scene.end);
+    for (const frame of trueEnds) put(ends.has(frame) ? "hit" : "miss", shots[shotOf(frame - 1)].end);
+    for (const time of data.truth.elsewhere) put("miss", time);
+  }
+
+  if (playing >= 0) {
+    const x = placeOf(filmTime).toFixed(1);
+    svg.append(drawn("line", { class: "head", x1: x, x2: x, y1: top - 4, y2: base + BAND }));
+  }
+  if (view.span < duration * 0.9999) {
+    svg.append(drawn("rect", { class: "whole", x: 0, y: full - WINDOW, width, height: WINDOW, rx: 2 }));
+    svg.append(drawn("rect", { class: "window", x: (view.from / duration) * width, y: full - WINDOW, width: Math.max((view.span / duration) * width, 3), height: WINDOW, rx: 2 }));
+  }
+  track.replaceChildren(svg);
+  byId("zoom-in").disabled = view.span <= LEAST_SPAN * 1.0001;
+  byId("zoom-out").disabled = byId("zoom-fit").disabled = view.span >= duration * 0.9999;
+}
+
+function showReadout(shot) {
+  const { start, score } = shots[shot];
+  const scene = sceneOf(shot);
+  const parts = [titleOf(scene), `shot ${shot + 1}`, timecode(start), `score ${score.toFixed(3)}`];
+  const strong = document.createElement("b");
+  strong.textContent = parts[0];
+  const others = parts.slice(1).map((text) => {
+    const part = document.createElement("span");
+    part.textContent = text;
+    return part;
+  });
+  byId("readout").replaceChildren(strong, ...others);
+  track.setAttribute("aria-valuenow", shot + 1);
+  track.setAttribute("aria-valuetext", `Shot ${shot + 1}, ${titleOf(scene)}, ${timecode(start)}, score ${score.toFixed(2)}`);
+}
+
+/** The scene that begins within reach of a place, in pixels. */
+function sceneAtEdge(x, reach) {
+  const after = sceneOf(shotAt(timeAt(x))).index;
+  const near = [scenes[after], scenes[after + 1]].filter((scene) => scene && scene.index > 0);
+  const distance = (scene) => Math.abs(placeOf(scene.start) - x);
+  near.sort((a, b) => distance(a) - distance(b));
+  return near.length && distance(near[0]) <= reach ? near[0] : null;
+}
+
+/** What stays above the list when the page scrolls: the bar, the timeline on large screens, the film on small ones. */
+function measureTop() {
+  const root = document.documentElement.style;
+  const stays = (part) => (getComputedStyle(part).position === "sticky" ? part.offsetHeight : 0);
+  const heights = [...document.querySelectorAll(".bar, .timeline, .player")].map(stays);
+  root.setProperty("--bar-height", `${heights[0]}px`);
+  root.setProperty("--top", `${heights.reduce((sum, height) => sum + height)}px`);
+}
+
+function setUpTimeline() {
+  byId("timeline").hidden = false;
+  const peek = byId("peek");
+  const [peekImage, peekText] = peek.children;
+  const xOf = (event) => ((event.clientX - track.getBoundingClientRect().left) / track.clientWidth) * width;
+  const yOf = (event) => event.clientY - track.getBoundingClientRect().top;
+  let grip = null;
+
+  /** What a press at this place takes hold of: the threshold line, the beginning of a scene, or the view. */
+  function kindAt(event) {
+    const isMouse = event.pointerType === "mouse";
+    if (isMouse && Math.abs(yOf(event) - heightOf(state.threshold)) <= 4) return { kind: "threshold" };
+    const scene = sceneAtEdge(xOf(event), isMouse ? 4 : 12);
+    return scene ? { kind: "edge", frame: scene.start_frame } : { kind: "view", from: view.from };
+  }
+
+  function drag(event) {
+    if (grip.kind === "view") look(grip.from - ((event.clientX - grip.x) / track.clientWidth) * view.span, view.span);
+    else if (grip.kind === "threshold") {
+      const threshold = Math.min(Math.max(scoreAt(yOf(event)), 0.01), 0.99);
+      regroup(Number(threshold.toFixed(2)), state.minScene);
+    } else {
+      const scene = scenes.find((one) => one.start_frame === grip.frame);
+      const time = timeAt(xOf(event));
+      const shot = shotAt(time);
+      const { start, end } = shots[shot];
+      if (!moveStart(scene, time - start < end - time ? shot : shot + 1, true)) return;
+      const moved = scenes[scene.index];
+      grip.frame = moved.start_frame;
+      select(moved.start_shot);
+    }
+  }
+
+  track.addEventListener("wheel", (event) => {
+    const scale = event.deltaMode === 1 ? 20 : 1;
+    if (Math.abs(event.deltaX) > Math.abs(event.deltaY) || event.shiftKey) {
+      if (view.span >= duration) return;
+      event.preventDefault();
+      look(view.from + (((event.deltaX || event.deltaY) * scale) / width) * view.span, view.span);
+      return;
+    }
+    // Out beyond the whole film the wheel scrolls the page again.
+    if (event.deltaY > 0 && view.span >= duration * 0.9999) return;
+    event.preventDefault();
+    zoom(Math.exp(Math.min(Math.max(event.deltaY * scale, -200), 200) * 0.003), xOf(event));
+  }, { passive: false });
+
+  track.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    grip = { ...kindAt(event), x: event.clientX, y: event.clientY, moved: false };
+    track.setPointerCapture(event.pointerId);
+  });
+  track.addEventListener("pointermove", (event) => {
+    if (grip && (grip.moved || Math.hypot(event.clientX - grip.x, event.clientY - grip.y) > 4)) {
+      if (!grip.moved) sliding = false;
+      grip.moved = true;
+      track.dataset.grip = grip.kind;
+      peek.hidden = true;
+      drag(event);
+    } else if (!grip && event.pointerType === "mouse") {
+      track.dataset.over = kindAt(event).kind;
+      showPeek(event);
+    }
+  });
+  track.addEventListener("pointerup", (event) => {
+    const clicked = grip && !grip.moved;
+    grip = null;
+    sliding = false;
+    delete track.dataset.grip;
+    if (!clicked) return;
+    const shot = shotAt(timeAt(xOf(event)));
+    const y = yOf(event) - AXIS - plot();
+    select(y > 0 && y < BAND ? sceneOf(shot).start_shot : shot);
+  });
+  track.addEventListener("pointercancel", () => {
+    grip = null;
+    delete track.dataset.grip;
+  });
+  track.addEventListener("pointerleave", () => { peek.hidden = true; });
+
+  function showPeek(event) {
+    const shot = shotAt(timeAt(xOf(event)));
+    peekImage.hidden = !data.pictures;
+    if (data.pictures) peekImage.src = pictureOf(shots[shot]);
+    peekText.textContent = `${titleOf(sceneOf(shot))} · shot ${shot + 1} · ${clock(shots[shot].start)} · ${scores[shot].toFixed(2)}`;
+    peek.hidden = false;
+    const box = byId("timeline").getBoundingClientRect();
+    const left = event.clientX - box.left - peek.offsetWidth / 2;
+    peek.style.left = `${Math.min(Math.max(left, 8), box.width - peek.offsetWidth - 8)}px`;
+  }
+
+  byId("zoom-in").addEventListener("click", () => zoom(0.5));
+  byId("zoom-out").addEventListener("click", () => zoom(2));
+  byId("zoom-fit").addEventListener("click", () => look(0, duration));
+  new ResizeObserver(() => {
+    if (!printing()) width = Math.max(track.clientWidth, 200);
+    measureRoom();
+    measureTop();
+    draw();
+  }).observe(track);
+  lowWindow.addEventListener("change", draw);
+  new ResizeObserver(measureTop).observe(byId("player"));
+}

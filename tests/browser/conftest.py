@@ -1,0 +1,51 @@
+"""Pages open in a real browser: Debian's `chromium`, or another Chromium on the path; tests are skipped without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from pipelines.outputs.page import TrueEnds, save_page
+from tests import pages
+from tests.browser.opening import CHROMIUM, Made, opened
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("needs a browser: apt-get install chromium")
+    # Without a sandbox, because tests run as root; the rest keeps it from calling home.
+    quiet = ("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--no-first-run", "--disable-gpu", *quiet]
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="package")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A film of eight shots with its page, some true ends marked: of shots 1 and 2, and one inside shot 5."""
+    folder = tmp_path_factory.mktemp("page")
+    film = folder / "film #1 (50%).mp4"
+    scenes, pictures = pages.filmed(film)
+    truth = TrueEnds(shots=(1, 2), elsewhere=(3.5,), tolerance=1.0, source="truth.csv")
+    save_page(folder / "page.html", scenes, pictures, film, truth)
+    return Made(folder / "page.html", scenes, film)
+
+
+@pytest.fixture
+def view(browser: Browser, made: Made) -> Iterator[Page]:
+    """The page; afterwards it must not have complained, nor asked for anything but itself and its film."""
+    with opened(browser, made.path) as seen:
+        yield seen.page
+        assert seen.complaints == []
+        assert made.film is not None
+        own = {made.path.as_uri(), made.film.as_uri()}
+        assert {unquote(url) for url in seen.requests if not url.startswith(("data:", "blob:"))} == set(
+            map(unquote, own)
+        )

@@ -1,0 +1,79 @@
+"""What tests of pages in a browser share: opening one, and reading what it shows."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from playwright.sync_api import Browser, Locator, Page
+
+from pipelines.scenes import SceneList
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@dataclass
+class Made:
+    """A page's file with what it was made of."""
+
+    path: Path
+    scenes: SceneList
+    film: Path | None = None
+
+
+@dataclass
+class Opened:
+    """An open page, with all that it complained of and all that it asked for."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    failed: list[tuple[str, str | None]] = field(default_factory=list)
+
+
+@contextmanager
+def opened(browser: Browser, path: Path, **options: object) -> Iterator[Opened]:
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})  # type: ignore[arg-type]
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    # As in browsers without the File System Access API: what is saved is downloaded.
+    page.add_init_script("window.showSaveFilePicker = undefined")
+    seen = Opened(page)
+    page.on("console", lambda message: seen.complaints.append(message.text))
+    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    page.on("request", lambda request: seen.requests.append(request.url))
+    page.on("requestfailed", lambda request: seen.failed.append((request.url, request.failure)))
+    page.goto(path.as_uri())
+    page.wait_for_selector(".scene")
+    yield seen
+    context.close()
+
+
+def ends_shown(page: Page) -> list[int]:
+    """The last shots of the scenes that the list shows, from 0."""
+    numbers = "all => all.map(one => one.textContent)"
+    return [int(number) - 1 for number in page.eval_on_selector_all(".shot:last-child .caption b", numbers)]
+
+
+def slide(page: Page, threshold: float) -> None:
+    """Move the slider as a hand does; the browser then tells the page."""
+    page.locator("#threshold").evaluate(
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input'));"
+        " slider.dispatchEvent(new Event('change')); }",
+        threshold,
+    )
+
+
+def tile(page: Page, shot: int) -> Locator:
+    return page.locator(".shot .frame").nth(shot)
+
+
+def saved(page: Page, folder: Path) -> Path:
+    with page.expect_download() as download:
+        page.click("#save")
+    assert download.value.suggested_filename == "scenes.json"
+    download.value.save_as(folder / "scenes.json")
+    return folder / "scenes.json"

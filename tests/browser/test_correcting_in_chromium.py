@@ -1,0 +1,550 @@
+"""Correcting scenes on the page: keys, the timeline, cuts at a frame, names, and that no work is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from fractions import Fraction
+from io import BytesIO
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect
+
+import pipelines
+from pipelines.datasets.scene_list import read_scene_list
+from pipelines.outputs.exports import FORMATS
+from pipelines.outputs.page import save_page
+from pipelines.scenes import SceneList, Shot
+from tests import films, pages
+from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
+
+SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
+# The film of `made` ends its scenes with shots 1, 3, 4, 6 and 7, its scores are pages.SCORES.
+
+
+def selected(page: Page) -> int:
+    return int(page.evaluate("document.querySelector('.shot.selected').shot"))
+
+
+def film_time(page: Page) -> float:
+    page.wait_for_function("() => !document.getElementById('film').seeking")
+    return float(page.evaluate("document.getElementById('film').currentTime"))
+
+
+def frame_shown(page: Page) -> int:
+    """The number that is painted into the frame which the player shows."""
+    page.wait_for_function("() => !document.getElementById('film').seeking")
+    page.wait_for_timeout(60)
+    page.evaluate("document.getElementById('film').controls = false")  # they would cover the number
+    picture = Image.open(BytesIO(page.locator("#film").screenshot())).convert("RGB")
+    return films.number_of(np.asarray(picture))
+
+
+def ready(page: Page) -> Page:
+    page.wait_for_function("() => document.getElementById('film').readyState >= 2")
+    return page
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+# --- keys -----------------------------------------------------------------------------------------------------------
+
+
+def test_keys_work_without_a_focus_and_move_the_film(view: Page, made: Made) -> None:
+    ready(view)
+    for keys, shot in [
+        (["ArrowRight"] * 3, 3), (["ArrowLeft"], 2), (["n"], 4), (["n"], 5), (["p"], 4), (["ArrowDown"], 5),
+        (["ArrowUp"], 4), (["End"], 7), (["p"], 5), (["Home"], 0), (["p"], 0),
+    ]:  # fmt: skip
+        press(view, *keys)
+        assert selected(view) == shot, keys
+        assert made.scenes.shots[shot].start <= film_time(view) < made.scenes.shots[shot].end
+
+
+def test_u_goes_to_boundaries_with_a_score_near_the_threshold(view: Page) -> None:
+    press(view, "u")
+    assert selected(view) == 4, "the end of shot 3 has 0.6"
+    press(view, "u")
+    assert selected(view) == 7, "the end of shot 6 has 0.55"
+    press(view, "u")
+    assert "No uncertain boundary" in view.inner_text("#status")
+    press(view, "Shift+U")
+    assert selected(view) == 4
+    slide(view, 0.85)
+    press(view, "Home", "u")
+    assert selected(view) == 2, "what is uncertain depends on the threshold"
+
+
+def test_comma_and_period_step_one_frame(view: Page) -> None:
+    ready(view)
+    press(view, "ArrowRight")
+    assert frame_shown(view) == 12
+    for key, frame in (("Period", 13), ("Period", 14), ("Comma", 13)):
+        press(view, key)
+        assert frame_shown(view) == frame
+    assert "frame 13" in view.inner_text("#at")
+
+
+@pytest.mark.parametrize("key", ["Space", "k"])
+def test_space_and_k_play_and_pause(view: Page, key: str) -> None:
+    ready(view)
+    press(view, key)
+    view.wait_for_function("() => !document.getElementById('film').paused")
+    press(view, key)
+    view.wait_for_function("() => document.getElementById('film').paused")
+
+
+def test_j_and_l_shuttle(view: Page) -> None:
+    ready(view)
+    press(view, "l", "l")
+    assert view.evaluate("[film.paused, film.playbackRate]") == [False, 2]
+    press(view, "k", "End")
+    before = film_time(view)
+    press(view, "j")
+    view.wait_for_function("before => document.getElementById('film').currentTime < before - 0.2", arg=before)
+    press(view, "k")
+    assert view.evaluate("film.paused")
+    stopped = film_time(view)
+    view.wait_for_timeout(150)
+    assert film_time(view) == stopped
+
+
+def test_text_fields_keep_their_keys_and_buttons_reached_with_tab_their_space(view: Page) -> None:
+    view.focus("#filter-name")
+    view.keyboard.type("s m n k")
+    assert ends_shown(view) == [1, 3, 4, 6, 7]
+    assert view.input_value("#filter-name") == "s m n k"
+    assert view.evaluate("document.getElementById('film').paused")
+    view.fill("#filter-name", "")
+    view.focus("#threshold")
+    press(view, "ArrowRight")
+    assert (view.input_value("#threshold"), selected(view)) == ("0.51", 0)
+    press(view, "n")
+    assert selected(view) == 2
+    view.focus("#filter-uncertain")
+    press(view, "Tab", "Space")
+    assert view.get_attribute("#compact", "aria-pressed") == "true"
+
+
+def test_undo_and_save_work_in_every_field(view: Page) -> None:
+    view.fill("#threshold-number", "0.15")
+    press(view, "Control+z")
+    assert (ends_shown(view), view.input_value("#threshold-number")) == ([1, 3, 4, 6, 7], "0.5")
+    press(view, "Enter", "r")
+    view.keyboard.type("Not wanted")
+    press(view, "Control+z")
+    assert view.locator(".name").first.inner_text() == ""
+    press(view, "r")
+    view.keyboard.type("Wanted")
+    with view.expect_download() as download:
+        press(view, "Control+s")
+    assert json.loads(download.value.path().read_text())["scenes"][0]["name"] == "Wanted"
+
+
+def test_scenes_are_made_and_joined_with_keys(view: Page) -> None:
+    press(view, "n", "m")
+    assert ends_shown(view) == [1, 4, 6, 7]
+    press(view, "ArrowRight", "s")
+    assert ends_shown(view) == [1, 2, 4, 6, 7]
+    press(view, "Shift+M")
+    assert ends_shown(view) == [1, 4, 6, 7]
+    press(view, "]")
+    assert ends_shown(view) == [2, 4, 6, 7]
+    press(view, "[", "[")
+    assert ends_shown(view) == [0, 4, 6, 7]
+    press(view, "[")
+    assert ends_shown(view) == [0, 4, 6, 7], "no scene is emptied"
+    tile(view, 3).focus()
+    press(view, "ArrowRight")
+    assert view.evaluate("document.activeElement.closest('.shot').shot") == selected(view), "the focus goes along"
+
+
+def test_the_timeline_is_a_slider_for_those_who_cannot_see_it(view: Page) -> None:
+    view.focus("#track")
+    press(view, "ArrowRight", "ArrowRight", "ArrowRight")
+    assert view.get_attribute("#track", "aria-valuenow") == "4"
+    assert "Shot 4" in (view.get_attribute("#track", "aria-valuetext") or "")
+    press(view, "+")
+    expect(view.locator("#zoom-out")).to_be_enabled()
+    press(view, "0")
+    expect(view.locator("#zoom-out")).to_be_disabled()
+
+
+# --- the film leads -------------------------------------------------------------------------------------------------
+
+
+def test_list_and_timeline_follow_the_film_until_the_list_is_scrolled(browser: Browser, made: Made) -> None:
+    with opened(browser, made.path, viewport={"width": 1280, "height": 560}) as seen:
+        page = ready(seen.page)
+        press(page, "+", "+", "+", "Space")
+        page.wait_for_function("() => document.querySelector('.shot.selected').shot === 7", timeout=15_000)
+        box = tile(page, 7).bounding_box()
+        assert box is not None
+        assert 0 < box["y"] < 560
+        assert page.locator(".track .here").evaluate("one => one.getBoundingClientRect().left") < 1280
+        press(page, "Home")
+        page.locator(".scene").first.dispatch_event("wheel")
+        page.evaluate("scrollTo(0, 0)")
+        page.wait_for_function("() => document.querySelector('.shot.selected').shot >= 5", timeout=15_000)
+        assert page.evaluate("scrollY") == 0
+
+
+def test_a_poster_is_shown_before_the_film_plays(view: Page) -> None:
+    assert view.evaluate("document.getElementById('film').poster.startsWith('data:image/webp;base64,')")
+
+
+# --- cuts, boundaries and the threshold -----------------------------------------------------------------------------
+
+
+VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
+
+
+@pytest.mark.parametrize("times", [None, VARIABLE], ids=["constant", "variable"])
+def test_a_scene_is_cut_at_the_frame_that_is_shown(browser: Browser, tmp_path: Path, times: list[float] | None) -> None:
+    scenes, images = pages.filmed(tmp_path / "film.mp4", 24, times)
+    save_page(tmp_path / "page.html", scenes, images, tmp_path / "film.mp4")
+    with opened(browser, tmp_path / "page.html") as seen:
+        page = ready(seen.page)
+        press(page, "n", "n", "n", "Period", "Period", "Period")
+        frame = frame_shown(page)
+        assert frame == scenes.shots[5].start_frame + 3
+        press(page, "c")
+        assert ends_shown(page) == [1, 3, 4, 5, 7, 8]
+        assert selected(page) == 6
+        assert page.locator(".shot canvas").count() == 1, "its image is that of the player"
+        content = json.loads(saved(page, tmp_path).read_text())
+        jsonschema.validate(content, SCHEMA)
+        again = read_scene_list(tmp_path / "scenes.json")
+        first, second = again.shots[5:7]
+        time = scenes.shots[5].start + 3 * (1 / 24 if times is None else 1 / 7)
+        assert (first.end_frame, second.start_frame) == (frame, frame)
+        assert first.end == second.start == pytest.approx(time, abs=1e-3)
+        assert (first.score, second.score) == (1.0, scenes.shots[5].score)
+        slide(page, 0.9)
+        assert 5 in ends_shown(page), "a cut made by hand outlives the threshold"
+        press(page, "Control+z", "Control+z")
+        assert ends_shown(page) == [1, 3, 4, 6, 7]
+        assert json.loads(saved(page, tmp_path).read_text()) == scenes.to_dict()
+        page.click("#cut")
+        assert ends_shown(page) == [1, 3, 4, 5, 7, 8]
+        assert seen.complaints == []
+
+
+def test_a_cut_at_the_first_frame_of_a_shot_is_a_split_there(view: Page) -> None:
+    ready(view)
+    press(view, "ArrowRight")
+    film_time(view)
+    view.wait_for_timeout(60)
+    press(view, "c")
+    assert ends_shown(view) == [0, 1, 3, 4, 6, 7]
+    assert view.locator(".shot").count() == 8
+
+
+def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+    page.mouse.move(*end)
+    page.mouse.up()
+
+
+def test_a_boundary_is_dragged_to_another_shot_in_one_step(view: Page, made: Made) -> None:
+    box = view.locator("#track").bounding_box()
+    assert box is not None
+    shots, length = made.scenes.shots, made.scenes.video.duration
+    y = box["y"] + 90
+
+    def place(shot: int) -> float:
+        return box["x"] + box["width"] * shots[shot].end / length
+
+    drag(view, (place(3), y), (place(2) + 3, y))
+    assert ends_shown(view) == [1, 2, 4, 6, 7]
+    assert selected(view) == 3, "the film shows where the scene begins now"
+    press(view, "Control+z")
+    assert ends_shown(view) == [1, 3, 4, 6, 7]
+    drag(view, (place(3), y), (box["x"] + 2, y))
+    assert ends_shown(view) == [1, 2, 4, 6, 7], "the scene before keeps a shot"
+
+
+def test_the_threshold_line_is_dragged(view: Page, made: Made) -> None:
+    box = view.locator("#track").bounding_box()
+    line = view.locator("#track .limit").bounding_box()
+    assert box is not None
+    assert line is not None
+    x = box["x"] + 20
+    drag(view, (x, line["y"]), (x, line["y"] - 0.25 * 54))
+    threshold = float(view.input_value("#threshold"))
+    assert threshold == pytest.approx(0.75, abs=0.02)
+    expected = pages.grouped(made.scenes.shots, made.scenes.video, threshold)
+    assert ends_shown(view) == [scene.end_shot - 1 for scene in expected.scenes]
+    press(view, "Control+z")
+    assert view.input_value("#threshold") == "0.5"
+
+
+def test_a_press_beside_them_moves_the_view(view: Page, made: Made) -> None:
+    box = view.locator("#track").bounding_box()
+    assert box is not None
+    press(view, "+", "+")
+    drag(view, (box["x"] + 700, box["y"] + 5), (box["x"] + 200, box["y"] + 5))
+    assert ends_shown(view) == [1, 3, 4, 6, 7]
+    page_start = view.evaluate("Number(document.querySelector('.track .window').getAttribute('x'))")
+    assert page_start > 0
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+NAME_CASES = [
+    # ends of scenes in frames, names with their ranges, the names that scenes get
+    ([10, 20, 30], [("a", 0, 10), ("b", 20, 30)], ["a", None, "b"]),
+    ([30], [("a", 0, 10), ("b", 10, 30)], ["b"]),
+    ([7, 30], [("a", 0, 10), ("b", 10, 30)], ["a", "b"]),
+    ([3, 30], [("a", 0, 10)], [None, "a"]),
+    ([10, 20], [("a", 0, 20)], ["a", None]),
+]
+
+
+@pytest.mark.parametrize(("ends", "names", "expected"), NAME_CASES)
+def test_a_name_goes_to_the_scene_with_most_of_its_frames(
+    view: Page, ends: list[int], names: list[tuple[str, int, int]], expected: list[str | None]
+) -> None:
+    found = view.evaluate(
+        """([ends, names]) => {
+            const scenes = ends.map((end, index) => ({ index, start_frame: ends[index - 1] ?? 0, end_frame: end }));
+            const given = nameScenes(scenes,
+                names.map(([text, start_frame, end_frame]) => ({ text, start_frame, end_frame })));
+            return scenes.map((scene) => given.get(scene.index)?.text ?? null);
+        }""",
+        [ends, names],
+    )
+    assert found == expected
+
+
+def test_names_outlive_the_slider(view: Page) -> None:
+    for scene, name in ((0, "First"), (2, "Third"), (3, "Fourth")):
+        view.click(f"text=Rename >> nth={scene}")
+        view.keyboard.type(name)
+        press(view, "Enter")
+    for threshold in (0.99, 0.05, 0.3, 0.8):
+        slide(view, threshold)
+    slide(view, 0.5)
+    assert view.locator(".scene .name").all_inner_texts() == ["First", "", "Third", "Fourth", ""]
+
+
+# --- no work is lost ------------------------------------------------------------------------------------------------
+
+
+def test_unsaved_changes_are_there_when_the_page_is_opened_again(view: Page, made: Made, tmp_path: Path) -> None:
+    ready(view)
+    press(view, "n", "r")
+    view.keyboard.type("Kept <b>safe</b>")
+    press(view, "Enter", "n", "m", "Period")
+    frame_shown(view)
+    press(view, "c")
+    before, content = ends_shown(view), json.loads(saved(view, tmp_path).read_text())
+    assert view.is_hidden("#unsaved")
+    press(view, "Home", "ArrowRight", "s")
+    assert view.is_visible("#unsaved")
+    press(view, "Control+z")
+    view.reload()
+    view.wait_for_selector(".scene")
+    assert "are restored" in view.inner_text("#status")
+    assert ends_shown(view) == before
+    assert view.is_hidden("#unsaved"), "what was saved is known to be"
+    assert json.loads(saved(view, tmp_path).read_text()) == content
+    press(view, "Control+z")
+    assert json.loads(saved(view, tmp_path).read_text()) == made.scenes.to_dict()
+    view.reload()
+    view.wait_for_selector(".scene")
+    assert view.inner_text("#status") == "", "back at the file there is nothing to restore"
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "no JSON", "null", "{}", '{"ends": [12, 5000], "cuts": [], "names": [], "by": "hand"}',
+        '{"ends": [120], "cuts": [[12, 0.5]], "names": [], "by": "hand"}',
+        '{"ends": [120], "cuts": [[5, "0.2"]], "names": [], "by": "hand"}',
+        '{"ends": [120], "cuts": [], "names": [{"text": 1, "start_frame": 0, "end_frame": 9}], "by": "hand"}',
+        '{"ends": [120], "cuts": [], "names": [], "by": "<b>"}',
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_not_restored(view: Page, stored: str) -> None:
+    press(view, "m")
+    keys = view.evaluate("Object.keys(localStorage)")
+    assert len(keys) == 1
+    view.evaluate("([key, stored]) => localStorage.setItem(key, stored)", [*keys, stored])
+    view.reload()
+    view.wait_for_selector(".scene")
+    assert ends_shown(view) == [1, 3, 4, 6, 7]
+    assert view.inner_text("#status") == ""
+
+
+def test_another_result_of_the_same_film_is_not_touched(browser: Browser, tmp_path: Path) -> None:
+    save_page(tmp_path / "page.html", pages.invented(6))
+    with opened(browser, tmp_path / "page.html") as seen:
+        press(seen.page, "ArrowRight", "s", "r")
+        seen.page.keyboard.type("Kept")
+        press(seen.page, "Enter")
+        save_page(tmp_path / "page.html", pages.invented(6, seed=1))
+        seen.page.reload()
+        seen.page.wait_for_selector(".scene")
+        assert seen.page.locator(".name").all_inner_texts() == [""] * seen.page.locator(".scene").count()
+
+
+FILE_PICKER = """
+    window.written = [];
+    window.asked = 0;
+    window.showSaveFilePicker = async ({ suggestedName }) => {
+        window.asked += 1;
+        if (window.asked === 1) throw new DOMException("closed", "AbortError");
+        let text = "";
+        return {
+            name: `my ${suggestedName}`,
+            createWritable: async () => {
+                if (window.refuses) throw new DOMException("not allowed", "NotAllowedError");
+                return { write: async (given) => { text = given; }, close: async () => { window.written.push(text); } };
+            },
+        };
+    };
+"""
+
+
+def test_save_writes_the_chosen_file_again_where_the_browser_can(view: Page, made: Made) -> None:
+    view.add_init_script(FILE_PICKER)
+    view.reload()
+    view.wait_for_selector(".scene")
+    press(view, "n", "m", "Control+s")
+    assert view.is_visible("#unsaved"), "the dialog was closed without a file"
+    press(view, "Control+s")
+    expect(view.locator("#unsaved")).to_be_hidden()
+    assert "Saved as my scenes.json" in view.inner_text("#status")
+    press(view, "Control+z", "Control+s")
+    expect(view.locator("#unsaved")).to_be_hidden()
+    assert view.evaluate("asked") == 2, "asked once more after the dialog was closed, and not again"
+    first, second = (json.loads(text) for text in view.evaluate("written"))
+    assert [scene["end_shot"] for scene in first["scenes"]] == [2, 5, 7, 8]
+    assert second == made.scenes.to_dict()
+    view.evaluate("window.refuses = true")
+    press(view, "m", "Control+s")
+    expect(view.locator("#status")).to_have_text("Not saved: not allowed")
+    assert view.is_visible("#unsaved")
+
+
+def test_a_browser_that_keeps_nothing_says_so_and_warns_before_it_closes(view: Page) -> None:
+    view.evaluate("void (Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); })")
+    press(view, "n", "r")
+    view.keyboard.type("x")
+    press(view, "Enter")
+    assert "save before you close it" in view.inner_text("#status")
+    dialogs = []
+    view.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
+    view.reload()
+    assert dialogs == ["beforeunload"]
+
+
+# --- CSV and EDL ----------------------------------------------------------------------------------------------------
+
+
+def at_rate(rate: Fraction, steady: bool = True) -> SceneList:
+    """Two hundred shots at a frame rate; unless ``steady`` the second half of the film is slower."""
+    rng = np.random.default_rng(7)
+    frames = np.concatenate([[0], rng.integers(5, 4000, 200).cumsum()]).tolist()
+    seconds = [float(frame / rate * (1 if steady or frame < frames[100] else Fraction(4, 3))) for frame in frames]
+    shots = [
+        Shot(i, frames[i], frames[i + 1], seconds[i], seconds[i + 1], round(float(score), 6))
+        for i, score in enumerate(rng.beta(0.7, 2.0, 200))
+    ]
+    facts = replace(pages.invented(2).video, frame_rate=float(rate), frames=frames[-1], duration=seconds[-1])
+    listed = pages.grouped(shots, facts)
+    named = [
+        replace(scene, name=name) for scene, name in zip(listed.scenes, ['=1+1, "x"', "a\nb", "ü\ud800"], strict=False)
+    ]
+    return replace(listed, scenes=(*named, *listed.scenes[len(named) :]))
+
+
+@pytest.mark.parametrize(
+    ("rate", "steady"),
+    [(Fraction(24), True), (Fraction(30000, 1001), True), (Fraction(60000, 1001), True), (Fraction(120), True),
+     (Fraction(25), False), (Fraction(48), True)],
+)  # fmt: skip
+def test_csv_and_edl_are_those_of_export(browser: Browser, tmp_path: Path, rate: Fraction, steady: bool) -> None:
+    scenes = at_rate(rate, steady)
+    save_page(tmp_path / "page.html", scenes)
+    with opened(browser, tmp_path / "page.html") as seen:
+        for kind in ("csv", "edl"):
+            seen.page.click("#exports")
+            with seen.page.expect_download() as download:
+                seen.page.click(f"#{kind}")
+            assert download.value.suggested_filename == f"scenes.{kind}"
+            written = download.value.path().read_bytes()
+            assert written.decode() == FORMATS[kind].content(scenes, False)
+            assert seen.page.is_hidden("#export-menu")
+        assert seen.complaints == []
+
+
+def test_the_edl_has_the_sound_of_the_film(view: Page, made: Made) -> None:
+    view.click("#exports")
+    with view.expect_download() as download:
+        view.click("#edl")
+    assert download.value.path().read_text() == FORMATS["edl"].content(made.scenes, False)
+
+
+# --- filter and compact view ----------------------------------------------------------------------------------------
+
+
+def shown_scenes(page: Page) -> list[int]:
+    return [int(number) for number in page.locator(".scene:visible .number").all_inner_texts()]
+
+
+def test_scenes_are_filtered_by_name_length_and_doubt(view: Page, made: Made) -> None:
+    view.click("text=Rename >> nth=1")
+    view.keyboard.type("The Chase")
+    press(view, "Enter")
+    for text, expected in (("chase", [2]), ("4", [4]), ("scene", [1, 3, 4, 5]), ("nothing", [])):
+        view.fill("#filter-name", text)
+        assert shown_scenes(view) == expected
+        assert view.inner_text("#matching") == f"{len(expected)} of 5 scenes"
+    view.fill("#filter-name", "")
+    view.check("#filter-uncertain")
+    assert shown_scenes(view) == [2, 3, 4, 5], "those at the boundaries with 0.6 and 0.55"
+    assert re.findall(r"uncertain", view.inner_text("#scenes")) == ["uncertain"] * 4
+    slide(view, 0.65)
+    assert shown_scenes(view) == [2, 3], "the filter holds while scenes change"
+    view.uncheck("#filter-uncertain")
+    view.select_option("#filter-length", "10 s to 1 min")
+    assert shown_scenes(view) == []
+    view.select_option("#filter-length", "under 10 s")
+    assert shown_scenes(view) == [1, 2, 3]
+    assert view.inner_text("#matching") == ""
+
+
+def test_the_compact_view_has_one_image_a_scene(view: Page, made: Made) -> None:
+    view.click("#compact")
+    assert view.locator(".shot:visible").count() == 5
+    longest = [
+        max(made.scenes.shots[scene.start_shot : scene.end_shot], key=lambda shot: shot.end - shot.start).index
+        for scene in made.scenes.scenes
+    ]
+    assert view.locator(".shot:visible").evaluate_all("all => all.map(one => one.shot)") == longest
+    press(view, "n", "ArrowRight", "m")
+    assert view.locator(".shot:visible").count() == 4
+    view.click("#compact")
+    assert view.locator(".shot:visible").count() == 8
+
+
+def test_an_address_with_a_scene_opens_there(browser: Browser, made: Made, tmp_path: Path) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{made.path.as_uri()}#scene-3")
+    page.wait_for_selector(".scene")
+    assert selected(page) == 4
+    context.close()

@@ -1,0 +1,88 @@
+"""The page in windows of all sizes: nothing sticks out, nothing covers the list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from pipelines.outputs.page import save_page
+from tests import pages
+from tests.browser.opening import Made, opened
+
+WIDTHS = (360, 390, 768, 1024, 1280, 1440, 1920)
+LONG = range(250, 350)
+"""The shots of one scene, far down."""
+MIDDLE = pages.invented(400).shots[LONG.start + 50].start / pages.invented(400).video.duration
+
+
+@pytest.fixture(scope="module")
+def long_page(browser: Browser, made: Made, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Four hundred shots with the film of another page, which is enough to have a player."""
+    path = tmp_path_factory.mktemp("long") / "page.html"
+    plain = pages.invented(400)
+    scores = dict.fromkeys(LONG, 0.05) | {LONG.start - 1: 0.9, LONG.stop - 1: 0.9}
+    shots = [replace(shot, score=scores.get(shot.index, shot.score)) for shot in plain.shots]
+    listed = pages.grouped(shots, plain.video)
+    named = replace(listed.scenes[0], name="A name without any end, " * 12)
+    save_page(path, replace(listed, scenes=(named, *listed.scenes[1:])), pages.noise(20) * 20, made.film)
+    with opened(browser, path) as seen:
+        yield seen.page
+
+
+COVERED = """
+() => [...document.querySelectorAll(".scene, .list-tools")].filter((part) => {
+    const list = part.getBoundingClientRect();
+    const player = document.querySelector(".player").getBoundingClientRect();
+    const overlap = Math.min(list.right, player.right) - Math.max(list.left, player.left);
+    // In one column the list passes below the film, which stays; beside it, it must not.
+    const beside = getComputedStyle(document.querySelector(".player")).position !== "sticky";
+    return list.right > innerWidth || list.width > document.querySelector("main").clientWidth + 1
+        || (overlap > 0 && (beside || (scrollY === 0 && list.top < player.bottom)));
+}).length
+"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("compact", [False, True], ids=["list", "compact"])
+def test_nothing_overflows_or_is_covered(long_page: Page, width: int, compact: bool) -> None:
+    page = long_page
+    page.set_viewport_size({"width": width, "height": 900})
+    if (page.get_attribute("#compact", "aria-pressed") == "true") != compact:
+        page.click("#compact")
+    page.keyboard.press("Home")
+    page.evaluate("scrollTo(0, 0)")
+    for place in ("top", "long scene"):
+        if place == "long scene":
+            track = page.locator("#track").bounding_box()
+            assert track is not None
+            page.locator("#track").click(position={"x": track["width"] * MIDDLE, "y": 8})
+            assert page.evaluate("document.querySelector('.scene.selected').querySelectorAll('.shot').length") == 100
+        page.wait_for_timeout(50)
+        assert page.evaluate("document.documentElement.scrollWidth") == width, place
+        assert page.evaluate(COVERED) == 0, place
+    hit = """() => {
+        const scene = document.querySelector(".scene.selected");
+        const shown = scene.querySelector(".shot.selected");
+        const box = (shown.checkVisibility() ? shown : scene).getBoundingClientRect();
+        const found = [box.top + 4, box.bottom - 4].map((y) => document.elementFromPoint(box.left + box.width / 2, y));
+        return found.every((one) => one && scene.contains(one));
+    }"""
+    assert page.evaluate(hit), "the selected shot is in view, and nothing covers it"
+
+
+@pytest.mark.parametrize("width", [1024, 1440])
+def test_low_windows_have_a_lower_header(long_page: Page, width: int) -> None:
+    heights = []
+    for height in (900, 600):
+        long_page.set_viewport_size({"width": width, "height": height})
+        long_page.wait_for_timeout(100)
+        heights.append(
+            long_page.evaluate(
+                "['.bar', '.timeline'].reduce((sum, part) => sum + document.querySelector(part).offsetHeight, 0)"
+            )
+        )
+    assert heights[1] < 0.75 * heights[0]
+    assert heights[1] < 600 / 3
