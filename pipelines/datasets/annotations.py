@@ -254,7 +254,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, path: Path, line: int | None = None) -> Any:
-    """Parse JSON strictly: no NaN, no infinity, no duplicate keys. Raises DatasetError: it is not."""
+    """Parse JSON strictly: no NaN, no infinity, no duplicate keys. Raises DatasetError otherwise."""
     try:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
     except RecursionError as error:
@@ -289,14 +289,14 @@ def member(value: Any, key: str, what: str, path: Path, line: int | None = None)
 
 
 def as_int(value: Any, what: str, path: Path, line: int | None = None) -> int:
-    """Check that a JSON value is an integer of valid size. Raises DatasetError: it is not."""
+    """Check that a JSON value is an integer of valid size. Raises DatasetError otherwise."""
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_POSITION:
         raise fault(path, f"{_shown(value)} is not {what}", line)
     return value
 
 
 def as_number(value: Any, what: str, path: Path, line: int | None = None) -> float:
-    """Check that a JSON value is a finite number of valid size. Raises DatasetError: it is not."""
+    """Check that a JSON value is a finite number of valid size. Raises DatasetError otherwise."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MAX_POSITION:
         raise fault(path, f"{_shown(value)} is not {what}", line)
     return float(value)
@@ -313,14 +313,14 @@ def number_at(value: Any, key: str, of: str, path: Path) -> float:
 
 
 def as_text(value: Any, what: str, path: Path, line: int | None = None) -> str:
-    """Check that a JSON value is a string. Raises DatasetError: it is not."""
+    """Check that a JSON value is a string. Raises DatasetError otherwise."""
     if not isinstance(value, str):
         raise fault(path, f"{_shown(value)} is not {what}", line)
     return value
 
 
 def as_list(value: Any, what: str, path: Path, line: int | None = None) -> list[Any]:
-    """Check that a JSON value is a list. Raises DatasetError: it is not."""
+    """Check that a JSON value is a list. Raises DatasetError otherwise."""
     if not isinstance(value, list):
         raise fault(path, f"{_shown(value)} is not {what}", line)
     return value

@@ -43,14 +43,9 @@ class KeyframeReader:
             os.close(handle)
 
     def read(self, rows: NDArray[np.int64], images: NDArray[np.int64]) -> list[list[bytes]]:
-        """The JPEGs of a window.
-
-        Args:
-            rows: (S,) rows of one video, in ascending order (a clipped window repeats its first or last row).
-            images: (S, n) which of the N_k keyframes of each row.
-        Returns: S lists of n JPEGs.
-        Raises StoreError when the video has no keyframes or its store is missing or damaged.
-        Raises DatasetError when a file of a folder is missing or not a complete JPEG.
+        """The JPEGs of a window, S lists of n: `images` (S, n) of the N_k keyframes of `rows` (S,) of one video, which
+        are in ascending order (a clipped window repeats its first or last row). Raises StoreError where the video has
+        no keyframes or its store is missing or damaged, DatasetError for a file of a folder that is missing or no JPEG.
         """
         index = self.index
         video = int(index.video_of(rows[:1])[0])
@@ -76,8 +71,8 @@ class KeyframeReader:
         return result
 
     def decoded(self, row: int, jpeg: bytes) -> NDArray[np.uint8]:
-        """Decode a keyframe that was read for a row, to (H, W, 3) uint8 RGB. Raises StoreError: one line that names the
-        shot, when it cannot be decoded."""
+        """Decode a keyframe that was read for a row, to (H, W, 3) uint8 RGB. Raises StoreError, which names the shot,
+        where it cannot be decoded."""
         try:
             return from_jpeg(jpeg)
         except ValueError as error:

@@ -1,6 +1,6 @@
 """Generator of synthetic animated films with known scenes.
 
-`plan_film` makes the screenplay (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few frames
+`plan_film` plans a film (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few frames
 of every shot without encoding, and `write_film` draws and encodes the whole film and writes its true scenes beside it.
 Scenes are not trivial to find: within a scene the shots look different (wide shots, shot and reverse shot against
 opposite sides of the set, inserts), while sets recur later with other people and another light, and people recur in
@@ -85,7 +85,7 @@ class SyntheticShot:
 
 @dataclass(frozen=True)
 class SyntheticFilm:
-    """The screenplay of a film."""
+    """The plan of a film."""
 
     settings: SyntheticFilmSettings
     shots: tuple[SyntheticShot, ...]
@@ -117,11 +117,11 @@ class SyntheticFilm:
         return tuple(shot.scene for shot in self.shots)
 
 
-# --- the screenplay -------------------------------------------------------------------------------------------------
+# --- planning -------------------------------------------------------------------------------------------------------
 
 
 def plan_film(settings: SyntheticFilmSettings) -> SyntheticFilm:
-    """Make the screenplay of a film, without drawing. Raises BasslError: a setting is out of range."""
+    """Plan a film, without drawing. Raises BasslError where a setting is out of range."""
     _check(settings)
     rng = np.random.default_rng([settings.seed, 0])
     sets = _order_of_sets(rng, settings.scenes)

@@ -148,7 +148,7 @@ def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.fl
 
 def _unit_rows(x: Floats) -> Floats:
     norm = np.sqrt(np.einsum("nd,nd->n", x, x))[:, None]
-    # What is left of a film of equal shots is rounding error, which must not be blown up to unit length.
+    # What is left of a film of equal shots is rounding error, which must not be scaled to unit length.
     alive = norm > 1e-6
     return np.asarray(x * (alive / np.where(alive, norm, 1.0)))
 

@@ -1,12 +1,10 @@
 """The built-in model and its kind: scene ends from similarities of shots instead of their features.
 
-What a scene is shows in how alike the shots around a cut are, not in what they show. The model therefore never sees a
-feature: it reads the evidence that `pipelines.models.cut_evidence` finds at each cut of a film, in similarities of
-the content and colour of shots and in their lengths, at many scales up to the whole film. A linear form weighs the
-evidence, and that is all there is to the built-in model: on the labels at hand nothing larger was better. With more
-labels, a small network beside it (`pipelines.models.relational_network`) can be trained, which starts at zero and
-corrects the sum by what is found at the cut and at the K cuts on either side. Because nothing depends on the encoder's
-dimension or axes, one trained model serves any shot encoder.
+The model's input is not the features but the evidence of `pipelines.models.cut_evidence` at each cut: similarities of
+the content and colour of shots, and their lengths, at many scales up to the whole film. The built-in model is a linear
+form on this evidence: on the labels available, nothing larger was better. With more labels, a small network added to it
+(`pipelines.models.relational_network`) can be trained, which starts at zero and reads the K cuts on either side too.
+Nothing depends on the encoder's dimension or axes, so one trained model serves any shot encoder.
 
 The cut of a shot is the one after it; the film's last shot has none. The linear form needs NumPy only.
 """

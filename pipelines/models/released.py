@@ -47,7 +47,7 @@ _MSM_BIAS = "head_msm.predictions.decoder.bias"
 _MSM_BIAS_AGAIN = "head_msm.predictions.bias"  # BERT's implementation registers this bias twice
 
 _TRAINER_PACKAGES = {"pytorch_lightning", "lightning", "lightning_fabric", "omegaconf", "easydict"}
-"""Of trainers and of the settings that they save. Names out of them are stood in for, never imported."""
+"""Of trainers and of the settings that they save. Their classes are replaced by placeholders, never imported."""
 _TRAINER_NAMES = {
     "argparse.Namespace",
     "collections.defaultdict",
@@ -137,7 +137,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     _check_archive(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's remarks on other versions of pickle
+            warnings.simplefilter("ignore")  # torch warns about other versions of pickle
             others = sorted(get_unsafe_globals_in_checkpoint(path))
             code = [name for name in others if not _left_by_trainer(name)]
             if not code:
@@ -154,7 +154,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
             f"{path}: holds more than weights: reading it would run code ({names}); "
             "save its state_dict alone where you trust it, or get another file"
         )
-    plain = (dict, OrderedDict)  # exactly these: what passes for one may have methods of its own
+    plain = (dict, OrderedDict)  # exactly these: a subclass may have methods of its own
     state: Any = checkpoint["state_dict"] if type(checkpoint) in plain and "state_dict" in checkpoint else None
     if type(state) not in plain:
         raise StoreError(f"{path}: has no 'state_dict' with weights; give a checkpoint of PyTorch Lightning")
@@ -218,7 +218,7 @@ def _own_copy(value: object) -> Tensor | None:
         return None
     if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
         return None
-    # A few bytes can pose as a tensor of any size where its strides are 0.
+    # With strides of 0, a few bytes can claim to be a tensor of any size.
     if value.numel() * value.element_size() > value.untyped_storage().nbytes():
         return None
     return value.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)

@@ -26,7 +26,7 @@ def read_torchvision_resnet(path: Path) -> BasslWeights | None:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's remarks on old files
+            warnings.simplefilter("ignore")  # torch warns about old files
             content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception:  # a pickle of anything else can make torch raise anything; another reader says what it is
         return None

@@ -184,7 +184,7 @@ def read_features(path: Path) -> tuple[str, dict[str, NDArray[np.floating]]]:
 
 
 def read_shot_checksums(path: Path) -> dict[str, int | None]:
-    """Of each video in a store the checksum of what was encoded, None where the store does not say; no features. Raises
+    """Checksum of the encoded shots of each video in a store, None where the store has none; reads no features. Raises
     StoreError for a file that is missing, damaged or not a feature store."""
     with open_store(path, SCHEMA, VERSION, _REMEDY) as file:
         names = read_strings(file, "videos/id")
@@ -194,8 +194,8 @@ def read_shot_checksums(path: Path) -> dict[str, int | None]:
 
 
 def shot_checksums(index: Index) -> dict[str, int]:
-    """Of each video in an index a checksum of its shots and keyframes, by which features of others are told apart. Of
-    JPEG files, which have no checksum in an index, of the shots alone."""
+    """Checksum of the shots and keyframes of each video in an index, to recognise features of others. For JPEG files,
+    which have no checksum in an index, of the shots alone."""
 
     def crc(values: NDArray[Any], before: int = 0) -> int:
         return zlib.crc32(np.ascontiguousarray(values).data, before)
@@ -205,18 +205,18 @@ def shot_checksums(index: Index) -> dict[str, int]:
 
 
 def _mapped(path: Path, file: h5py.File) -> NDArray[np.floating]:
-    """The features without reading them, where they are one stretch of the file."""
+    """The features, memory-mapped where they are contiguous in the file."""
     data = file.get("features")
     start = data.id.get_offset() if isinstance(data, h5py.Dataset) and data.chunks is None else None
     if start is None or data.ndim != 2 or data.dtype.kind != "f" or data.size == 0:
         return read_array(file, "features", "f", 2)
-    # Copy on write: PyTorch likes no array that may not be written, and the file stays as it is.
+    # Copy on write: PyTorch warns about read-only arrays, and the file must not change.
     return np.memmap(path, data.dtype, "c", start, data.shape)
 
 
 def features_of(index: Index, stores: Sequence[Path]) -> tuple[str, NDArray[np.float32]]:
-    """What encoder made them, and the features (T, D_e) of feature stores in the rows of an index. Those of one store
-    that has just the videos of the index stay in the file and are mapped. Raises StoreError where a video of the index
+    """The encoder, and the features (T, D_e) of feature stores in the rows of an index. Features of one store that has
+    exactly the videos of the index are memory-mapped. Raises StoreError where a video of the index
     is in no store, or with other shots or keyframes, or where the stores' features have different widths."""
     opened = [open_features(path) for path in stores]
     encoders = list(dict.fromkeys(store.encoder for store in opened))

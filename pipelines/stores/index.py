@@ -1,6 +1,6 @@
-"""The sequence index: all shots of all videos in one run of rows, in one HDF5 file.
+"""The sequence index: one row for each shot of all videos, in one HDF5 file.
 
-A window of the paper is then a row number and 2K+1 offsets; windows are computed for any K, never stored.
+A window of the paper is a row number and 2K+1 offsets; windows are computed for any K, not stored.
 
 Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k keyframes a shot (0 where there are none):
 
@@ -43,8 +43,7 @@ from pipelines.stores.hdf5 import create_store, open_store, read_array, read_jso
 SCHEMA = "bassl.index"
 VERSION = 1
 NO_LABEL = -128
-ASSUMED_FRAME_RATE = 25.0
-"""Frames a second of films and files that do not say: that of European television, as most videos of BBC and OVSD."""
+ASSUMED_FRAME_RATE = 25.0  # where a file has none: that of European television, as of most videos of BBC and OVSD
 MAX_FRAME = 2**31 - 1
 _REMEDY = "run `bassl build-index --overwrite`"
 _MISSING = "run `bassl build-index`, or name one with --index"

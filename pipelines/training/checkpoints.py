@@ -21,7 +21,7 @@ def save_state(folder: Path, state: Mapping[str, Any]) -> None:
     try:
         with atomic_file(path) as partial:
             torch.save(dict(state), partial)
-    except RuntimeError as error:  # torch's word for a full disk
+    except RuntimeError as error:  # what torch raises on a full disk
         raise StoreError(f"{path}: cannot be written ({first_line(error)})") from error
 
 

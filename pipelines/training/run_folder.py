@@ -125,7 +125,7 @@ def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str,
 
 class RunLog:
     """Writes rows to CSV files and TensorBoard, in a ``with`` block; without a folder, as in all processes but the
-    first, nothing. Rows later than ``step``, from which the run goes on, are dropped: they will be taken again."""
+    first, nothing. Rows later than ``step``, from which the run goes on, are dropped: these steps are repeated."""
 
     def __init__(self, folder: Path | None, step: int) -> None:
         self._folder = folder

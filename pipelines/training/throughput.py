@@ -16,7 +16,7 @@ class Throughput:
         self.reset()
 
     def reset(self) -> None:
-        """Begin to measure anew."""
+        """Start measuring again."""
         self._since, self._waited, self.steps = time.perf_counter(), 0.0, 0
 
     def next_of(self, batches: Iterator[T]) -> T:
