@@ -10,7 +10,7 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import Films, with_settings
 from pipelines.errors import BasslError
-from pipelines.files import check_writable
+from pipelines.files import check_inputs_kept, check_writable
 from pipelines.outputs.exports import check_ending
 from pipelines.stages.predict import PredictSettings, predict_file, predict_films
 
@@ -81,9 +81,8 @@ def _one(
     page = (output or usual).with_suffix(".html") if report else None
     for path in (output, storyboard, page):
         if path is not None:
-            if path.resolve() == video.resolve():
-                raise BasslError(f"{path}: is the video itself; name another file to write")
             check_writable(path)
+    check_inputs_kept((output, storyboard, page), (video,))
     if output is not None:
         check_ending(output)
     with console.stage_progress(quiet, video.name) as progress:

@@ -10,7 +10,7 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
-from pipelines.files import check_writable
+from pipelines.files import check_inputs_kept, check_writable
 from pipelines.outputs.plots import check_plot
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
 from pipelines.stages.score.result import AnnotatorScores
@@ -92,6 +92,7 @@ def score(
         if path is not None:  # an error now, not after hours of work
             check(path)
             check_writable(path)
+    check_inputs_kept((table, plot), (subject, truth, *(truths or ()), *(compared or ()), settings.index))
     result: ScoreResult | Comparison | AnnotatorScores
     with console.stage_progress(quiet) as progress:
         if compared is not None:

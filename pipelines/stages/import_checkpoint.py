@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError
-from pipelines.files import check_writable
+from pipelines.files import check_inputs_kept, check_writable
 
 if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.bassl import BasslWeights
@@ -50,6 +50,7 @@ def model_path(checkpoint: Path) -> Path:
 
 
 def _check_output(file: Path, output: Path, overwrite: bool) -> None:
-    if output.exists() and (not overwrite or output.resolve() == file.resolve()):
-        raise BasslError(f"{output}: is there already; name another file" + (" or give --overwrite" * (not overwrite)))
+    check_inputs_kept((output,), (file,))
+    if output.exists() and not overwrite:
+        raise BasslError(f"{output}: is there already; name another file or give --overwrite")
     check_writable(output)

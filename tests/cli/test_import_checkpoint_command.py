@@ -71,7 +71,7 @@ def test_a_file_that_is_there_is_kept_unless_told_otherwise(tmp_path: Path, chec
     assert run.err == f"bassl: {mine}: is there already; name another file or give --overwrite\n"
     assert mine.read_text() == "a week of training"
     run = execute(checkpoint, "-o", checkpoint, "--overwrite", cwd=tmp_path)
-    assert (run.code, run.err) == (2, f"bassl: {checkpoint}: is there already; name another file\n")
+    assert (run.code, run.err) == (2, f"bassl: {checkpoint}: is an input of this command; name another file to write\n")
 
 
 def test_unusable_files_are_one_line_and_leave_nothing(tmp_path: Path, checkpoint: Path) -> None:

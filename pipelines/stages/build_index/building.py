@@ -13,7 +13,7 @@ from pipelines.datasets.annotations import VideoAnnotation, read_json
 from pipelines.datasets.matching import MatchReport, match_annotation
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
-from pipelines.files import check_writable
+from pipelines.files import check_inputs_kept, check_writable
 from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stages.build_index.sources import read_source
 from pipelines.stores.features import write_features
@@ -26,6 +26,9 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
     check_writable(settings.output)
     if settings.output.exists() and not settings.overwrite:
         raise BasslError(f"{settings.output}: is there already; --overwrite makes it again")
+    stores = [store for source in sources for store in (Path(source), *Path(source).glob("*.h5")) if store.is_file()]
+    listed = settings.split if isinstance(settings.split, Path) else None
+    check_inputs_kept((settings.output,), (*stores, *settings.labels, listed))
     videos: list[IndexedVideo] = []
     features: dict[str, dict[str, NDArray[np.float32]]] = {}
     colour: dict[str, NDArray[np.float32]] = {}

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from pipelines.errors import BasslError
-from pipelines.files import check_writable
+from pipelines.files import check_inputs_kept, check_writable
 from pipelines.outputs import plots
 from pipelines.stages.figure.settings import FigureResult
 
 
-def check_output(path: Path) -> None:
-    """Raises BasslError, one line, where no figure can be written."""
+def check_output(path: Path, inputs: Iterable[Path | None]) -> None:
+    """Raises BasslError, one line, where no figure can be written, or it would replace an input."""
     plots.check_plot(path)
     check_writable(path)
+    check_inputs_kept((path,), (one for one in inputs if one is not None and one.is_file()))
 
 
 def saved(path: Path, figure: Figure) -> FigureResult:

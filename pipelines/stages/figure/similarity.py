@@ -25,7 +25,7 @@ _WINDOWS_AT_A_TIME = 256
 
 def similarity(models: Sequence[Path], output: Path, settings: SimilaritySettings) -> FigureResult:
     """Draw it, see :func:`pipelines.stages.figure.draw_similarity`."""
-    check_output(output)
+    check_output(output, (*models, settings.index, settings.features))
     if not models:
         raise BasslError("nothing to draw: name a feature store or a run")
     names = model_names(models, settings.labels)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines.errors import BasslError
-from pipelines.files import check_writable, files_together
+from pipelines.files import check_inputs_kept, check_writable, files_together
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList
@@ -55,12 +55,10 @@ def _written_together(
     """The files to write, and temporary files to write instead; all are renamed when the block ends."""
     folder = Path(f"{video_ids([film])[0]}-scenes") if settings.folder is None else settings.folder
     targets = [folder / name for name in names]
+    check_inputs_kept(targets, (film,))
     for target in targets:
         check_writable(target)
-        if target.exists():
-            if film.exists() and target.samefile(film):
-                raise BasslError(f"{target}: is the film itself; name another folder with -o")
-            if not settings.overwrite:
-                raise BasslError(f"{target}: is there already; name another folder with -o, or give --overwrite")
+        if target.exists() and not settings.overwrite:
+            raise BasslError(f"{target}: is there already; name another folder with -o, or give --overwrite")
     with files_together(folder, "bassl-split") as temporary:
         yield targets, [temporary / name for name in names]

@@ -1,0 +1,58 @@
+"""No command writes over a file that it reads, whatever it is asked to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import films, small_stores
+from tests.command import Bassl
+from tests.outputs.exporting import scene_list
+
+COMMANDS = {
+    "score a list": "score a.json b.json --table a.json",
+    "score the truth": "score a.json b.json --table b.json",
+    "score in the truth's folder": "score a.json truth --table truth/t.csv",
+    "score annotators": "score a.json --truth b.json --truth truth/t.csv --table b.json",
+    "compare": "score --compare a.json b.json truth/t.csv --table a.json",
+    "baseline": "baseline dp --index index.csv --table index.csv",
+    "figure": "figure boundaries a.svg b.json -o a.svg",
+    "report": "report page.html",
+    "report the truth": "report a.json --truth truth.html -o truth.html",
+    "export": "export a.json -o film.csv --film film.csv",
+    "regroup": "regroup a.json -o a.json",
+    "storyboard": "predict film.mp4 --storyboard film.mp4",
+    "page": "predict film.mp4 --shots film.html --report -o film.json",
+    "build-index": "build-index stores -o stores/film.h5 --overwrite",
+    "build-index labels": "build-index stores --labels b.json -o b.json --overwrite",
+    "import-checkpoint": "import-checkpoint old.ckpt -o old.ckpt --overwrite",
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inputs")
+    for name in ("a.json", "b.json", "a.svg", "page.html"):
+        scene_list([30, 31, 29], [1, 2], path="film.mp4").save(folder / name)
+    for name in ("truth/t.csv", "truth.html", "index.csv", "old.ckpt", "film.html"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("start,end\n0,1.2\n1.2,3.6\n")
+    films.write_film(folder / "film.mp4", films.pictures(20))
+    (folder / "film.csv").write_bytes((folder / "film.mp4").read_bytes())
+    (folder / "stores").mkdir()
+    small_stores.put_store(folder / "stores/film.h5", 4)
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_an_input_is_never_written_over(
+    place: Path, bassl: Bassl, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    before = {path: path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+    code, out, err = bassl(*command.split())
+    assert (code, out) == (2, "")
+    assert "is an input of this command" in err or "is in a folder that this command reads" in err
+    assert err.count("bassl: ") == 1
+    assert {path: path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()} == before
