@@ -26,9 +26,9 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
     check_writable(settings.output)
     if settings.output.exists() and not settings.overwrite:
         raise BasslError(f"{settings.output}: is there already; --overwrite makes it again")
-    stores = [store for source in sources for store in (Path(source), *Path(source).glob("*.h5")) if store.is_file()]
+    read = [file for source in map(Path, sources) for file in (source, *source.glob("*.h5")) if file.is_file()]
     listed = settings.split if isinstance(settings.split, Path) else None
-    check_inputs_kept((settings.output,), (*stores, *settings.labels, listed))
+    check_inputs_kept((settings.output,), (*read, *settings.labels, listed))
     videos: list[IndexedVideo] = []
     features: dict[str, dict[str, NDArray[np.float32]]] = {}
     colour: dict[str, NDArray[np.float32]] = {}
