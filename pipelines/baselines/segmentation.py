@@ -59,9 +59,7 @@ def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:
 def checked(features: Features, times: Times) -> tuple[Floats, Floats]:
     """Check features and times, and convert them to float64.
 
-    Args:
-        features: (N, D), N and D at least 1.
-        times: (N, 2), when each shot starts and ends, in seconds.
+    `features`: (N, D), N and D at least 1. `times`: (N, 2), when each shot starts and ends, in seconds.
     Raises ValueError: shapes do not fit, a value is not finite, a shot ends before it starts, or shots are not in
         order.
     """

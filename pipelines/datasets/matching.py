@@ -112,11 +112,7 @@ def match_annotation(
     annotation's frames must be those of the same file. If there is a gap after a scene or shot of the annotation, its
     end may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful.
 
-    Args:
-        annotation: of this video.
-        shots: (N, 2) frame ranges of the shots to label.
-        shots_seconds: (N, 2) the same in seconds.
-        tolerance: in seconds.
+    `shots`, `shots_seconds`: (N, 2) ranges of the shots to label, in frames and in seconds. `tolerance`: in seconds.
     Returns: (N,) int8 labels and the report, in seconds.
     Raises DatasetError: the source has no scenes and no labelled shots.
     """

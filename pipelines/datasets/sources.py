@@ -55,10 +55,7 @@ def read_scenes_of_folder(
 
     If a video has a scenes.json and a CSV (`bassl predict` can write both), the scenes.json is read.
 
-    Args:
-        folder: the data set, or the folder with the files.
-        annotator: of BBC.
-        frame_rate: for timecodes in a CSV that end in a frame number.
+    `annotator`: of BBC. `frame_rate`: for timecodes in a CSV that end in a frame number.
     Returns: The records by video id, sorted, and a message for each file that could not be read. (The data sets are
         read as a whole: a damaged file raises.)
     Raises DatasetError for a folder without any such file.

@@ -47,8 +47,7 @@ def align(
     rate of the source, of the other source, or of the caller, in this order.
 
     Args:
-        prediction: shots with scene ends and optional scores; or scenes on the time line.
-        truth: likewise.
+        prediction, truth: shots with scene ends and optional scores; or scenes on the time line.
         tolerance: in seconds.
         threshold: shots with at least this score are the predicted scene ends; None: those that the prediction lists.
         frame_rate: for sources that give only frames and no frame rate.

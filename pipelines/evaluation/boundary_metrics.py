@@ -40,12 +40,8 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike) -> CoverageOverfl
     one neighbour; a film of one scene has none, and no overflow. The last scene ends with the film, whatever the last
     label is.
 
-    Args:
-        labels: (N,) of 0 and 1, 1 at the last shot of a true scene.
-        predicted: (N,) of 0 and 1 (or bool), 1 at the last shot of a predicted scene.
-
-    Raises:
-        ValueError: shapes differ, there is no shot, or a value is neither 0 nor 1.
+    `labels`, `predicted`: (N,) of 0 and 1, 1 at the last shot of a true scene, and of a predicted scene.
+    Raises ValueError: shapes differ, there is no shot, or a value is neither 0 nor 1.
 
     Source: Vendrig and Worring, "Systematic evaluation of logical story unit segmentation", IEEE Transactions on
     Multimedia 2002, in the form of Baraldi, Grana and Cucchiara, "A Deep Siamese Network for Scene Detection in

@@ -16,15 +16,8 @@ def film_scores(
     frame_rate: float | None = None,
     predicted: NDArray[np.bool_] | None = None,
 ) -> FilmScores:
-    """One film's labels, shots and times from the rows of an index, with what a model says of its shots.
-
-    Args:
-        index: of the film.
-        video: which of its videos.
-        scores: (N,), higher where a scene end is more likely.
-        frame_rate: frames a second, for a film whose index has no times.
-        predicted: (N,) as in :class:`FilmScores`.
-    """
+    """Labels, shots and times of a video of an index, with the scores (N,) and decisions (N,) of a model, as in
+    :class:`FilmScores`; `frame_rate` (frames a second) is for an index without times."""
     span = index.span(video)
     return FilmScores(
         labels=index.targets(np.arange(span.start, span.stop)).astype(np.uint8),

@@ -256,18 +256,11 @@ def cut_costs(sums: BlockSums) -> Floats:
 
 
 class ShotGraphs:
-    """Graphs of the shots of a film: weights of edges that rise with likeness and fall with what lies between.
-
-    Attributes:
-        known: False where no two shots are more alike than others, and all weights of likeness are 1.
-    """
+    """Graphs of the shots of a film: weights of edges rise with similarity and fall with the distance between shots.
+    `known` is False where no two shots are more alike than others: all similarities are then taken as 1."""
 
     def __init__(self, band: Floats, lengths: Floats) -> None:
-        """
-        Args:
-            band: (N, reach + 1), similarities of shots i and i + k.
-            lengths: (N,) of the shots, above 0, their mean 1.
-        """
+        """`band`: (N, reach + 1), similarities of shots i and i + k. `lengths`: (N,), above 0, their mean 1."""
         N, reach = len(band), band.shape[1] - 1
         exists = pairs_exist(N, reach)
         # Two shots always lie opposite each other about their mean, and equal shots nowhere: that says nothing.
@@ -316,13 +309,8 @@ def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
 
 
 def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> dict[str, Floats]:
-    """What each range of shots is worth as a scene, (LONGEST_SCENE, N) each (`pipelines.models.scene_posteriors`).
-
-    Args:
-        unit: (N, D), of `unit_features`.
-        band: (N, LONGEST_SCENE + 1), their similarities.
-        lengths: (N,), their mean 1.
-    """
+    """What each range of shots is worth as a scene, (LONGEST_SCENE, N) each (`pipelines.models.scene_posteriors`), from
+    `unit_features` (N, D), their similarities (N, LONGEST_SCENE + 1), and lengths (N,) of mean 1."""
     worths: dict[str, Floats] = {}
     graphs = ShotGraphs(band, lengths)
     whole, cost = ASSOCIATION_WORTH

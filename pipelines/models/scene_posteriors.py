@@ -98,10 +98,8 @@ def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest
 def common_mean(parts: Floats, ratio: float, longest: int) -> Floats:
     """Log of how much likelier each range's shots are about a mean of their own than about the film's, (L, N).
 
-    Args:
-        parts: (N, d) coordinates about the film's mean, of variance 1 (each, or all taken together); d may be 0.
-        ratio: variance between scenes over variance within.
-        longest: L.
+    `parts`: (N, d) coordinates about the film's mean, of variance 1 (each, or all taken together); d may be 0.
+    `ratio`: variance between scenes over variance within.
 
     Source: the marginal likelihood of a Gaussian with random effects, such as S. Searle, G. Casella, C. McCulloch:
         Variance Components, 1992.
@@ -132,10 +130,7 @@ def range_sums(x: Floats, longest: int) -> Floats:
 def pair_sums(band: Floats, longest: int) -> Floats:
     """Sums over the pairs of different shots of each range, (L, N); 0 where it would begin before the film.
 
-    Args:
-        band: (N, reach + 1), reach >= 1, of shots i and i + k; 0 where there is no such shot. Nothing is added beyond
-            the reach.
-        longest: L.
+    `band`: (N, reach + 1), reach >= 1, of shots i and i + k; 0 where there is no such shot, and beyond the reach.
     """
     N, reach = len(band), band.shape[1] - 1
     onwards = np.cumsum(band[:, 1:], axis=1)
@@ -146,16 +141,8 @@ def pair_sums(band: Floats, longest: int) -> Floats:
 
 
 def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
-    """Coordinates of shots on their first principal axes, about their mean.
-
-    Args:
-        features: (N, D).
-        axes: how many at most. Axes along which next to nothing varies are left out: a film of few shots, of few
-            dimensions or of equal shots has fewer, perhaps none.
-    Returns: (N, `axes` or fewer).
-
-    Complexity: O(N D m + m^3) with m the lesser of N and D.
-    """
+    """Coordinates of shots (N, D) on their first principal axes, about their mean, (N, `axes` or fewer): axes along
+    which next to nothing varies are left out, perhaps all. O(N D m + m^3) with m the lesser of N and D."""
     x = np.asarray(features, dtype=np.float64)
     x = x - x.mean(axis=0)
     N, D = x.shape
