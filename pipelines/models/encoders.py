@@ -2,7 +2,8 @@
 
 An encoder has an id, its name and a digest of all that decides what its features are: the weights, the preparation of
 images and the number of keyframes. Features are kept under that id, so that those of another encoder are never taken
-for them. What runs the network is in a module of its own (`pipelines.models.torch_encoders`).
+for them. What runs the network is in modules of their own: `pipelines.models.onnx_encoder`, which needs no torch, and
+`pipelines.models.torch_encoders`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
 from pipelines.models.colour import shot_colour
+from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import open_model
 from pipelines.video.resizing import resize_and_crop, resize_to_square
 
@@ -217,33 +219,44 @@ def load_encoder(
     device: str = "auto",
     keyframes: int = KEYFRAMES,
     how: Preparation | None = None,
+    options: EncoderOptions = EncoderOptions(),
 ) -> ShotEncoder:
     """A shot encoder, ready to run.
 
     Args:
-        source: ``efficientnet_lite0`` (ImageNet weights from a package, needs no network), ``resnet50`` or another of
+        source: ``efficientnet_lite0`` (in the package), the path of an ONNX file, ``resnet50`` or another of
             torchvision's ResNets (ImageNet weights, downloaded once), ``timm:NAME`` (any model of timm, downloaded
             once), or the path of a pre-trained model's file or run folder, for the encoder in it.
-        device: ``auto`` (a GPU where there is one), ``cpu``, ``cuda``, ``cuda:1``, ...
+        device: ``auto`` (a GPU where there is one), ``cpu``, ``cuda``, ``cuda:1``, ...; ONNX files run on the CPU.
         keyframes: N_k, of the shots that are to be encoded.
         how: an image becomes its input; None is ``centre`` for a pre-trained model's encoder, as the paper's release
-            evaluates it, and ``squeeze`` for one with ImageNet weights.
+            evaluates it, and ``squeeze`` for others.
+        options: for an ONNX file.
 
     Raises:
         BasslError: one line, for an unknown name or device, weights that cannot be downloaded, or a model without an
             encoder.
     """
+    is_onnx = Path(source).suffix.lower() == ".onnx"
+    if options != EncoderOptions() and not is_onnx:
+        raise BasslError(f"--encoder-mean, -std, -size and -output are for ONNX files, not for {source}")
+    if is_onnx or source == DEFAULT_ENCODER:
+        from pipelines.models import onnx_encoder  # start-up time: ONNX Runtime
+
+        file = Path(source) if is_onnx else onnx_encoder.BUILT_IN
+        return onnx_encoder.open_onnx_encoder(file, keyframes, how or "squeeze", options)
+    published = isinstance(source, str) and (source in RESNETS or source.startswith("timm:"))
+    if not (published or isinstance(source, Path) or (source and Path(source).exists())):
+        raise BasslError(
+            f"no encoder is called {source!r}; there are efficientnet_lite0, resnet50, timm:NAME, ONNX files (*.onnx) "
+            "and those in the folders of pre-trained runs"
+        )
     from pipelines.models import torch_encoders  # optional dependency: torch
 
-    if isinstance(source, str) and (source in (DEFAULT_ENCODER, *RESNETS) or source.startswith("timm:")):
-        return torch_encoders.published_encoder(source, device, keyframes, how or "squeeze")
-    if isinstance(source, Path) or (source and Path(source).exists()):
-        opened = open_model(source)
-        return torch_encoders.encoder_of_weights(opened.file, opened.weights, device, keyframes, how)
-    raise BasslError(
-        f"no encoder is called {source!r}; there are efficientnet_lite0, resnet50 and timm:NAME, and those in the "
-        "folders of pre-trained runs"
-    )
+    if published:
+        return torch_encoders.published_encoder(str(source), device, keyframes, how or "squeeze")
+    opened = open_model(source)
+    return torch_encoders.encoder_of_weights(opened.file, opened.weights, device, keyframes, how)
 
 
 def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> ShotEncoder:
@@ -263,7 +276,7 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
             return load_encoder(identity, device, keyframes)
         raise BasslError(
             f"{asker}: was trained on features called {identity!r}, which cannot be computed from keyframes here; "
-            "train it on features of an encoder of bassl"
+            "name the ONNX file of that encoder with --encoder, or train it on features of an encoder of bassl"
         )
     encoder = load_encoder(name, device, keyframes)
     if encoder.id == identity:

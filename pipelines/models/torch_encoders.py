@@ -1,4 +1,4 @@
-"""Shot encoders run by torch: EfficientNet-Lite0, torchvision's ResNets, timm's models, those of pre-trained models."""
+"""Shot encoders run by torch: torchvision's ResNets, timm's models, those of pre-trained models."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ from torch import Tensor, nn
 from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.models import encoders
 from pipelines.models.bassl import BasslWeights
-from pipelines.models.efficientnet_lite import (
-    EfficientNetLite0,
-    efficientnet_lite0_from,
-    published_efficientnet_lite0,
-)
 from pipelines.models.encoders import (
     INPUT_SIZE,
     KEYFRAMES,
@@ -80,20 +75,14 @@ def published_encoder(
     """
     place = choose_device(device)
     network: nn.Module
-    if name == encoders.DEFAULT_ENCODER:
-        weights = published_efficientnet_lite0()
-        network, width, size = efficientnet_lite0_from(weights), EfficientNetLite0.dimension, 224
-        # Trained on (x - 127) / 128, as all EfficientNet-Lite weights.
-        mean, std = (127.0, 127.0, 127.0), (128.0, 128.0, 128.0)
-    elif name in RESNETS:
+    if name in RESNETS:
         network, width = load_resnet(name)
-        weights, size, (mean, std) = network.state_dict(), 224, _IMAGENET
+        size, (mean, std) = 224, _IMAGENET
     else:
         network, size, *colours = load_timm(name.removeprefix("timm:"))
         mean, std = (_scaled(colour) for colour in colours)
-        weights, width = network.state_dict(), _width(network, size)
-    # The published weights: folding batch norms into them may give other last bits on another machine.
-    identity = torch_encoder_id(name, weights, preparation(size, mean, std, keyframes, how))
+        width = _width(network, size)
+    identity = torch_encoder_id(name, network.state_dict(), preparation(size, mean, std, keyframes, how))
     facts = {"name": name, "id": identity, "width": width, "size": size, "mean": mean, "std": std}
     return _ready(network, place, keyframes=keyframes, preparation=how, **facts)
 

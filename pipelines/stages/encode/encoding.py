@@ -34,7 +34,8 @@ def _encode(settings: EncodeSettings, process: Process, report: Report) -> Path:
     for video_id, keyframes in zip(index.video_ids, index.pictures, strict=True):
         if keyframes is None or not index.keyframes:
             raise StoreError(f"{settings.index}: has no keyframes of {video_id}; run `bassl extract-keyframes`")
-    encoder = load_encoder(settings.encoder, str(process.device), index.keyframes, settings.preparation)
+    device = str(process.device)
+    encoder = load_encoder(settings.encoder, device, index.keyframes, settings.preparation, settings.encoder_options)
     store = StoreInParts(store_path(settings.folder, encoder.id), encoder.id, index)
     # Only the first process looks what is there: others could see it while it changes, and divide the work otherwise.
     missing = first_decides(process, lambda: store.begin(settings.overwrite))

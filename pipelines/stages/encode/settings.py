@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pipelines.models.encoder_options import EncoderOptions
 from pipelines.options import accept_text
 
 
@@ -16,14 +17,16 @@ class EncodeSettings:
     index: Path = Path("data/index.h5")
     """Index of the videos; they need keyframes."""
     encoder: str | Path = "efficientnet_lite0"
-    """Shot encoder: efficientnet_lite0, resnet18 to resnet152 or timm:NAME (ImageNet weights), or the path of a
-    pre-trained run or model file."""
+    """Shot encoder: efficientnet_lite0, an ONNX file of an image network, resnet18 to resnet152 or timm:NAME (ImageNet
+    weights), or the path of a pre-trained run or model file."""
+    encoder_options: EncoderOptions = EncoderOptions()
+    """For an ONNX file, what its metadata do not say."""
     folder: Path = Path("data/features")
     """Folder of the stores, one an encoder."""
     workers: int | None = None
     """Threads that read, decode and encode, for each process; None shares the cores out."""
     device: str = "auto"
-    """Where the encoder runs: auto, cpu or cuda."""
+    """Where an encoder of torch runs: auto, cpu or cuda; ONNX encoders run on the CPU."""
     overwrite: bool = False
     """Make a store again that is there already."""
     preparation: Literal["centre", "squeeze"] | None = None

@@ -105,6 +105,8 @@ class SceneModel:
         settings = settings or self.settings
         encoder = self._loaded.encoder
         named = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(settings).items()}
+        if not any(named["encoder_options"].values()):
+            del named["encoder_options"]
         return {
             "bassl": __version__,
             **named,

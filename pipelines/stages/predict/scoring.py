@@ -67,7 +67,7 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
         raise StoreError(
             f"{file}: does not say how its keyframes were made: {model.pictures}; get or make the model again"
         )
-    encoder = _encoder(model, file, settings.encoder, settings.device)
+    encoder = _encoder(model, file, settings)
     if model.width not in (None, encoder.width):
         raise BasslError(
             f"{file}: reads features of width {model.width}, and those of {encoder.id} have {encoder.width}"
@@ -111,10 +111,13 @@ def choose_scene_ends(
     return [float(score) for score in scores], chosen
 
 
-def _encoder(model: BoundaryModel, file: Path, wanted: str | None, device: str) -> ShotEncoder:
-    keyframes = model.keyframes or KEYFRAMES
-    if model.encoder is None:
-        return load_encoder(wanted or DEFAULT_ENCODER, device, keyframes)
+def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> ShotEncoder:
+    wanted, device, keyframes = settings.encoder, settings.device, model.keyframes or KEYFRAMES
+    if model.encoder is None or (wanted is not None and wanted.lower().endswith(".onnx")):
+        encoder = load_encoder(wanted or DEFAULT_ENCODER, device, keyframes, options=settings.encoder_options)
+        if model.encoder not in (None, encoder.id):
+            raise BasslError(f"{file}: was trained on features of {model.encoder} and cannot read those of {encoder.id}")
+        return encoder
     # A name means published weights; those that a model brings were trained further.
     names = (
         {model.encoder} if model.encoder_weights else {model.encoder, model.encoder_name, named_encoder(model.encoder)}

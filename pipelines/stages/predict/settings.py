@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+from pipelines.models.encoder_options import EncoderOptions
 
 @dataclass(frozen=True)
 class PredictSettings:
@@ -25,8 +26,10 @@ class PredictSettings:
     shots: Path | None = None
     """A file of shots or cuts to use instead of a detector."""
     encoder: str | None = None
-    """Shot encoder: efficientnet_lite0; resnet50 or timm:NAME, which download weights; or a pre-trained run. Unless
-    given: the model's own, or efficientnet_lite0."""
+    """Shot encoder: efficientnet_lite0; an ONNX file of an image network; resnet50 or timm:NAME, which download
+    weights; or a pre-trained run. Unless given: the model's own, or efficientnet_lite0."""
+    encoder_options: EncoderOptions = EncoderOptions()
+    """For an ONNX file, what its metadata do not say."""
     model: Path | None = None
     """A fine-tuned run or model file. Unless given: the built-in model."""
     threshold: float = 0.5
@@ -36,7 +39,7 @@ class PredictSettings:
     scenes: int | None = None
     """Number of scenes: the most probable ones, whatever the threshold."""
     device: str = "auto"
-    """Where the encoder runs: auto, cpu, cuda, ..."""
+    """Where an encoder of torch runs: auto, cpu, cuda, ...; ONNX encoders run on the CPU."""
 
     def __post_init__(self) -> None:
         for name in ("shots", "model"):
@@ -65,5 +68,6 @@ class PredictOptions(FilmOptions, total=False):
     """All settings, as keyword arguments."""
 
     encoder: str | Path | None
+    encoder_options: EncoderOptions
     model: Path | str | None
     device: str

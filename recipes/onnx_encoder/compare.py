@@ -1,0 +1,100 @@
+"""An encoder file against the original network in float32: how far its features and similarities agree.
+
+python -m recipes.onnx_encoder.compare FILE.onnx [--film FILM]
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
+from pipelines.models.encoders import KEYFRAMES
+from pipelines.models.onnx_encoder import OnnxEncoder, open_onnx_encoder
+from recipes.onnx_encoder.network import float_features, layers_of, published_weights
+
+Shots = NDArray[np.uint8]
+"""(shots, N_k, size, size, 3): prepared key-frames."""
+
+
+def generated_shots(encoder: OnnxEncoder, films: int) -> Shots:
+    """Shots of generated films that no encoder was calibrated on."""
+    shots = []
+    for seed in range(1000, 1000 + films):
+        film = plan_film(SyntheticFilmSettings(seed=seed, width=426, height=240))
+        shots += [[encoder.prepare(frame) for frame in shot] for shot in render_keyframes(film, KEYFRAMES)]
+    return np.array(shots)
+
+
+def film_shots(encoder: OnnxEncoder, film: Path) -> Shots:
+    """The shots of a film as ``bassl predict`` finds them."""
+    from pipelines.video.reader import FilmReader
+    from pipelines.video.shots import ReaderSettings
+
+    reader = FilmReader(film, ReaderSettings(keyframes=KEYFRAMES))
+    return np.array([[encoder.prepare(frame) for frame in shot.keyframes] for shot in reader])
+
+
+def original_features(shots: Shots) -> NDArray[np.float32]:
+    """(shots, N_k, 1280) of the original network."""
+    layers = layers_of(published_weights())
+    with torch.inference_mode():
+        found = [float_features(layers, torch.from_numpy(shot)).numpy() for shot in shots]
+    return np.stack(found)
+
+
+def encoded_features(encoder: OnnxEncoder, shots: Shots) -> NDArray[np.float32]:
+    """(shots, N_k, D_e): of each key-frame alone."""
+    return np.stack([encoder.encode([[frame] for frame in shot]) for shot in shots])
+
+
+def agreement(found: NDArray[np.float32], original: NDArray[np.float32]) -> dict[str, float]:
+    """How far features (shots, N_k, D_e) agree.
+
+    ``cosine`` is the mean over key-frames of the cosine between both features, each with the mean of all taken off;
+    ``similarity`` the correlation of the cosine similarities of every two shots, and ``centred_similarity`` that of
+    those of shots with the mean taken off.
+    """
+    width = found.shape[2]
+    centred = [_unit(x.reshape(-1, width) - x.reshape(-1, width).mean(axis=0)) for x in (found, original)]
+    plain = [_similarities(x.mean(axis=1)) for x in (found, original)]
+    of_centred = [_similarities(x.mean(axis=1) - x.mean(axis=(0, 1))) for x in (found, original)]
+    return {
+        "cosine": float((centred[0] * centred[1]).sum(axis=1).mean()),
+        "similarity": float(np.corrcoef(*plain)[0, 1]),
+        "centred_similarity": float(np.corrcoef(*of_centred)[0, 1]),
+    }
+
+
+def _unit(x: NDArray[np.float32]) -> NDArray[np.float64]:
+    wide = x.astype(np.float64)
+    unit: NDArray[np.float64] = wide / np.linalg.norm(wide, axis=1, keepdims=True)
+    return unit
+
+
+def _similarities(shots: NDArray[np.float32]) -> NDArray[np.float64]:
+    unit = _unit(shots)
+    return (unit @ unit.T)[np.triu_indices(len(unit), 1)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--film", type=Path, action="append", default=[])
+    parser.add_argument("--generated", type=int, default=4, help="generated films")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    encoder = open_onnx_encoder(arguments.file)
+    sets = {f"{arguments.generated} generated films": generated_shots(encoder, arguments.generated)}
+    sets |= {film.name: film_shots(encoder, film) for film in arguments.film}
+    for name, shots in sets.items():
+        agreed = agreement(encoded_features(encoder, shots), original_features(shots))
+        print(f"{name}, {len(shots)} shots: " + ", ".join(f"{what} {value:.4f}" for what, value in agreed.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""Networks in ONNX files as shot encoders: what they are given, what is made of it, and one clear line for others."""
+
+from __future__ import annotations
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from onnx import TensorProto
+
+from pipelines.errors import BasslError
+from pipelines.models.encoder_options import EncoderOptions
+from pipelines.models.onnx_encoder import open_onnx_encoder
+from tests.onnx_networks import write_network
+
+PLAIN = EncoderOptions(encoder_mean=(0.0, 0.0, 0.0), encoder_std=(1 / 255,) * 3)
+"""With these a network sees the values from 0 to 255."""
+
+
+def plain(*colour: float, size: int = 8) -> NDArray[np.uint8]:
+    return np.full((size, size, 3), colour, np.uint8)
+
+
+def refusal(path: Path, options: EncoderOptions = EncoderOptions()) -> str:
+    """The one line with which a file is refused."""
+    with pytest.raises(BasslError) as caught:
+        open_onnx_encoder(path, options=options)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ")
+    return str(caught.value)
+
+
+# --- what a network is given, and what is made of its answer ---------------------------------------------------------
+
+
+def test_the_encoding_of_a_shot_is_the_mean_over_its_keyframes(tmp_path: Path) -> None:
+    encoder = open_onnx_encoder(write_network(tmp_path / "net.onnx"), options=PLAIN)
+    shots = [[plain(10, 1, 2), plain(20, 3, 4), plain(60, 5, 6)], [plain(5, 5, 5)], [plain(7, 7, 7), plain(9, 9, 9)]]
+    np.testing.assert_allclose(encoder.encode(shots), [[30, 3, 4], [5, 5, 5], [8, 8, 8]], rtol=1e-6)
+    assert encoder.width == 3
+
+
+def test_floating_point_networks_get_red_green_blue_normalised_by_mean_and_std(tmp_path: Path) -> None:
+    options = EncoderOptions(encoder_mean=(0.1, 0.2, 0.3), encoder_std=(0.2, 0.5, 1.0))
+    encoder = open_onnx_encoder(write_network(tmp_path / "net.onnx"), options=options)
+    expected = [(51 / 255 - 0.1) / 0.2, (102 / 255 - 0.2) / 0.5, (153 / 255 - 0.3) / 1.0]
+    np.testing.assert_allclose(encoder.encode([[plain(51, 102, 153)]]), [expected], rtol=1e-4)
+
+
+def test_a_network_for_uint8_gets_the_images_as_they_are(tmp_path: Path) -> None:
+    file = write_network(tmp_path / "net.onnx", shape=("B", 8, 8, 3), kind=TensorProto.UINT8)
+    np.testing.assert_allclose(open_onnx_encoder(file).encode([[plain(51, 102, 153)]]), [[51, 102, 153]])
+
+
+def test_a_network_of_half_precision_gets_half_precision(tmp_path: Path) -> None:
+    file = write_network(tmp_path / "net.onnx", kind=TensorProto.FLOAT16)
+    np.testing.assert_allclose(open_onnx_encoder(file, options=PLAIN).encode([[plain(3, 2, 1)]]), [[3, 2, 1]], 1e-3)
+
+
+def test_the_mean_of_a_grid_is_taken(tmp_path: Path) -> None:
+    encoder = open_onnx_encoder(write_network(tmp_path / "net.onnx", grid=True), options=PLAIN)
+    image = plain(10, 20, 30)
+    image[:4] += 8
+    assert encoder.width == 3
+    np.testing.assert_allclose(encoder.encode([[image]]), [[14, 24, 34]], rtol=1e-6)
+
+
+def test_a_network_with_a_batch_of_one_gets_image_by_image(tmp_path: Path) -> None:
+    fixed = open_onnx_encoder(write_network(tmp_path / "one.onnx", shape=(1, 3, 8, 8)), options=PLAIN)
+    dynamic = open_onnx_encoder(write_network(tmp_path / "many.onnx"), options=PLAIN)
+    shots = [[plain(value + k, value, k) for k in range(3)] for value in range(7)]
+    np.testing.assert_array_equal(fixed.encode(shots), dynamic.encode(shots))
+
+
+def test_a_image_of_any_size_is_prepared_to_the_square_of_the_file(tmp_path: Path) -> None:
+    encoder = open_onnx_encoder(write_network(tmp_path / "net.onnx", shape=("B", 3, 16, 16)), options=PLAIN)
+    assert encoder.prepare(plain(1, 2, 3, size=50)[:30]).shape == (16, 16, 3)
+
+
+def test_metadata_of_the_file_stand_for_options(tmp_path: Path) -> None:
+    metadata = {"name": "my net", "mean": "[0.1, 0.2, 0.3]", "std": "[0.2, 0.5, 1.0]", "size": "12", "output": "b"}
+    shape = ("B", 3, "H", "W")
+    told = write_network(tmp_path / "told.onnx", shape=shape, outputs=("a", "b"), metadata=metadata)
+    silent = write_network(tmp_path / "silent.onnx", shape=shape, outputs=("a", "b"))
+    options = EncoderOptions(
+        encoder_mean=(0.1, 0.2, 0.3), encoder_std=(0.2, 0.5, 1.0), encoder_size=12, encoder_output="b"
+    )
+    one, other = open_onnx_encoder(told), open_onnx_encoder(silent, options=options)
+    assert (one.name, other.name) == ("my net", "silent")
+    assert (
+        (one.mean, one.std, one.size) == (other.mean, other.std, other.size) == ((25.5, 51, 76.5), (51, 127.5, 255), 12)
+    )
+    shots = [[plain(51, 102, 153, size=12)]]
+    np.testing.assert_array_equal(one.encode(shots), other.encode(shots))
+    # and an option overrides what the file says
+    np.testing.assert_allclose(
+        open_onnx_encoder(told, options=EncoderOptions(encoder_output="a")).encode(shots) * 10,
+        one.encode(shots),
+        rtol=1e-5,
+    )
+
+
+def test_threads_share_one_encoder_and_get_their_own_features(tmp_path: Path) -> None:
+    encoder = open_onnx_encoder(write_network(tmp_path / "net.onnx"), options=PLAIN)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda value: encoder.encode([[plain(value, 0, 0)]])[0, 0], range(100)))
+    np.testing.assert_allclose(found, range(100), rtol=1e-6)
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_id_is_of_the_file_and_of_all_that_is_done_to_keyframes(tmp_path: Path) -> None:
+    shape = ("B", 3, None, None)
+    file = write_network(tmp_path / "my net!.onnx", shape=shape, outputs=("a", "b"))
+    other = write_network(tmp_path / "other.onnx", shape=shape, outputs=("a", "c"), metadata={"name": "my net!"})
+    options = EncoderOptions(PLAIN.encoder_mean, PLAIN.encoder_std, encoder_size=8, encoder_output="a")
+    one = open_onnx_encoder(file, options=options)
+    assert one.id == open_onnx_encoder(file, options=options).id
+    assert one.id.startswith("my-net-")
+    changed = {
+        open_onnx_encoder(other, options=options).id,
+        open_onnx_encoder(file, keyframes=5, options=options).id,
+        open_onnx_encoder(file, options=EncoderOptions((0.1, 0.0, 0.0), PLAIN.encoder_std, 8, "a")).id,
+        open_onnx_encoder(file, options=EncoderOptions(PLAIN.encoder_mean, (1.0, 1.0, 1.0), 8, "a")).id,
+        open_onnx_encoder(file, options=EncoderOptions(PLAIN.encoder_mean, PLAIN.encoder_std, 9, "a")).id,
+        open_onnx_encoder(file, options=EncoderOptions(PLAIN.encoder_mean, PLAIN.encoder_std, 8, "b")).id,
+    }
+    assert len(changed | {one.id}) == 7
+    assert json.loads(json.dumps(one.facts))["id"] == one.id
+
+
+# --- one clear line for what is no such network -----------------------------------------------------------------------
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    assert "no such file" in refusal(tmp_path / "net.onnx")
+    assert "cannot be read" in refusal(tmp_path)
+
+
+@settings(max_examples=30, deadline=None)
+@given(content=st.binary(max_size=400))
+def test_bytes_that_are_no_network_are_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("bytes") / "net.onnx"
+    path.write_bytes(content)
+    assert "is no ONNX network that can be run" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "reason"),
+    [
+        ({}, EncoderOptions(), "metadata have no mean"),
+        ({}, EncoderOptions(encoder_mean=PLAIN.encoder_mean), "metadata have no std"),
+        (
+            {},
+            EncoderOptions(encoder_mean=(123.7, 116.3, 103.5), encoder_std=PLAIN.encoder_std),
+            "mean is .* on the scale of 0 to 1",
+        ),
+        ({}, EncoderOptions(encoder_mean=PLAIN.encoder_mean, encoder_std=(0.0, 1.0, 1.0)), "std of 0"),
+        ({"metadata": {"mean": "[0.5"}}, EncoderOptions(), r"say '\[0.5' for mean, not three numbers"),
+        ({"metadata": {"mean": "[0.5, 0.5]"}}, EncoderOptions(), "mean is .*three numbers"),
+        ({"metadata": {"mean": "[0.5, 0.5, NaN]"}}, EncoderOptions(), "mean is .*three numbers"),
+        ({"metadata": {"mean": '{"r": 1}'}}, EncoderOptions(), "three numbers"),
+        ({"metadata": {"size": "large"}}, PLAIN, "say 'large' for size"),
+        ({"shape": ("B", 3, None, None)}, PLAIN, "takes images of any size"),
+        (
+            {"shape": ("B", 3, None, None)},
+            EncoderOptions(PLAIN.encoder_mean, PLAIN.encoder_std, 0),
+            "size is 1 to 4096 pixels",
+        ),
+        (
+            {"shape": ("B", 3, None, None)},
+            EncoderOptions(PLAIN.encoder_mean, PLAIN.encoder_std, 10**6),
+            "size is 1 to 4096 pixels",
+        ),
+        ({}, EncoderOptions(PLAIN.encoder_mean, PLAIN.encoder_std, 9), "takes images of 8 x 8, and not of 9"),
+        ({"shape": ("B", 3, 8, 16)}, PLAIN, "takes images of 8 x 16; an encoder's are square"),
+        ({"shape": (4, 3, 8, 8)}, PLAIN, "takes exactly 4 images at a time"),
+        ({"shape": ("B", 1, 8, 8)}, PLAIN, r"takes tensor\(float\) \['B', 1, 8, 8\]; an encoder takes images alone"),
+        ({"shape": ("B", 8, 8, 3)}, PLAIN, "an encoder takes images alone"),
+        ({"kind": TensorProto.UINT8}, PLAIN, "an encoder takes images alone"),
+        ({"kind": TensorProto.INT64}, PLAIN, r"takes tensor\(int64\)"),
+        ({"inputs": ("image", "words")}, PLAIN, "has the inputs image, words; an encoder takes images alone"),
+        ({"outputs": ("a", "b")}, PLAIN, "has several outputs; name one with --encoder-output: a, b"),
+        (
+            {},
+            EncoderOptions(PLAIN.encoder_mean, PLAIN.encoder_std, encoder_output="pooled"),
+            "has no output 'pooled'; .* features",
+        ),
+        ({"result": TensorProto.INT64}, PLAIN, r"its output features is int64 \(1, 3\)"),
+    ],
+)
+def test_a_network_that_is_no_encoder_is_refused(
+    tmp_path: Path, network: dict[str, object], options: EncoderOptions, reason: str
+) -> None:
+    said = refusal(write_network(tmp_path / "net.onnx", **network), options)  # type: ignore[arg-type]
+    assert re.search(reason, said), said
+
+
+def test_mean_and_std_for_a_network_that_takes_uint8_are_refused(tmp_path: Path) -> None:
+    file = write_network(tmp_path / "net.onnx", shape=("B", 8, 8, 3), kind=TensorProto.UINT8)
+    assert "normalises them itself; leave mean and std out" in refusal(file, PLAIN)
+
+
+def test_a_network_that_cannot_be_run_on_its_images_is_refused(tmp_path: Path) -> None:
+    file = write_network(tmp_path / "net.onnx")
+    model = onnx.load(file)
+    model.graph.node[2].op_type = "Flatten"  # (B, 192)
+    del model.graph.node[2].attribute[:]
+    model.graph.node.insert(3, onnx.helper.make_node("Reshape", ["z", "to"], ["zz"]))
+    model.graph.initializer.append(onnx.helper.make_tensor("to", TensorProto.INT64, [2], [7, 7]))
+    model.graph.node[4].input[0] = "zz"
+    onnx.save(model, file)
+    assert "cannot be run on images (1, 3, 8, 8)" in refusal(file, PLAIN)
+
+
+def test_a_network_that_mixes_images_of_a_batch_is_refused_when_it_encodes(tmp_path: Path) -> None:
+    file = write_network(tmp_path / "net.onnx")
+    model = onnx.load(file)
+    model.graph.node.insert(3, onnx.helper.make_node("ReduceMean", ["z"], ["all"], axes=[0], keepdims=1))
+    model.graph.node[4].input[0] = "all"
+    onnx.save(model, file)
+    encoder = open_onnx_encoder(file, options=PLAIN)
+    with pytest.raises(BasslError, match=r"gives \(1, 3\) for 2 images and not \(2, 3\)"):
+        encoder.encode([[plain(1, 2, 3), plain(4, 5, 6)]])
+
+
+def test_weights_in_another_file_are_refused_because_the_id_would_not_know_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write_network(tmp_path / "net.onnx")
+    model = onnx.load(file)
+    onnx.save(model, file, save_as_external_data=True, location="net.onnx.data", size_threshold=0)
+    assert (tmp_path / "net.onnx.data").exists()
+    assert "export it into one" in refusal(file, PLAIN)

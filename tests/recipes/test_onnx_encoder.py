@@ -1,0 +1,130 @@
+"""The default encoder's ONNX file is the published network, in integers; the recipe's network is the original one."""
+
+from itertools import pairwise
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import timm
+import torch
+from onnx import numpy_helper
+
+from pipelines.models.onnx_encoder import BUILT_IN, open_onnx_encoder
+from recipes.onnx_encoder.compare import agreement, encoded_features, generated_shots, original_features
+from recipes.onnx_encoder.graph import integer_model
+from recipes.onnx_encoder.network import Layer, float_features, layers_of, published_weights
+from recipes.onnx_encoder.quantisation import PAIR_LIMIT, quantise
+
+State = dict[str, torch.Tensor]
+
+
+@pytest.fixture(scope="module")
+def published() -> State:
+    return published_weights()
+
+
+def mixed_images(count: int, size: int = 224) -> torch.Tensor:
+    """Images (B, size, size, 3) uint8 with large and small structures."""
+    generator = torch.Generator().manual_seed(0)
+    coarse = torch.rand(count, 3, 7, 7, generator=generator)
+    fine = torch.rand(count, 3, size, size, generator=generator)
+    mixed = torch.nn.functional.interpolate(coarse, size, mode="bilinear") * 0.7 + fine * 0.3
+    return (mixed * 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
+
+
+def normalised(images: torch.Tensor) -> torch.Tensor:
+    return (images.permute(0, 3, 1, 2).float() - 127) / 128
+
+
+def assert_same(found: torch.Tensor, expected: torch.Tensor) -> None:
+    assert expected.std() > 0.01
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_the_floating_point_network_is_that_of_the_original_code(published: State) -> None:
+    package = pytest.importorskip("efficientnet_lite_pytorch", reason="the original code is not installed")
+    original = package.EfficientNet.from_name("efficientnet-lite0")
+    original.load_state_dict(published)
+    images = mixed_images(4)
+    with torch.inference_mode():
+        expected = original.eval().extract_features(normalised(images)).mean(dim=(2, 3))
+        assert_same(float_features(layers_of(published), images), expected)
+
+
+def timm_name(name: str) -> str:
+    """The name in timm's tf_efficientnet_lite0 of a weight of the original code."""
+    for theirs, mine in (("_conv_stem", "conv_stem"), ("_conv_head", "conv_head"), ("_fc", "classifier")):
+        if name.startswith(theirs):
+            return name.replace(theirs, mine)
+    if name.startswith(("_bn0", "_bn1")):
+        return name.replace("_bn0", "bn1").replace("_bn1", "bn2") if name.startswith("_bn0") else f"bn2{name[4:]}"
+    _, number, layer, rest = name.split(".", 3)
+    block = int(number)
+    starts = (0, 1, 3, 5, 8, 11, 15, 16)
+    stage = max(i for i, start in enumerate(starts) if start <= block)
+    if stage == 0:  # timm calls the layers of a block without expansion otherwise
+        layers = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
+    else:
+        layers = {"_expand_conv": "conv_pw", "_bn0": "bn1", "_depthwise_conv": "conv_dw", "_bn1": "bn2"}
+        layers |= {"_project_conv": "conv_pwl", "_bn2": "bn3"}
+    return f"blocks.{stage}.{block - starts[stage]}.{layers[layer]}.{rest}"
+
+
+def test_the_floating_point_network_is_that_of_timm_with_the_same_weights(published: State) -> None:
+    network = timm.create_model("tf_efficientnet_lite0")
+    network.load_state_dict({timm_name(name): tensor for name, tensor in published.items()})
+    images = mixed_images(4)
+    with torch.inference_mode():
+        expected = network.eval().forward_features(normalised(images)).mean(dim=(2, 3))
+        assert_same(float_features(layers_of(published), images), expected)
+
+
+def test_the_shipped_file_agrees_with_the_published_network_on_films_it_was_not_calibrated_on() -> None:
+    encoder = open_onnx_encoder(BUILT_IN)
+    assert (encoder.width, encoder.size, encoder.precision) == (1280, 224, "int8")
+    shots = generated_shots(encoder, 1)[:40]
+    agreed = agreement(encoded_features(encoder, shots), original_features(shots))
+    assert agreed["cosine"] >= 0.98
+    assert agreed["similarity"] >= 0.995
+
+
+def test_features_of_an_image_do_not_depend_on_the_images_beside_it() -> None:
+    encoder, images = open_onnx_encoder(BUILT_IN), mixed_images(5).numpy()
+    alone = np.concatenate([encoder.features(image[None]) for image in images])
+    np.testing.assert_array_equal(encoder.features(images), alone)
+
+
+def test_no_two_neighbouring_weights_of_the_shipped_file_can_saturate_a_16_bit_sum() -> None:
+    weights = [
+        numpy_helper.to_array(tensor).astype(int)
+        for tensor in onnx.load(BUILT_IN).graph.initializer
+        if tensor.name.endswith(".weight") and tensor.dims[1] > 1  # depthwise kernels are not multiplied in pairs
+    ]
+    assert len(weights) > 30
+    for weight in weights:
+        rows = weight.reshape(len(weight), -1)
+        pairs = list(pairwise(rows.T)) if weight.shape[1] == 3 else list(zip(rows.T[::2], rows.T[1::2], strict=True))
+        assert max(int(abs(a + b).max()) for a, b in pairs) <= PAIR_LIMIT
+        assert max(255 * int(abs(np.maximum(a, 0) + np.maximum(b, 0)).max()) for a, b in pairs) < 2**15
+
+
+def test_a_network_in_integers_gives_nearly_what_it_gives_in_floating_point() -> None:
+    generator = torch.Generator().manual_seed(1)
+
+    def weights(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator) / float(np.prod(shape[1:])) ** 0.5
+
+    layers = [
+        Layer("stem", weights(16, 3, 3, 3) * 3, torch.full((16,), 1.0), stride=2),
+        Layer("expand", weights(32, 16, 1, 1) * 2, torch.full((32,), 0.5), begins_block=True),
+        Layer("depthwise", weights(32, 1, 3, 3), torch.full((32,), 0.5), groups=32),
+        Layer("project", weights(16, 32, 1, 1), torch.zeros(16), relu6=False, adds=True),
+        Layer("head", weights(24, 16, 1, 1), torch.full((24,), 0.5)),
+    ]
+    images = mixed_images(12)
+    model = integer_model(quantise(layers, images[:8]), {"output": "features"}).SerializeToString()
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    (found,) = session.run(["features"], {"images": images[8:].numpy()})
+    expected = float_features(layers, images[8:]).numpy()
+    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.999
