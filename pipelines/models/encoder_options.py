@@ -1,10 +1,36 @@
-"""What an ONNX file of an image network does not say of its input; imports nothing heavy."""
+"""Names of shot encoders, and what an ONNX file of one does not say of its input; imports nothing heavy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from pipelines.errors import BasslError
 from pipelines.options import accept_text
+
+DEFAULT_ENCODER = "efficientnet_lite0"
+RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
+
+
+def is_published(encoder: str | Path) -> bool:
+    """Whether an encoder is the name of a network of torchvision or timm with published weights."""
+    return isinstance(encoder, str) and (encoder in RESNETS or encoder.startswith("timm:"))
+
+
+def check_encoder(encoder: str | Path) -> None:
+    """Check that an encoder has a known name or is a file or folder that is there.
+
+    Raises:
+        BasslError: one line.
+    """
+    if encoder == DEFAULT_ENCODER or is_published(encoder) or (str(encoder) and Path(encoder).exists()):
+        return
+    if isinstance(encoder, Path) or Path(encoder).suffix:
+        raise BasslError(f"{encoder}: no such encoder; check the path")
+    raise BasslError(
+        f"no encoder is called {encoder!r}; there are {DEFAULT_ENCODER}, resnet50, timm:NAME, ONNX files (*.onnx) and "
+        "those in the folders of pre-trained runs"
+    )
 
 
 @dataclass(frozen=True)

@@ -25,18 +25,16 @@ from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
 from pipelines.models.colour import shot_colour
-from pipelines.models.encoder_options import EncoderOptions
+from pipelines.models.encoder_options import DEFAULT_ENCODER, EncoderOptions, check_encoder, is_published
 from pipelines.models.opening import open_model
 from pipelines.video.resizing import resize_and_crop, resize_to_square
 
 Item = TypeVar("Item")
 
-DEFAULT_ENCODER = "efficientnet_lite0"
 KEYFRAMES = 3
 """Keyframes a shot, N_k, where nothing else is said (paper, appendix A)."""
 INPUT_SIZE = 224
 """Side of the input of an encoder that was pre-trained here, where its run does not say (appendix A)."""
-RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 # Six to eight images at a time: more would leave the caches of a CPU and gain nothing. A GPU needs many.
 _IMAGES_AT_A_TIME = {"cpu": 6, "cuda": 192}
@@ -211,7 +209,7 @@ def named_encoder(identity: str) -> str | None:
     if found is None:
         return None
     name = re.sub("^timm-", "timm:", found[1])
-    return name if name == DEFAULT_ENCODER or name in RESNETS or name.startswith("timm:") else None
+    return name if name == DEFAULT_ENCODER or is_published(name) else None
 
 
 def load_encoder(
@@ -237,6 +235,7 @@ def load_encoder(
         BasslError: one line, for an unknown name or device, weights that cannot be downloaded, or a model without an
             encoder.
     """
+    check_encoder(source)
     is_onnx = Path(source).suffix.lower() == ".onnx"
     if options != EncoderOptions() and not is_onnx:
         raise BasslError(f"--encoder-mean, -std, -size and -output are for ONNX files, not for {source}")
@@ -245,15 +244,9 @@ def load_encoder(
 
         file = Path(source) if is_onnx else onnx_encoder.BUILT_IN
         return onnx_encoder.open_onnx_encoder(file, keyframes, how or "squeeze", options)
-    published = isinstance(source, str) and (source in RESNETS or source.startswith("timm:"))
-    if not (published or isinstance(source, Path) or (source and Path(source).exists())):
-        raise BasslError(
-            f"no encoder is called {source!r}; there are efficientnet_lite0, resnet50, timm:NAME, ONNX files (*.onnx) "
-            "and those in the folders of pre-trained runs"
-        )
     from pipelines.models import torch_encoders  # optional dependency: torch
 
-    if published:
+    if is_published(source):
         return torch_encoders.published_encoder(str(source), device, keyframes, how or "squeeze")
     opened = open_model(source)
     return torch_encoders.encoder_of_weights(opened.file, opened.weights, device, keyframes, how)
@@ -272,7 +265,7 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
     """
     name = named_encoder(identity)
     if name is None:
-        if identity in (DEFAULT_ENCODER, *RESNETS) or identity.startswith("timm:"):
+        if identity == DEFAULT_ENCODER or is_published(identity):
             return load_encoder(identity, device, keyframes)
         raise BasslError(
             f"{asker}: was trained on features called {identity!r}, which cannot be computed from keyframes here; "

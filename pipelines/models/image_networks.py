@@ -10,7 +10,7 @@ from types import ModuleType
 from torch import nn
 
 from pipelines.errors import BasslError, first_line
-from pipelines.models.encoders import RESNETS
+from pipelines.models.encoder_options import RESNETS
 
 Colour = tuple[float, float, float]
 

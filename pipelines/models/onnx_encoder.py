@@ -1,7 +1,7 @@
 """Shot encoders run by ONNX Runtime on the CPU: the default encoder, and any image network in an ONNX file.
 
-The default encoder computes in integers: its features do not depend on what is encoded beside an image, and those of two
-kinds of processors differ by roundings only (`recipes/onnx_encoder` has figures).
+The default encoder computes in integers: its features do not depend on what is encoded beside an image, and those of
+two kinds of processors differ by roundings only (`recipes/onnx_encoder` has figures).
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def open_onnx_encoder(
     session = _session(path, content)
     metadata: Mapping[str, str] = session.get_modelmeta().custom_metadata_map
     kind, (batch, *sides) = _input(path, session)
-    outputs = [found.name for found in session.get_outputs()]
-    output = options.encoder_output or metadata.get("output") or (outputs[0] if len(outputs) == 1 else None)
+    outputs = [str(found.name) for found in session.get_outputs()]
+    output = options.encoder_output or metadata.get("output") or (outputs[0] if len(outputs) == 1 else "")
     if output not in outputs:
-        wrong = "has several outputs" if output is None else f"has no output {output!r}"
+        wrong = f"has no output {output!r}" if output else "has several outputs"
         raise BasslError(f"{path}: {wrong}; name one with --encoder-output: {', '.join(outputs)}")
     size = _size(path, sides, options.encoder_size, metadata.get("size"))
     mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)

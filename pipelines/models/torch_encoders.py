@@ -16,15 +16,8 @@ from torch import Tensor, nn
 from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.models import encoders
 from pipelines.models.bassl import BasslWeights
-from pipelines.models.encoders import (
-    INPUT_SIZE,
-    KEYFRAMES,
-    RESNETS,
-    Preparation,
-    ShotEncoder,
-    encoder_of_id,
-    preparation,
-)
+from pipelines.models.encoder_options import RESNETS
+from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, Preparation, ShotEncoder, encoder_of_id, preparation
 from pipelines.models.image_networks import load_resnet, load_timm, trainable_encoder
 from pipelines.models.threads import one_thread
 

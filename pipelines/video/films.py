@@ -51,6 +51,8 @@ def _films_of(given: Path) -> list[Path]:
     if given.exists():
         return [given]
     # Patterns may be absolute, which Path.glob refuses.
+    if re.match("[a-z][a-z0-9+.-]+:/", str(given), re.IGNORECASE):  # one letter is a drive of Windows
+        raise VideoError(f"{given}: is a URL, and bassl reads files; download it first, for example with yt-dlp")
     films = [path for path in map(Path, sorted(glob.glob(str(given), recursive=True))) if path.is_file()]  # noqa: PTH207
     if not films:
         raise VideoError(f"{given}: no such file")

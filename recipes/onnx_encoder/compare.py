@@ -65,8 +65,8 @@ def agreement(found: NDArray[np.float32], original: NDArray[np.float32]) -> dict
     of_centred = [_similarities(x.mean(axis=1) - x.mean(axis=(0, 1))) for x in (found, original)]
     return {
         "cosine": float((centred[0] * centred[1]).sum(axis=1).mean()),
-        "similarity": float(np.corrcoef(*plain)[0, 1]),
-        "centred_similarity": float(np.corrcoef(*of_centred)[0, 1]),
+        "similarity": float(np.corrcoef(plain[0], plain[1])[0, 1]),
+        "centred_similarity": float(np.corrcoef(of_centred[0], of_centred[1])[0, 1]),
     }
 
 

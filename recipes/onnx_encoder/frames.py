@@ -104,8 +104,8 @@ def _noise(rng: Generator) -> NDArray[np.float64]:
     planes = [np.fft.ifft2(np.fft.fft2(rng.normal(size=(SIZE, SIZE))) * falling).real for _ in range(3)]
     mixed = np.stack(planes, axis=-1) @ (np.eye(3) * rng.uniform(0.1, 1.0) + rng.uniform(0.3, 1.0))
     centred: NDArray[np.float64] = mixed - mixed.mean(axis=(0, 1))
-    return centred / centred.std()
+    return np.asarray(centred / centred.std())
 
 
 def _shown(values: NDArray[np.floating]) -> Frame:
-    return np.clip(values, 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(values, 0, 255), np.uint8)

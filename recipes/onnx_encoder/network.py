@@ -85,7 +85,7 @@ def layers_of(published: dict[str, Tensor]) -> list[Layer]:
         weight = published[f"{convolution}.weight"].double() * gain[:, None, None, None]
         bias = published[f"{norm}.bias"].double() - published[f"{norm}.running_mean"].double() * gain
         groups = len(weight) if depthwise else 1
-        layers.append(Layer(name, weight.float(), bias.float(), stride, groups, **rest))  # type: ignore[arg-type]
+        layers.append(Layer(name, weight.float(), bias.float(), stride, groups, **rest))
 
     add("stem", "_conv_stem", "_bn0", 2)
     block = 0

@@ -12,9 +12,9 @@ calibration frames that run through the floating-point network and through the i
 **No sum saturates.** x86 processors without VNNI (before about 2019, AMD's before Zen 4) multiply uint8 by
 int8 and add two neighbouring products in 16 bits, clipped at 32,767 (VPMADDUBSW). Two products of 255 * 127 are more,
 and a network quantised without regard to it gives other features there. So two neighbouring weights of one sign have
-a sum of at most 128: 255 * 128 = 32,640. What remains between processors are roundings of ONNX Runtime's kernels: under
-emulation of Haswell and of Nehalem (qemu) 94 and 91 % of the features are equal to those with VNNI, their correlation is
-0.9999; a file quantised without the limit had 0.69 to 0.95.
+a sum of at most 128: 255 * 128 = 32,640. What remains between processors are roundings of ONNX Runtime: under
+emulation of Haswell and of Nehalem (qemu) 94 and 91 % of the features are equal to those with VNNI, their correlation
+is 0.9999; that of a file quantised without the limit is 0.69 to 0.95.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def quantise(layers: Sequence[Layer], frames: Tensor) -> list[IntegerLayer]:
         layers: as :func:`recipes.onnx_encoder.network.layers_of` gives them.
         frames: (N, 224, 224, 3) uint8, to calibrate on.
     """
-    exact = [(part.permute(0, 3, 1, 2).float() - MEAN) / STD for part in frames.split(16)]
+    exact = [(part.permute(0, 3, 1, 2).float() - MEAN) / STD for part in torch.split(frames, 16)]
     integer = [part.clone() for part in exact]
     exact_kept, integer_kept, scale = exact, integer, INPUT
     found = []

@@ -94,7 +94,7 @@ def test_the_default_encoder_tells_pictures_apart_and_says_the_same_again(rng: n
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("vgg", "there are efficientnet_lite0, resnet50 and timm:NAME"),
+        ("vgg", "there are efficientnet_lite0, resnet50, timm:NAME, ONNX files"),
         ("", "there are efficientnet_lite0"),
         ("timm:resnet5", "timm has no model 'resnet5'; similar: .*resnet5"),
         ("timm:", "timm has no model ''"),
@@ -164,13 +164,13 @@ def test_as_many_shots_together_as_a_core_likes(keyframes: int, shots: int) -> N
 # --- ids --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_id_of_the_encoder_in_the_box_is_the_same_everywhere() -> None:
+def test_the_id_of_the_default_encoder_is_the_same_everywhere() -> None:
     encoder = load_encoder("efficientnet_lite0", "cpu")
-    assert (encoder.id, encoder.width) == ("efficientnet_lite0-4af225db47d7", 1280)
+    assert (encoder.id, encoder.width) == ("efficientnet_lite0-b4bd8ff0890b", 1280)
     assert encoder.facts == {
         "id": encoder.id,
         "name": "efficientnet_lite0",
-        **preparation(224, (127.0, 127.0, 127.0), (128.0, 128.0, 128.0), 3),
+        **preparation(224, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), 3),
     }
     assert load_encoder("efficientnet_lite0", "cpu", keyframes=5).id != encoder.id
 
@@ -313,7 +313,13 @@ def test_encoders_of_models_that_cannot_be_had(state: dict[str, Tensor], tmp_pat
     with pytest.raises(StoreError, match="no such run or model"):
         load_encoder(tmp_path / "runs", "cpu")
     with pytest.raises(BasslError, match=r"with 5 keyframes a shot is .* train it"):
-        encoder_of_id("efficientnet_lite0-4af225db47d7", "cpu", 5, "a model")
+        encoder_of_id("efficientnet_lite0-b4bd8ff0890b", "cpu", 5, "a model")
+
+
+def test_a_model_of_the_former_default_encoder_is_refused_in_one_line() -> None:
+    former = "efficientnet_lite0-4af225db47d7"  # the same network run by torch
+    with pytest.raises(BasslError, match=f"a model: was trained on features of {former}, and .* is .*b4bd8ff0890b"):
+        encoder_of_id(former, "cpu", 3, "a model")
 
 
 def test_a_torchvision_that_does_not_fit_torch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

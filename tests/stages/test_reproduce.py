@@ -343,7 +343,8 @@ def test_rows_and_columns_are_the_papers() -> None:
 def test_what_is_planned_can_be_typed(name: str, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The options of every command of every row are those that the command has."""
     monkeypatch.chdir(tmp_path)
-    app._add_commands(app.COMMANDS)
+    for command in app.NAMES:
+        app.add_command(command)
     group: Any = typer.main.get_command(app.app)
     for data in (None, sets):
         if name == "bbc-ovsd" and data is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -19,8 +19,6 @@ class EncodeSettings:
     encoder: str | Path = "efficientnet_lite0"
     """Shot encoder: efficientnet_lite0, an ONNX file of an image network, resnet18 to resnet152 or timm:NAME (ImageNet
     weights), or the path of a pre-trained run or model file."""
-    encoder_options: EncoderOptions = EncoderOptions()
-    """For an ONNX file, what its metadata do not say."""
     folder: Path = Path("data/features")
     """Folder of the stores, one an encoder."""
     workers: int | None = None
@@ -32,6 +30,8 @@ class EncodeSettings:
     preparation: Literal["centre", "squeeze"] | None = None
     """How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre cut out, or
     squeeze, the whole frame. Unless given: centre for a pre-trained or imported encoder (release), else squeeze."""
+    encoder_options: EncoderOptions = field(default_factory=EncoderOptions)
+    """For an ONNX file, what its metadata do not say."""
 
     def __post_init__(self) -> None:
         accept_text(self)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+from pipelines.files import remove_partials
 from pipelines.processes import Send
 from pipelines.stages.extract_keyframes.settings import ExtractSettings, FilmResult
 from pipelines.video.shots import ReaderSettings
@@ -42,15 +43,23 @@ class FilmTask:
         """The task of plain JSON values."""
         return cls(Path(task["film"]), task["video_id"], ExtractSettings(**task["settings"]), task["threads"])
 
-    def finished(
-        self, status: Literal["done", "kept"], shots: int, frames: int, duration: float, warnings: Sequence[str] = ()
-    ) -> FilmResult:
+    def absolute(self) -> FilmTask:
+        """The same with absolute paths."""
+        settings = replace(self.settings, output=self.settings.output.absolute())
+        return replace(self, film=self.film.absolute(), settings=settings)
+
+    def finished(self, fields: Mapping[str, Any], status: Literal["done", "kept"] = "done") -> FilmResult:
         """The result where there is a store."""
-        return FilmResult(self.video_id, self.film, self.store, status, shots, frames, duration, tuple(warnings))
+        fields = {**fields, "warnings": tuple(fields.get("warnings", ()))}
+        return FilmResult(self.video_id, self.film, self.store, status, **fields)
 
     def failed(self, error: str) -> FilmResult:
         """The result where there is none."""
         return FilmResult(self.video_id, self.film, self.store, "failed", error=error)
+
+    def clean_up(self) -> None:
+        """Remove a store that is not finished."""
+        remove_partials(self.store)
 
 
 def work(message: dict[str, Any], send: Send) -> None:
@@ -71,7 +80,7 @@ def work(message: dict[str, Any], send: Send) -> None:
     try:
         writing.write_store(task, reader, shots)
     except writing.InexactError:
-        send("inexact", {})
+        work(replace(task, threads=1).to_json(), send)
     else:
         facts = reader.facts
         found = {"shots": reader.shots, "frames": facts.frames, "duration": facts.duration}

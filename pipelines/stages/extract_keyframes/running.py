@@ -1,18 +1,16 @@
-"""Extracting the keyframes of several films: each in a child process, here or on the workers of a Dask cluster."""
+"""Extracting the keyframes of several films, those that have no store yet."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
-from threading import Lock
 
-from pipelines.errors import BasslError, StoreError, UnexpectedError
+from pipelines.errors import BasslError, StoreError
 from pipelines.files import remove_partials
-from pipelines.processes import Child, cores
+from pipelines.film_jobs import run_here, run_on_dask
+from pipelines.processes import cores
 from pipelines.progress import FilmProgress
 from pipelines.stages.extract_keyframes.child import FilmTask, work
 from pipelines.stages.extract_keyframes.settings import ExtractSettings, FilmResult
@@ -55,7 +53,10 @@ def extract_keyframes(
             report(FilmProgress(task.video_id, result=kept))
         else:
             waiting.append(task)
-    running = _on_dask(waiting) if settings.dask else _on_this_machine(waiting, workers, report)
+    if settings.dask is not None:
+        running = run_on_dask(waiting, work, settings.dask)
+    else:
+        running = run_here(waiting, work, workers, report)
     with closing(running) as finished:  # an interrupt here ends the children
         for result in finished:
             results[result.video_id] = result
@@ -91,86 +92,5 @@ def _kept(task: FilmTask) -> FilmResult | None:
         return task.failed(f"{task.store}: was made with other settings ({other}); --overwrite makes it again")
     if store.source["bytes"] != task.film.stat().st_size:
         return task.failed(f"{task.store}: was made from another file than {task.film}; --overwrite makes it again")
-    return task.finished("kept", len(store.frames), store.video.frames, store.video.duration)
-
-
-class _Children:
-    """The running child processes, so that all can be ended at once."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._running: set[Child] | None = set()
-
-    def start(self, task: FilmTask) -> Child | None:
-        """A child process for the task; None after :meth:`end`."""
-        with self._lock:
-            if self._running is None:
-                return None
-            child = Child(work, task.to_json())
-            self._running.add(child)
-            return child
-
-    def forget(self, child: Child) -> None:
-        with self._lock:
-            if self._running is not None:
-                self._running.discard(child)
-
-    def end(self) -> None:
-        """End all; no other starts."""
-        with self._lock:
-            running, self._running = self._running or set(), None
-        for child in running:
-            child.process.kill()
-
-
-def _on_this_machine(tasks: Sequence[FilmTask], workers: int, report: Report) -> Generator[FilmResult, None, None]:
-    children = _Children()
-    with ThreadPoolExecutor(workers) as pool:  # the threads only wait for their children
-        try:
-            futures = [pool.submit(_extract_in_child, task, report, children) for task in tasks]
-            for future in as_completed(futures):
-                yield future.result()
-        except BaseException:
-            children.end()
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _on_dask(tasks: Sequence[FilmTask]) -> Generator[FilmResult, None, None]:
-    try:
-        from pipelines.stages.extract_keyframes import cluster  # optional dependency: distributed
-    except ImportError as error:
-        raise BasslError("--dask needs another package: pip install 'bassl[cluster]'") from error
-    return cluster.run(tasks, extract_film)
-
-
-def extract_film(task: FilmTask) -> FilmResult:
-    """Extract the keyframes of one film in a child process of this one; run by Dask workers."""
-    return _extract_in_child(task, lambda state: None, _Children())
-
-
-def _extract_in_child(task: FilmTask, report: Report, children: _Children) -> FilmResult:
-    try:
-        child = children.start(task)
-    except OSError as error:
-        return task.failed(f"{task.film}: no process can be started for it ({(error.strerror or '').lower()})")
-    if child is None:
-        return task.failed(f"{task.film}: interrupted")
-    try:
-        while (message := child.receive()) is not None:
-            kind, head, _ = message
-            if kind == "progress":
-                report(FilmProgress(task.video_id, head["done"], head["total"], head["frames"]))
-            elif kind == "inexact":
-                return _extract_in_child(replace(task, threads=1), report, children)
-            elif kind == "end":
-                return task.finished("done", head["shots"], head["frames"], head["duration"], head["warnings"])
-        return task.failed(f"{task.film}: the process that read it died ({child.how_it_ended()})")
-    except UnexpectedError as error:
-        return task.failed(f"{task.film}: cannot be read ({error})")
-    except BasslError as error:
-        return task.failed(str(error))
-    finally:
-        children.forget(child)
-        child.kill()
-        remove_partials(task.store)
+    facts = {"shots": len(store.frames), "frames": store.video.frames, "duration": store.video.duration}
+    return task.finished(facts, "kept")

@@ -12,15 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import BasslError
-from pipelines.models.encoders import (
-    DEFAULT_ENCODER,
-    INPUT_SIZE,
-    KEYFRAMES,
-    RESNETS,
-    encoder_of_id,
-    load_encoder,
-    named_encoder,
-)
+from pipelines.models.encoder_options import DEFAULT_ENCODER, is_published
+from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, encoder_of_id, load_encoder, named_encoder
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import Report, Start
@@ -125,7 +118,7 @@ def _wanted_encoder(settings: FinetuneSettings, index: Index, start: Start) -> s
 
 def _encoder_called(text: str, index: Index) -> FrozenEncoder:
     """The encoder with a name or an id."""
-    if text == DEFAULT_ENCODER or text in RESNETS or text.startswith("timm:"):
+    if text == DEFAULT_ENCODER or is_published(text):
         return FrozenEncoder(load_encoder(text, "cpu", index.keyframes or KEYFRAMES).id, text)
     return FrozenEncoder(text, named_encoder(text))
 

@@ -15,6 +15,7 @@ from pipelines.progress import FilmProgress
 from pipelines.scenes import SceneList
 from pipelines.stages.predict.result import FilmScenes
 from pipelines.stages.predict.settings import PredictOptions, PredictSettings
+from pipelines.video.films import find_films
 from pipelines.video.shots import FilmedShot
 
 if TYPE_CHECKING:  # start-up time: NumPy, safetensors
@@ -80,6 +81,7 @@ def predict(
             print(scene.start_timecode, scene.end_timecode, scene.confidence)
         result.save("scenes.json")
     """
+    find_films([video])
     from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
 
     return SceneModel(_settings(settings, options)).predict(video, progress=progress, on_shot=on_shot)
@@ -116,6 +118,7 @@ def predict_file(
             written.
         ValueError: one line, for a setting that no film can satisfy.
     """
+    find_films([video])
     from pipelines.stages.predict.films import predict_to_files  # start-up time: OpenCV, PyAV
     from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
 
@@ -138,6 +141,8 @@ def predict_films(
     overwrite: bool = False,
     storyboards: Path | str | None = None,
     pages: bool = False,
+    jobs: int | None = None,
+    dask: str | None = None,
     progress: Callable[[FilmProgress[FilmScenes]], None] | None = None,
     on_start: Callable[[int], None] | None = None,
     **options: Unpack[PredictOptions],
@@ -152,6 +157,8 @@ def predict_films(
         settings: how.
         overwrite: do again what is done.
         storyboards: folder of PNG files, ``<video id>.png``.
+        jobs: films at a time; None is as many as cores and memory allow. More than one have a process each.
+        dask: address of a Dask scheduler whose workers process the films; they must see the same files.
         pages: also write ``<video id>.html`` there, a page to look at the scenes and to correct them.
         progress: called with the state of each film.
         on_start: called with the number of films.
@@ -174,6 +181,8 @@ def predict_films(
         overwrite=overwrite,
         storyboards=None if storyboards is None else Path(storyboards),
         pages=pages,
+        jobs=jobs,
+        dask=dask,
         progress=progress or (lambda state: None),
         on_start=on_start or (lambda films: None),
     )

@@ -1,17 +1,22 @@
-"""Prediction of films into files: one film, or many with what is done already left alone."""
+"""Prediction of films into files: one film, or many, in parallel, with what is done already left alone."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import check_inputs_kept, check_writable
+from pipelines.files import check_inputs_kept, check_writable, remove_partials
+from pipelines.film_jobs import run_here, run_on_dask
+from pipelines.options import settings_from, values_of
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.film_pictures import PicturedScenes
+from pipelines.processes import Send, cores
 from pipelines.progress import FilmProgress
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList
 from pipelines.stages.predict.model import Progress, SceneModel
@@ -62,6 +67,47 @@ def predict_to_files(
     return found
 
 
+@dataclass(frozen=True)
+class PredictTask:
+    """One film of several, and what is to be written of it."""
+
+    film: Path
+    video_id: str
+    settings: PredictSettings
+    output: Path
+    storyboard: Path | None
+    page: Path | None
+    overwrite: bool
+    cores: int
+
+    def absolute(self) -> PredictTask:
+        """The same with absolute paths."""
+        paths = {name: getattr(self, name) for name in ("film", "output", "storyboard", "page")}
+        own = {name: getattr(self.settings, name) for name in ("shots", "model")}
+        settings = replace(self.settings, **{name: path and path.absolute() for name, path in own.items()})
+        return replace(self, settings=settings, **{name: path and path.absolute() for name, path in paths.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """The task as plain JSON values."""
+        plain = {name: str(value) if isinstance(value, Path) else value for name, value in vars(self).items()}
+        return plain | {"settings": values_of(self.settings)}
+
+    def finished(self, fields: Mapping[str, Any]) -> FilmScenes:
+        """The result where the film is done."""
+        fields = {**fields, "warnings": tuple(fields.get("warnings", ()))}
+        return FilmScenes(self.video_id, self.film, self.output, "done", **fields)
+
+    def failed(self, error: str) -> FilmScenes:
+        """The result where it is not."""
+        return FilmScenes(self.video_id, self.film, self.output, "failed", error=error)
+
+    def clean_up(self) -> None:
+        """Remove what is not finished."""
+        for path in (self.output, self.storyboard, self.page):
+            if path is not None:
+                remove_partials(path)
+
+
 def predict_all(
     inputs: Sequence[Path | str],
     output: Path,
@@ -70,6 +116,8 @@ def predict_all(
     overwrite: bool,
     storyboards: Path | None,
     pages: bool,
+    jobs: int | None,
+    dask: str | None,
     progress: Callable[[FilmProgress[FilmScenes]], None],
     on_start: Callable[[int], None],
 ) -> list[FilmScenes]:
@@ -85,72 +133,106 @@ def predict_all(
             check_inputs_kept(written, (*films, settings.shots, settings.model))
     on_start(len(films))
     model = SceneModel(settings).load()
-    results = []
+    results: dict[str, FilmScenes] = {}
+
+    def ended(result: FilmScenes) -> None:
+        results[result.video_id] = result
+        progress(FilmProgress(result.video_id, result=result))
+
+    waiting = []
     for film, name in zip(films, names, strict=True):
-        result = FilmScenes(name, film, output / f"{name}.json", "failed")
         board = None if storyboards is None else storyboards / f"{name}.png"
         page = output / f"{name}.html" if pages else None
-        try:
-            whole = all(path is None or path.exists() for path in (result.output, board, page))
-            if whole and not overwrite:
-                result = _kept(result, model.record())
-            else:
-                found = predict_to_files(
-                    model,
-                    film,
-                    result.output,
-                    storyboard=board,
-                    page=page,
-                    progress=_of_film(name, progress),
-                    video_id=name,
-                    overwrite=overwrite,
-                )
-                result = replace(
-                    result,
-                    status="done",
-                    scenes=len(found.scenes),
-                    shots=len(found.shots),
-                    duration=found.video.duration,
-                    warnings=found.warnings,
-                )
-        except BasslError as error:
-            result = replace(result, error=str(error))
-        results.append(result)
-        progress(FilmProgress(name, result=result))
-    return results
+        task = PredictTask(film, name, settings, output / f"{name}.json", board, page, overwrite, cores())
+        if not overwrite and all(path is None or path.exists() for path in (task.output, board, page)):
+            ended(_kept(task, model.record()))
+        else:
+            waiting.append(task)
+    jobs = min(jobs or _default_jobs(), len(waiting))
+    if dask is not None:
+        running = run_on_dask(waiting, work, dask)
+    elif jobs > 1:
+        shared = [replace(task, cores=max(1, cores() // jobs)) for task in waiting]
+        running = run_here(shared, work, jobs, progress)
+    else:
+        running = _one_by_one(model, waiting, progress)
+    with closing(running) as finished:  # an interrupt here ends the children
+        for result in finished:
+            ended(result)
+    return [results[name] for name in names]
 
 
-def _of_film(name: str, progress: Callable[[FilmProgress[FilmScenes]], None]) -> Progress:
+def work(message: dict[str, Any], send: Send) -> None:
+    """Find the scenes of the film of a task; runs in a child process, here or on a worker of a cluster."""
+    settings = settings_from(PredictSettings, message.pop("settings"))
+    paths = {name: message[name] and Path(message[name]) for name in ("film", "output", "storyboard", "page")}
+    task = PredictTask(**{**message, **paths, "settings": settings})
+
     def report(stage: str, done: float, total: float | None) -> None:
         if stage == "reading":
-            progress(FilmProgress(name, done, total))
+            send("progress", {"done": done, "total": total})
 
-    return report
+    send("end", _predict(SceneModel(settings, task.cores), task, report))
 
 
-def _kept(film: FilmScenes, settings: Mapping[str, Any]) -> FilmScenes:
-    """The result of a film that need not be done again.
+def _one_by_one(
+    model: SceneModel, tasks: Sequence[PredictTask], progress: Callable[[FilmProgress[FilmScenes]], None]
+) -> Generator[FilmScenes, None, None]:
+    for task in tasks:
 
-    Raises:
-        StoreError: one line, for a file that is something else, or was made in another way.
-    """
+        def report(stage: str, done: float, total: float | None, name: str = task.video_id) -> None:
+            if stage == "reading":
+                progress(FilmProgress(name, done, total))
+
+        try:
+            yield task.finished(_predict(model, task, report))
+        except BasslError as error:
+            yield task.failed(str(error))
+
+
+def _predict(model: SceneModel, task: PredictTask, report: Progress) -> dict[str, Any]:
+    """Do a task; the fields of its result as plain JSON values."""
+    found = predict_to_files(
+        model,
+        task.film,
+        task.output,
+        storyboard=task.storyboard,
+        page=task.page,
+        progress=report,
+        video_id=task.video_id,
+        overwrite=task.overwrite,
+    )
+    facts = {"scenes": len(found.scenes), "shots": len(found.shots), "duration": found.video.duration}
+    return facts | {"warnings": found.warnings}
+
+
+def _default_jobs() -> int:
+    """Films at a time: each takes two cores, one to read and one to encode, and up to half a gigabyte."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 * 2**30
+    return max(1, min(cores() // 2, memory // 2**30))
+
+
+def _kept(task: PredictTask, settings: Mapping[str, Any]) -> FilmScenes:
+    """The result of a film that need not be done again; one that failed where its file is something else, or was made
+    in another way."""
     remedy = "--overwrite makes it again"
     try:
-        content = json.loads(film.output.read_bytes())
+        content = json.loads(task.output.read_bytes())
         if (content["schema"], content["version"]) != (SCHEMA, SCHEMA_VERSION):
             raise ValueError
-        same = _is_of(content["video"], film.film)
-        before, counts = content["settings"], (len(content["scenes"]), len(content["shots"]))
-        duration = float(content["video"]["duration"])
+        same = _is_of(content["video"], task.film)
+        before = content["settings"]
+        facts: dict[str, Any] = {"scenes": len(content["scenes"]), "shots": len(content["shots"])}
+        facts["duration"] = float(content["video"]["duration"])
         other = [name for name in _DECIDING if before.get(name) != settings[name]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"{film.output}: is not a scenes.json of this version; {remedy}") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return task.failed(f"{task.output}: is not a scenes.json of this version; {remedy}")
     if not same:
-        raise StoreError(f"{film.output}: holds the scenes of another film than {film.film}; {remedy}")
+        return task.failed(f"{task.output}: holds the scenes of another film than {task.film}; {remedy}")
     if other:
         listed = ", ".join(f"{name.removesuffix('_id')} {before.get(name)} and not {settings[name]}" for name in other)
-        raise StoreError(f"{film.output}: was made with other settings ({listed}); {remedy}")
-    return replace(film, status="kept", scenes=counts[0], shots=counts[1], duration=duration)
+        return task.failed(f"{task.output}: was made with other settings ({listed}); {remedy}")
+    return replace(task.finished(facts), status="kept")
 
 
 def _is_of(video: Mapping[str, Any], film: Path) -> bool:

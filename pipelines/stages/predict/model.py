@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pipelines import __version__
+from pipelines import __version__, processes
 from pipelines.errors import StoreError
+from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.scenes import SceneList, Shot, group_shots
 from pipelines.stages.predict.settings import FilmOptions, PredictSettings
@@ -33,13 +34,15 @@ class SceneModel:
 
     Args:
         settings: which model, and how films are divided unless a call says otherwise.
+        cores: processor cores to use for a film; None is all.
 
     Raises:
         StoreError: one line, for a model that is not there or damaged.
     """
 
-    def __init__(self, settings: PredictSettings = PredictSettings()) -> None:
+    def __init__(self, settings: PredictSettings = PredictSettings(), cores: int | None = None) -> None:
         self.settings = settings
+        self._cores = cores or processes.cores()
         self._opened = open_model(settings.model)
 
     def load(self) -> SceneModel:
@@ -76,14 +79,15 @@ class SceneModel:
         """
         settings = replace(self.settings, **options)  # type: ignore[arg-type]  # settings take str for Path
         report = progress or (lambda stage, done, total: None)
-        how = _reading(self._opened, settings)
+        how = replace(_reading(self._opened, settings), threads=self._cores)
         # The film is read in a process of its own, from now on, while this one imports and loads what it needs.
         reading = FilmProcess(Path(video), how, lambda done, total: report("reading", done, total))
         with reading:
             from pipelines.stages.predict.scoring import choose_scene_ends, encode_film  # start-up time: OpenCV
 
             known_by = fingerprint(Path(video))
-            film = encode_film(self._loaded, reading, on_shot)
+            # Reading takes as much time as encoding, and has the other half of the cores.
+            film = encode_film(self._loaded, reading, max(1, self._cores // 2), on_shot)
         report("scoring", 0.0, None)
         scores, chosen = choose_scene_ends(self._loaded, film, settings)
         shots = tuple(Shot(i, *r, score=p) for i, (r, p) in enumerate(zip(film.ranges, scores, strict=True)))
@@ -105,7 +109,7 @@ class SceneModel:
         settings = settings or self.settings
         encoder = self._loaded.encoder
         named = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(settings).items()}
-        if not any(named["encoder_options"].values()):
+        if settings.encoder_options == EncoderOptions():
             del named["encoder_options"]
         return {
             "bassl": __version__,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError, StoreError
 from pipelines.models import scene_ends
 from pipelines.models.boundary import BoundaryModel
+from pipelines.models.encoder_options import DEFAULT_ENCODER
 from pipelines.models.encoders import (
-    DEFAULT_ENCODER,
     INPUT_SIZE,
     KEYFRAMES,
     PREPARATIONS,
@@ -27,7 +27,6 @@ from pipelines.models.encoders import (
     named_encoder,
 )
 from pipelines.models.opening import OpenedModel
-from pipelines.processes import cores
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stores.jpeg import from_jpeg, to_jpeg
 from pipelines.video.shots import FilmedShot
@@ -76,14 +75,14 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
 
 
 def encode_film(
-    loaded: LoadedModel, shots: Iterable[FilmedShot], on_shot: Callable[[FilmedShot], None] | None = None
+    loaded: LoadedModel, shots: Iterable[FilmedShot], threads: int, on_shot: Callable[[FilmedShot], None] | None = None
 ) -> EncodedFilm:
-    """Encode the shots of a film in threads as they come."""
+    """Encode the shots of a film as they come, in threads; on a GPU in one."""
     encoder = loaded.encoder
     ranges: list[Range] = []
     features: list[NDArray[np.float32]] = []
     colour: list[NDArray[np.float32]] = []
-    threads = 1 if encoder.on_gpu else max(1, cores() // 2)  # the film's process has the others
+    threads = 1 if encoder.on_gpu else threads
     groups = batched(shots, encoder.shots_at_a_time)
     with closing(encode_groups(encoder, groups, lambda group: _keyframes(loaded, group), threads)) as encoded:
         for group, values, colours in encoded:
@@ -116,7 +115,9 @@ def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> Sho
     if model.encoder is None or (wanted is not None and wanted.lower().endswith(".onnx")):
         encoder = load_encoder(wanted or DEFAULT_ENCODER, device, keyframes, options=settings.encoder_options)
         if model.encoder not in (None, encoder.id):
-            raise BasslError(f"{file}: was trained on features of {model.encoder} and cannot read those of {encoder.id}")
+            raise BasslError(
+                f"{file}: was trained on features of {model.encoder} and cannot read those of {encoder.id}"
+            )
         return encoder
     # A name means published weights; those that a model brings were trained further.
     names = (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
-from pipelines.models.encoder_options import EncoderOptions
+from pipelines.models.encoder_options import EncoderOptions, check_encoder
+from pipelines.video.shots import DETECTOR_NAMES
+
 
 @dataclass(frozen=True)
 class PredictSettings:
@@ -28,8 +30,6 @@ class PredictSettings:
     encoder: str | None = None
     """Shot encoder: efficientnet_lite0; an ONNX file of an image network; resnet50 or timm:NAME, which download
     weights; or a pre-trained run. Unless given: the model's own, or efficientnet_lite0."""
-    encoder_options: EncoderOptions = EncoderOptions()
-    """For an ONNX file, what its metadata do not say."""
     model: Path | None = None
     """A fine-tuned run or model file. Unless given: the built-in model."""
     threshold: float = 0.5
@@ -40,12 +40,18 @@ class PredictSettings:
     """Number of scenes: the most probable ones, whatever the threshold."""
     device: str = "auto"
     """Where an encoder of torch runs: auto, cpu, cuda, ...; ONNX encoders run on the CPU."""
+    encoder_options: EncoderOptions = field(default_factory=EncoderOptions)
+    """For an ONNX file, what its metadata do not say."""
 
     def __post_init__(self) -> None:
         for name in ("shots", "model"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else Path(value))
         object.__setattr__(self, "encoder", None if self.encoder is None else str(self.encoder))
+        if self.encoder is not None:
+            check_encoder(self.encoder)
+        if self.detector not in (None, *DETECTOR_NAMES):
+            raise ValueError(f"no shot detector is called {self.detector!r}; there are {', '.join(DETECTOR_NAMES)}")
         if not 0.0 < self.threshold < 1.0:
             raise ValueError(f"the threshold must lie between 0 and 1, not {self.threshold:g}")
         if not (math.isfinite(self.min_scene) and self.min_scene >= 0.0):

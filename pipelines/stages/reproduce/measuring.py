@@ -15,7 +15,7 @@ import torch
 from pipelines.errors import BasslError
 from pipelines.evaluation.paper_tables import TABLES
 from pipelines.files import write_atomically
-from pipelines.models.encoders import DEFAULT_ENCODER
+from pipelines.models.encoder_options import DEFAULT_ENCODER
 from pipelines.stages.reproduce import running
 from pipelines.stages.reproduce.data import Data, EvaluationProtocol, find_data
 from pipelines.stages.reproduce.planning import PAPER_ENCODER, chosen_rows, final_step

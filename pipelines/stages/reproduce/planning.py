@@ -10,6 +10,7 @@ from typing import Any
 
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.errors import BasslError
+from pipelines.models.encoder_options import DEFAULT_ENCODER
 from pipelines.stages.reproduce.data import FRAME_RATE, LONG, OTHER_SETS, PLACES365, Data, EvaluationProtocol, find_data
 from pipelines.stages.reproduce.result import PlannedRow
 from pipelines.stages.reproduce.rows import ACROSS, ROWS, TABLES, Cell, RowSpec, SystemSpec
@@ -203,7 +204,7 @@ def image_encoder(ask: bool = True) -> tuple[str, str]:
     """Name and id of the encoder with ImageNet weights: the paper's, or the built-in one if these are unavailable."""
     if not ask:
         return PAPER_ENCODER, f"{PAPER_ENCODER}-ID"
-    from pipelines.models.encoders import DEFAULT_ENCODER, load_encoder  # start-up time: torch
+    from pipelines.models.encoders import load_encoder  # start-up time: NumPy
 
     try:
         return PAPER_ENCODER, load_encoder(PAPER_ENCODER, "cpu").id

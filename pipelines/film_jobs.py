@@ -1,0 +1,159 @@
+"""Films processed in parallel: each in a child process, on this machine or on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol, Self, TypeVar
+
+from pipelines.errors import BasslError, UnexpectedError, first_line
+from pipelines.files import os_reason
+from pipelines.processes import Child, Send
+from pipelines.progress import Ended, FilmProgress
+
+R = TypeVar("R", bound=Ended)
+R_co = TypeVar("R_co", bound=Ended, covariant=True)
+Work = Callable[[dict[str, Any], Send], None]
+"""What a child process runs, a function at the top level of a module: takes a task as JSON values, sends ``progress``
+(``done``, ``total`` in seconds, ``frames``) and at last ``end`` with the fields of the result."""
+
+TIMEOUT = 10
+"""Seconds that a Dask scheduler may take to answer."""
+
+
+class FilmTask(Protocol[R_co]):
+    """One film and what is to be done with it."""
+
+    @property
+    def film(self) -> Path: ...
+    @property
+    def video_id(self) -> str: ...
+    def to_json(self) -> dict[str, Any]: ...
+    def absolute(self) -> Self:
+        """The same task with absolute paths: a worker of a cluster has another working directory."""
+
+    def finished(self, fields: dict[str, Any]) -> R_co: ...
+    def failed(self, error: str) -> R_co: ...
+    def clean_up(self) -> None:
+        """Remove what an unfinished child left."""
+
+
+def run_here(
+    tasks: Sequence[FilmTask[R]], work: Work, workers: int, report: Callable[[FilmProgress[R]], None]
+) -> Generator[R, None, None]:
+    """Results of tasks as they end, ``workers`` of them at a time; ``report`` is called from several threads.
+
+    Where a child dies, its film has failed and the others go on. Closing the generator ends the children.
+    """
+    children = _Children()
+    with ThreadPoolExecutor(workers) as pool:  # the threads only wait for their children
+        try:
+            futures = [pool.submit(_run_in_child, task, work, report, children) for task in tasks]
+            for future in as_completed(futures):
+                yield future.result()
+        except BaseException:
+            children.end()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def run_on_dask(tasks: Sequence[FilmTask[R]], work: Work, address: str) -> Generator[R, None, None]:
+    """Results of tasks as they end on the workers of a Dask cluster.
+
+    Films of a lost worker go to another; a film that kills several workers has failed.
+
+    Raises:
+        BasslError: ``distributed`` is not installed, or the scheduler does not answer or goes away.
+    """
+    try:
+        from distributed import Client  # optional dependency: distributed
+        from distributed import as_completed as completed  # optional dependency: distributed
+    except ImportError as error:
+        raise BasslError("--dask needs another package: pip install 'bassl[cluster]'") from error
+    if not tasks:
+        return
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # an error below says it in one line
+    try:
+        client = Client(address, timeout=TIMEOUT)
+    except (OSError, ValueError) as error:
+        raise BasslError(f"no Dask scheduler answers at {address}") from error
+    with client:
+        futures = {
+            client.submit(_run, task, work, key=f"bassl-{task.video_id}-{os.urandom(4).hex()}", pure=False): task
+            for task in (task.absolute() for task in tasks)
+        }
+        gone = BasslError(f"the Dask scheduler at {address} has gone; run again to go on where it stopped")
+        for future in completed(futures):
+            if future.status in ("cancelled", "lost"):
+                raise gone
+            task = futures[future]
+            try:
+                fault = future.exception()
+                result = future.result() if fault is None else task.failed(f"{task.film}: {first_line(fault)}")
+            except (OSError, asyncio.CancelledError, CancelledError) as error:  # done, but its result is lost
+                raise gone from error
+            yield result
+
+
+class _Children:
+    """The running child processes, so that all can be ended at once."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._running: set[Child] | None = set()
+
+    def start(self, work: Work, task: dict[str, Any]) -> Child | None:
+        """A child process for the task; None after :meth:`end`."""
+        with self._lock:
+            if self._running is None:
+                return None
+            child = Child(work, task)
+            self._running.add(child)
+            return child
+
+    def forget(self, child: Child) -> None:
+        with self._lock:
+            if self._running is not None:
+                self._running.discard(child)
+
+    def end(self) -> None:
+        """End all; no other starts."""
+        with self._lock:
+            running, self._running = self._running or set(), None
+        for child in running:
+            child.process.kill()
+
+
+def _run(task: FilmTask[R], work: Work) -> R:
+    """Run by Dask workers."""
+    return _run_in_child(task, work, lambda state: None, _Children())
+
+
+def _run_in_child(task: FilmTask[R], work: Work, report: Callable[[FilmProgress[R]], None], children: _Children) -> R:
+    try:
+        child = children.start(work, task.to_json())
+    except OSError as error:
+        return task.failed(f"{task.film}: no process can be started for it ({os_reason(error)})")
+    if child is None:
+        return task.failed(f"{task.film}: interrupted")
+    try:
+        while (message := child.receive()) is not None:
+            kind, head, _ = message
+            if kind == "progress":
+                report(FilmProgress(task.video_id, **head))
+            elif kind == "end":
+                return task.finished(head)
+        return task.failed(f"{task.film}: the process that read it died ({child.how_it_ended()})")
+    except UnexpectedError as error:
+        return task.failed(f"{task.film}: cannot be read ({error})")
+    except BasslError as error:
+        return task.failed(str(error))
+    finally:
+        children.forget(child)
+        child.kill()
+        task.clean_up()
