@@ -1,26 +1,31 @@
-# The project's commands. `make demo` and `make test` set up what is missing first.
+# The project's commands; each sets up first what it needs. `make demo` needs the base installation only, the others all.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FEATURES ?= data/features
 
-.PHONY: setup demo test test-minutes check format default-model reproduce-table1 clean
+.PHONY: setup setup-base demo test test-minutes check format default-model reproduce-table1 clean
 
 setup: $(VENV)/.installed
+
+setup-base: $(VENV)/.installed-base
+
+$(VENV)/.installed-base: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	touch $@
+	touch $@ $(VENV)/.installed-base
 
-demo: setup
+demo: setup-base
 	$(BIN)/python -m pipelines.datasets.synthetic demo/film.mp4
-	$(BIN)/bassl predict demo/film.mp4 --overwrite --min-scene 8 --output demo/scenes.json --storyboard demo/storyboard.png
+	$(BIN)/bassl predict demo/film.mp4 --overwrite --min-scene 8 --output demo/found.json --report --quiet
+	$(BIN)/bassl score demo/found.json demo/film.scenes.json
 	@echo
-	@echo "The film:        demo/film.mp4"
-	@echo "Its true scenes: demo/film.scenes.json"
-	@echo "What was found:  demo/scenes.json"
-	@echo "To look at:      demo/storyboard.png"
+	@echo "The film: demo/film.mp4. Open demo/found.html to look at its scenes and to correct them."
 
 # A process for each core: threads of their own would only wait for each other.
 test: setup

@@ -1,6 +1,7 @@
 """Films that several tests read: made once, never changed."""
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from pipelines.models.relational_network import RelationalNetwork
 from pipelines.models.shapes import RelationalSettings
 from tests import films
 from tests.command import Bassl, running
+from tests.dask_cluster import Cluster
 
 # What is started in the background of a script ignores Ctrl-C, and so would all that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -64,3 +66,12 @@ def bassl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    running = Cluster(folder, 2)
+    yield running
+    running.close()

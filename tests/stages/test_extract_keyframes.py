@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -19,6 +18,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipelines import film_jobs
 from pipelines.errors import BasslError, VideoError
 from pipelines.processes import Child
 from pipelines.progress import FilmProgress
@@ -27,6 +27,7 @@ from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
 from tests import films
+from tests.dask_cluster import Cluster
 from tests.small_stores import read_jpegs
 from tests.test_processes import alive, soon
 
@@ -426,51 +427,6 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path: Path) -> No
 # --- a cluster --------------------------------------------------------------------------------------------------------
 
 
-class Cluster:
-    """A Dask scheduler and workers, one process each, on this machine."""
-
-    def __init__(self, folder: Path, workers: int) -> None:
-        pytest.importorskip("distributed")
-        self.folder = folder
-        self.address = ""
-        file = folder / "scheduler.json"
-        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
-        self.workers = [
-            self._start("worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--name", f"w{i}")
-            for i in range(workers)
-        ]
-        from distributed import Client
-
-        assert soon(lambda: file.exists() and file.stat().st_size > 0)
-        with Client(scheduler_file=str(file)) as client:
-            client.wait_for_workers(workers)
-            self.address = client.scheduler.address
-
-    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        log = (self.folder / "dask.log").open("ab")
-        return subprocess.Popen(
-            [sys.executable, "-m", "dask", *arguments, "--no-dashboard"],
-            cwd=self.folder,
-            env=os.environ | {"PYTHONPATH": str(HOME)},
-            stdout=log,
-            stderr=log,
-        )
-
-    def close(self) -> None:
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait()
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    folder = tmp_path / "cluster"
-    folder.mkdir()
-    running = Cluster(folder, 2)
-    yield running
-    running.close()
-
-
 def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
     library: Path, stores: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -514,6 +470,6 @@ def test_a_cluster_that_is_not_there_is_one_line(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(import_module("pipelines.stages.extract_keyframes.cluster"), "TIMEOUT", 1)
+    monkeypatch.setattr(film_jobs, "TIMEOUT", 1)
     with pytest.raises(BasslError, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:9$"):
         extract(library, output=tmp_path, dask="tcp://127.0.0.1:9")

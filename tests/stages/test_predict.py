@@ -42,6 +42,7 @@ from pipelines.stores.lookup import keyframe_facts
 from pipelines.video.shots import FilmedShot
 from tests import films
 from tests.conftest import CUTS
+from tests.dask_cluster import Cluster
 
 SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
 
@@ -437,6 +438,47 @@ def test_each_film_has_a_file_and_a_bad_one_costs_itself(
     found = {key: written["video"][key] for key in ("path", "relative_path")}
     assert written == result.to_dict() | {"video": entry(result.video) | found | {"id": "films_a"}}
     assert json.loads(other.output.read_text())["video"]["id"] == "b_a"
+
+
+def written_by(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_films_done_in_parallel_have_the_same_scenes_as_one_after_another(
+    library: Path, model: Path, tmp_path: Path
+) -> None:
+    settings = PredictSettings(model=model, device="cpu", min_scene=0.5)
+    one_by_one = predict_films([library], tmp_path / "out", settings, pages=True, jobs=1)
+    before = written_by(tmp_path / "out")
+    told: list[FilmProgress[FilmScenes]] = []
+    again = predict_films(
+        [library], tmp_path / "out", settings, pages=True, jobs=2, overwrite=True, progress=told.append
+    )
+    assert again == one_by_one
+    assert written_by(tmp_path / "out") == before
+    assert {state.video_id for state in told if state.done} >= {"films_a", "b_a"}
+    kept = predict_films([library], tmp_path / "out", settings, pages=True, jobs=2)
+    assert statuses(kept) == {"films_a.json": "kept", "b_a.json": "kept", "cut.json": "failed"}
+
+
+def test_a_cluster_gives_the_same_scenes_though_a_worker_is_killed(
+    library: Path, model: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = PredictSettings(model=model, device="cpu")
+    for name in ("c", "d"):
+        shutil.copy(library / "a.mp4", library / f"{name}.mp4")
+    predict_films([library], Path("alone"), settings)
+
+    def kill_one(state: FilmProgress[FilmScenes]) -> None:
+        cluster.workers[0].kill()
+
+    results = predict_films([Path("films")], Path("out"), settings, dask=cluster.address, progress=kill_one)
+    assert sorted(statuses(results).values()) == ["done"] * 4 + ["failed"]
+    shots = [
+        {name: json.loads(text)["shots"] for name, text in written_by(Path(at)).items()} for at in ("alone", "out")
+    ]
+    assert shots[0] == shots[1]
 
 
 def test_what_is_done_is_kept_unless_it_was_done_otherwise(library: Path, model: Path, tmp_path: Path) -> None:
