@@ -13,8 +13,8 @@ and how well the similarity of two shots says whether they are of one scene (AUC
 those at one distance compared with each other, so that being near does not help). Differences are from the encoder in
 the box, on the same draws: of films, or of stretches of the one real film.
 
-Networks are computed here as `pipelines.models.efficientnet_lite` does it, batch norms folded, for all three and for
-inputs of any size; that Lite0 gives what the package gives is checked first. One pass through a network gives all the
+Networks are computed here in floating point, batch norms folded, for all three and for inputs of any size; that Lite0
+gives nearly what the package's quantised file gives is checked first. One pass through a network gives all the
 ways of pooling it that are compared. Features are kept under ``results/encoders/``, a file a film and pass, so that an
 interrupted run goes on. ``--speed`` measures time instead, and needs a machine that does nothing else.
 """
@@ -208,12 +208,11 @@ class Plain(nn.Module):
 
 
 def encoder_of(network: nn.Module, dtype: torch.dtype | None = None) -> ShotEncoder:
-    """As `pipelines` runs the built-in encoder, in its precision if no other is given, but with another network."""
-    encoder = load_encoder("efficientnet_lite0", "cpu")
-    assert isinstance(encoder, TorchEncoder)
-    precision = encoder.precision if dtype is None else str(dtype).removeprefix("torch.")
-    frozen = copy.deepcopy(network).eval().requires_grad_(False).to(getattr(torch, precision))
-    return replace(encoder, network=frozen, precision=precision)
+    """A network as a shot encoder, prepared for as the default encoder is."""
+    frozen = copy.deepcopy(network).eval().requires_grad_(False).to(dtype or torch.float32)
+    precision = str(dtype or torch.float32).removeprefix("torch.")
+    colours = {"mean": (127.0, 127.0, 127.0), "std": (128.0, 128.0, 128.0)}
+    return TorchEncoder(name="lite", id="lite", width=0, size=224, network=frozen, precision=precision, **colours)
 
 
 def prepared(shots: Pictures, how: Pass) -> list[list[NDArray[np.uint8]]]:
@@ -476,7 +475,7 @@ def speed(weights: Mapping[str, Mapping[str, Tensor]], packages: Mapping[str, st
 
 
 def check(network: Lite) -> None:
-    """That Lite0 as it is computed here gives what the package gives, to the precision of bfloat16.
+    """That Lite0 as it is computed here gives nearly what the package gives, whose network is quantised.
 
     Raises:
         SystemExit: it does not.
@@ -484,8 +483,8 @@ def check(network: Lite) -> None:
     shots = prepared([shot[:1] for shot in drawn_film(0).pictures()[:6]], SHIPPED)
     ours = encoder_of(network).encode(shots)[:, : network.widths[0]]
     theirs = load_encoder("efficientnet_lite0", "cpu").encode(shots)
-    if not np.allclose(ours, theirs, rtol=0.02, atol=0.02):
-        raise SystemExit(f"Lite0 here is not the package's: features differ by {np.abs(ours - theirs).max():.2g}")
+    if (agreed := np.corrcoef(ours.ravel(), theirs.ravel())[0, 1]) < 0.98:
+        raise SystemExit(f"Lite0 here is not the package's: the correlation of features is {agreed:.3f}")
 
 
 def main() -> None:
@@ -503,8 +502,8 @@ def main() -> None:
     check(networks["lite0"])
     if options.speed:
         packages = {network: package for network, (_, package) in loaded.items()}
-        precisions = (getattr(torch, load_encoder("efficientnet_lite0", "cpu").precision), torch.float32)
-        save("encoders_speed", {str(dtype): speed(weights, packages, dtype) for dtype in dict.fromkeys(precisions)})
+        precisions = (torch.bfloat16, torch.float32)
+        save("encoders_speed", {str(dtype): speed(weights, packages, dtype) for dtype in precisions})
         return
     encoders = {network: encoder_of(one) for network, one in networks.items()}
     films = [drawn_film(number) for number in range(options.first, options.first + options.films)]

@@ -1,18 +1,21 @@
-"""The whole of `bassl predict` against PySceneDetect finding shots alone, and where its time goes.
+"""The whole of `bassl predict` against PySceneDetect finding shots alone and FFmpeg decoding; its memory; its parts.
 
     python benchmarks/predict.py FILM
 
-All are whole processes, start-up included, run in turns on the same file.
+All are whole processes, start-up included, run in turns on the same file. The memory is measured on the film and on
+three hours of it, joined to itself.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
-from measure import Command, compare, median, plain, program, python, save, show
+from measure import Command, compare, measure, median, plain, program, python, save, show
 
 DECODE = """
 import sys
@@ -36,7 +39,7 @@ LOAD = """
 from pipelines.models.opening import open_model
 from pipelines.models.encoders import encode_groups, load_encoder
 model = open_model(None).boundary_model()
-encoder = load_encoder("efficientnet_lite0", "auto")
+encoder = load_encoder()
 """
 
 ENCODE = (
@@ -58,31 +61,74 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("film", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument(
+        "--long", type=float, default=3.0, help="hours of the film joined to itself, for the memory; 0: none"
+    )
     arguments = parser.parse_args()
     film = arguments.film
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        predict: Command = [program("bassl"), "predict", film, "--output", folder / "scenes.json", "--quiet"]
+
+        def predict(video: Path, *options: str) -> Command:
+            return [
+                program("bassl"),
+                "predict",
+                video,
+                "--output",
+                folder / "scenes.json",
+                "--overwrite",
+                "--quiet",
+                *options,
+            ]
+
         detect = ("-q", "-i", film, "-b", "opencv", "-o", folder, "detect-adaptive", "list-scenes")
-        whole = compare({"bassl predict": predict, "scenedetect": [program("scenedetect"), *detect]}, arguments.repeats)
+        commands: dict[str, Command] = {
+            "bassl predict": predict(film),
+            "bassl predict --report": predict(film, "--report"),
+            "scenedetect": [program("scenedetect"), *detect],
+        }
+        if shutil.which("ffmpeg"):
+            decode = ("-v", "error", "-threads", "2", "-i", film, "-map", "0:v:0", "-f", "null", "-")
+            commands["ffmpeg to nowhere"] = ["ffmpeg", *decode]
+        whole = compare(commands, arguments.repeats)
         found = json.loads((folder / "scenes.json").read_text())
+        memory = {}
+        if arguments.long and shutil.which("ffmpeg"):
+            long = folder / "long.mkv"
+            times = round(arguments.long * 3600 / found["video"]["duration"])
+            joined = ("-v", "error", "-stream_loop", str(times - 1), "-i", film, "-map", "0:v:0", "-c", "copy", long)
+            subprocess.run(["ffmpeg", *joined], check=True)
+            for options in ((), ("--report",)):
+                peak = measure(predict(long, *options)).peak
+                short = median(whole[" ".join(("bassl predict", *options))]).peak
+                memory[" ".join(options)] = {"film": short, "long": peak, "ratio": peak / short}
     shots, scenes = len(found["shots"]), len(found["scenes"])
     show(f"{film.name}: {shots} shots, {scenes} scenes", whole, "scenedetect")
     parts = compare(
         {
             "decode": python(DECODE, film),
             "read: decode, detect, keyframes": python(READ, film),
-            "load torch and models": python(LOAD),
+            "load the models": python(LOAD),
             "load, and encode the shots": python(ENCODE, str(shots)),
         },
         max(1, arguments.repeats // 2),
     )
     show("where the time goes (each alone; the last two run beside the reading)", parts, "decode")
-    ratio = median(whole["bassl predict"]).wall / median(whole["scenedetect"]).wall
-    print(f"\nbassl predict takes {ratio:.2f} of the time of scenedetect")
+    for options, peaks in memory.items():
+        print(
+            f"peak of all processes of bassl predict {options}: {peaks['film']:.0f} MiB, "
+            f"of {arguments.long:g} hours {peaks['long']:.0f} MiB, ratio {peaks['ratio']:.2f}"
+        )
     save(
         "predict",
-        {"film": film.name, "shots": shots, "scenes": scenes, "whole": plain(whole), "parts": plain(parts)},
+        {
+            "film": film.name,
+            "shots": shots,
+            "scenes": scenes,
+            "whole": plain(whole),
+            "parts": plain(parts),
+            "memory": memory,
+        },
     )
 
 

@@ -71,8 +71,10 @@ def run_on_dask(tasks: Sequence[FilmTask[R]], work: Work, address: str) -> Gener
         BasslError: ``distributed`` is not installed, or the scheduler does not answer or goes away.
     """
     try:
-        from distributed import Client  # optional dependency: distributed
-        from distributed import as_completed as completed  # optional dependency: distributed
+        from distributed import (
+            Client,  # optional dependency: distributed
+            as_completed as completed,  # optional dependency: distributed
+        )
     except ImportError as error:
         raise BasslError("--dask needs another package: pip install 'bassl[cluster]'") from error
     if not tasks:
