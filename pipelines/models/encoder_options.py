@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +18,23 @@ def is_published(encoder: str | Path) -> bool:
     return isinstance(encoder, str) and (encoder in RESNETS or encoder.startswith("timm:"))
 
 
+def named_encoder(identity: str) -> str | None:
+    """The name, as on the command line, of the encoder that an id is of; None where it is no such id."""
+    found = re.fullmatch(r"(.+)-[0-9a-f]{12}", identity)
+    if found is None:
+        return None
+    name = re.sub("^timm-", "timm:", found[1])
+    return name if name == DEFAULT_ENCODER or is_published(name) else None
+
+
 def check_encoder(encoder: str | Path) -> None:
-    """Check that an encoder has a known name or is a file or folder that is there.
+    """Check that an encoder has a known name or id, or is a file or folder that is there.
 
     Raises:
         BasslError: one line.
     """
-    if encoder == DEFAULT_ENCODER or is_published(encoder) or (str(encoder) and Path(encoder).exists()):
+    known = encoder == DEFAULT_ENCODER or is_published(encoder) or named_encoder(str(encoder)) is not None
+    if known or (str(encoder) and Path(encoder).exists()):
         return
     if isinstance(encoder, Path) or Path(encoder).suffix:
         raise BasslError(f"{encoder}: no such encoder; check the path")

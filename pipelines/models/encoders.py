@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
 from pipelines.models.colour import shot_colour
-from pipelines.models.encoder_options import DEFAULT_ENCODER, EncoderOptions, check_encoder, is_published
+from pipelines.models.encoder_options import DEFAULT_ENCODER, EncoderOptions, check_encoder, is_published, named_encoder
 from pipelines.models.opening import open_model
 from pipelines.video.resizing import resize_and_crop, resize_to_square
 
@@ -201,15 +201,6 @@ def encoder_id(name: str, weights: Iterable[bytes], preprocessing: Mapping[str, 
     for part in weights:
         digest.update(part)
     return f"{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}-{digest.hexdigest()[:12]}"
-
-
-def named_encoder(identity: str) -> str | None:
-    """The name, as on the command line, of the encoder that an id is of; None where it is no such id."""
-    found = re.fullmatch(r"(.+)-[0-9a-f]{12}", identity)
-    if found is None:
-        return None
-    name = re.sub("^timm-", "timm:", found[1])
-    return name if name == DEFAULT_ENCODER or is_published(name) else None
 
 
 def load_encoder(

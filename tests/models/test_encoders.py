@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from pipelines.errors import BasslError, StoreError
 from pipelines.models import torch_encoders as module
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
+from pipelines.models.encoder_options import named_encoder
 from pipelines.models.encoders import (
     PREPARATIONS,
     ShotEncoder,
     encode_groups,
     encoder_of_id,
     load_encoder,
-    named_encoder,
     preparation,
 )
 from pipelines.models.image_networks import import_torchvision, trainable_encoder

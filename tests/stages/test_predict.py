@@ -23,6 +23,7 @@ from pipelines.errors import DatasetError, StoreError, VideoError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
+from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.encoders import load_encoder
 from pipelines.models.image_networks import trainable_encoder
 from pipelines.models.networks import Shape
@@ -43,6 +44,7 @@ from pipelines.video.shots import FilmedShot
 from tests import films
 from tests.conftest import CUTS
 from tests.dask_cluster import Cluster
+from tests.onnx_networks import write_network
 
 SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
 
@@ -156,15 +158,43 @@ def test_what_cannot_be_used_is_an_error_of_its_kind(film: Path, model: Path, tm
         (tmp_path / "gone.mp4", PredictSettings(model=model), VideoError),
         (film, PredictSettings(model=no_model), StoreError),
         (film, PredictSettings(model=model, shots=tmp_path / "gone.txt"), DatasetError),
-        (film, PredictSettings(model=model, encoder="vgg"), BasslError),
-        (film, PredictSettings(model=model, detector="sharp"), BasslError),
-        (film, PredictSettings(model=model, device="quantum"), BasslError),
         (film, PredictSettings(model=model, scenes=5), BasslError),
         (film, PredictSettings(model=model, scenes=4, min_scene=2.0), BasslError),
     ):
         with pytest.raises(error) as caught:
             predict(path, settings)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"encoder": "vgg"}, "no encoder is called 'vgg'; there are efficientnet_lite0"),
+        ({"encoder": "gone.onnx"}, "gone.onnx: no such encoder"),
+        ({"detector": "sharp"}, "no shot detector is called 'sharp'; there are"),
+    ],
+)
+def test_unknown_names_are_refused_when_settings_are_made(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises((BasslError, ValueError), match=words):
+        PredictSettings(**wrong)
+
+
+def test_a_url_is_refused_as_one() -> None:
+    with pytest.raises(BasslError, match="is a URL, and bassl reads files; download it first"):
+        predict("https://example.com/movie.mp4")
+
+
+def test_an_onnx_file_is_an_encoder(film: Path, model: Path, tmp_path: Path) -> None:
+    network = write_network(tmp_path / "means.onnx", shape=("B", 3, None, None))
+    options = EncoderOptions(encoder_mean=(0.5, 0.5, 0.5), encoder_std=(0.2, 0.2, 0.2), encoder_size=32)
+    result = predict(film, PredictSettings(model=model, encoder=str(network), encoder_options=options))
+    assert result.settings["encoder"] == "means"
+    assert result.settings["encoder_id"].startswith("means-")
+    assert result.settings["encoder_options"]["encoder_size"] == 32
+    with pytest.raises(BasslError, match="its metadata have no mean; say that of its training with --encoder-mean"):
+        predict(film, PredictSettings(model=model, encoder=str(network)))
+    with pytest.raises(BasslError, match="are for ONNX files, not for efficientnet_lite0"):
+        predict(film, PredictSettings(model=model, encoder_options=options))
 
 
 @needs_model
@@ -279,7 +309,7 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
         networks=(build_network(crn, SHAPES[crn]),),
         shape=SHAPES[crn],
         # Networks that have learned nothing say nearly the same of all shots; steep, they say different things.
-        calibration=Calibration(slope=20.0, offset=0.1),
+        calibration=Calibration(slope=2.0 if crn == "relational" else 20.0, offset=0.1),
         encoder=encoder.id,
         encoder_name=encoder.name,
         keyframes=index.keyframes,

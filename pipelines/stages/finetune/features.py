@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import BasslError
-from pipelines.models.encoder_options import DEFAULT_ENCODER, is_published
-from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, encoder_of_id, load_encoder, named_encoder
+from pipelines.models.encoder_options import DEFAULT_ENCODER, is_published, named_encoder
+from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, encoder_of_id, load_encoder
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import Report, Start

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError, StoreError
 from pipelines.models import scene_ends
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.encoder_options import DEFAULT_ENCODER
+from pipelines.models.encoder_options import DEFAULT_ENCODER, named_encoder
 from pipelines.models.encoders import (
     INPUT_SIZE,
     KEYFRAMES,
@@ -24,7 +24,6 @@ from pipelines.models.encoders import (
     encode_groups,
     encoder_of_id,
     load_encoder,
-    named_encoder,
 )
 from pipelines.models.opening import OpenedModel
 from pipelines.stages.predict.settings import PredictSettings

