@@ -27,6 +27,16 @@ def named_encoder(identity: str) -> str | None:
     return name if name == DEFAULT_ENCODER or is_published(name) else None
 
 
+def check_device(device: str) -> None:
+    """Check that a device has a form that torch knows; whether it is there is seen when an encoder is loaded.
+
+    Raises:
+        ValueError: one line.
+    """
+    if re.fullmatch(r"auto|cpu|(cuda|mps|xpu)(:\d+)?", device) is None:
+        raise ValueError(f"no device is called {device!r}; there are auto, cpu, cuda and cuda:1")
+
+
 def check_encoder(encoder: str | Path) -> None:
     """Check that an encoder has a known name or id, or is a file or folder that is there.
 
@@ -37,7 +47,7 @@ def check_encoder(encoder: str | Path) -> None:
     if known or (str(encoder) and Path(encoder).exists()):
         return
     if isinstance(encoder, Path) or Path(encoder).suffix:
-        raise BasslError(f"{encoder}: no such encoder; check the path")
+        raise BasslError(f"{encoder}: no such run, model or ONNX file; check the path")
     raise BasslError(
         f"no encoder is called {encoder!r}; there are {DEFAULT_ENCODER}, resnet50, timm:NAME, ONNX files (*.onnx) and "
         "those in the folders of pre-trained runs"

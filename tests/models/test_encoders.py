@@ -310,7 +310,7 @@ def test_encoders_of_models_that_cannot_be_had(state: dict[str, Tensor], tmp_pat
         with pytest.raises(BasslError, match=words) as caught:
             load_encoder(path, "cpu")
         assert "\n" not in str(caught.value)
-    with pytest.raises(StoreError, match="no such run or model"):
+    with pytest.raises(BasslError, match="no such run, model or ONNX file"):
         load_encoder(tmp_path / "runs", "cpu")
     with pytest.raises(BasslError, match=r"with 5 keyframes a shot is .* train it"):
         encoder_of_id("efficientnet_lite0-b4bd8ff0890b", "cpu", 5, "a model")

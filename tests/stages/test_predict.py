@@ -170,7 +170,8 @@ def test_what_cannot_be_used_is_an_error_of_its_kind(film: Path, model: Path, tm
     ("wrong", "words"),
     [
         ({"encoder": "vgg"}, "no encoder is called 'vgg'; there are efficientnet_lite0"),
-        ({"encoder": "gone.onnx"}, "gone.onnx: no such encoder"),
+        ({"encoder": "gone.onnx"}, "gone.onnx: no such run, model or ONNX file"),
+        ({"device": "quantum"}, "no device is called 'quantum'"),
         ({"detector": "sharp"}, "no shot detector is called 'sharp'; there are"),
     ],
 )
@@ -191,7 +192,7 @@ def test_an_onnx_file_is_an_encoder(film: Path, model: Path, tmp_path: Path) -> 
     assert result.settings["encoder"] == "means"
     assert result.settings["encoder_id"].startswith("means-")
     assert result.settings["encoder_options"]["encoder_size"] == 32
-    with pytest.raises(BasslError, match="its metadata have no mean; say that of its training with --encoder-mean"):
+    with pytest.raises(BasslError, match="takes images of any size; say which with --encoder-size"):
         predict(film, PredictSettings(model=model, encoder=str(network)))
     with pytest.raises(BasslError, match="are for ONNX files, not for efficientnet_lite0"):
         predict(film, PredictSettings(model=model, encoder_options=options))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pipelines.models.encoder_options import EncoderOptions
+from pipelines.models.encoder_options import EncoderOptions, check_device
 from pipelines.options import accept_text
 
 
@@ -35,6 +35,7 @@ class EncodeSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
+        check_device(self.device)
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers must be at least 1, not {self.workers}")
 

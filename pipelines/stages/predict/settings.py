@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
-from pipelines.models.encoder_options import EncoderOptions, check_encoder
+from pipelines.models.encoder_options import EncoderOptions, check_device, check_encoder
 from pipelines.video.shots import DETECTOR_NAMES
 
 
@@ -50,6 +50,7 @@ class PredictSettings:
         object.__setattr__(self, "encoder", None if self.encoder is None else str(self.encoder))
         if self.encoder is not None:
             check_encoder(self.encoder)
+        check_device(self.device)
         if self.detector not in (None, *DETECTOR_NAMES):
             raise ValueError(f"no shot detector is called {self.detector!r}; there are {', '.join(DETECTOR_NAMES)}")
         if not 0.0 < self.threshold < 1.0:
