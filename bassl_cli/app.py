@@ -41,7 +41,7 @@ COMMANDS = {
         "extract-sound": "Store features of the sound of each shot: mean and standard deviation of log-mel energies.",
         "pretrain": "Pre-train a model on videos without labels.",
         "finetune": "Train a model to find scene ends, from labelled films.",
-        "import-checkpoint": "Read a checkpoint of the paper's authors, or a ResNet-50.",
+        "import-checkpoint": "Read a checkpoint of the paper's authors, pre-trained or fine-tuned; or a ResNet-50.",
     },
     "Evaluate": {
         "score": "Measure how well scenes are found.",

@@ -36,7 +36,7 @@ def import_checkpoint(
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Read a checkpoint of the paper's authors, pre-trained or fine-tuned; or a ResNet-50, such as that of Places365.
+    """Read a checkpoint of the paper's authors, pre-trained or fine-tuned; or a ResNet-50.
 
     Nothing in the checkpoint is run; one that holds more than weights is refused.
 

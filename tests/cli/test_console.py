@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+from importlib import import_module
+from pathlib import Path
 
 import pytest
+import typer
 from rich.console import Console
 
-from bassl_cli import console
+from bassl_cli import app, console
 
 NAME = "a name " * 40
 HEADER, ROWS = ("what", "it is", "number"), [(NAME.strip(), "[red]:smile:", "1"), ("b", "two\nlines", "1,000")]
@@ -41,3 +44,16 @@ def test_a_narrow_terminal_has_all_of_it_on_more_lines(monkeypatch: pytest.Monke
 def test_columns_without_names_have_no_header(capsys: pytest.CaptureFixture[str]) -> None:
     console.show_table(("", ""), [("stage", "fine-tuned")], text=(0, 1))
     assert capsys.readouterr().out == "stage  fine-tuned\n"
+
+
+def test_help_lists_every_command_with_the_first_line_of_its_own_help() -> None:
+    for commands in app.COMMANDS.values():
+        for name, summary in commands.items():
+            word = name.replace("-", "_")
+            command = getattr(import_module(f"bassl_cli.commands.{word}"), word)
+            if isinstance(command, typer.Typer):
+                assert command.registered_callback is not None
+                command = command.registered_callback.callback
+            assert str(command.__doc__).strip().splitlines()[0] == summary
+    modules = {path.stem for path in Path(app.__file__).parent.joinpath("commands").glob("*.py")}
+    assert modules - {"__init__"} == {name.replace("-", "_") for name in app.NAMES}
