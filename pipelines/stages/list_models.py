@@ -44,29 +44,28 @@ def list_models(runs: Path = Path("runs")) -> list[ListedModel]:
     if runs.exists() and not runs.is_dir():
         raise BasslError(f"{runs}: is a file; name the folder of the runs")
     try:
-        places = sorted(_places(runs))
+        paths = sorted(_candidates(runs))
     except OSError as error:
         raise BasslError(f"{runs}: cannot be read ({(error.strerror or str(error)).lower()})") from error
-    return [_listed(BUILT_IN, _built_in), *(_listed(place, _run) for place in places)]
+    return [_listed(BUILT_IN, _built_in), *(_listed(path, _run) for path in paths)]
 
 
-def _places(runs: Path) -> Iterable[Path]:
+def _candidates(runs: Path) -> Iterable[Path]:
     """Folders with a model or the state of a run, and model files that are in no such folder."""
     folders = {path.parent for name in (MODEL, STATE) for path in runs.rglob(name)}
     files = {path for path in runs.rglob("*.safetensors") if path.parent not in folders}
     return {path for path in folders | files if not any(part.startswith(".") for part in path.relative_to(runs).parts)}
 
 
-def _listed(place: Path, read: Any) -> ListedModel:
+def _listed(path: Path, read: Any) -> ListedModel:
     try:
-        listed: ListedModel = read(place)
+        listed: ListedModel = read(path)
     except BasslError as error:
-        return ListedModel(place, "damaged", error=str(error))
+        return ListedModel(path, "damaged", error=str(error))
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         # A header or a result that this program did not write so.
-        return ListedModel(
-            place, "damaged", error=f"{place}: says nothing that can be read of how it was made ({error!r})"
-        )
+        message = f"{path}: says nothing that can be read of how it was made ({error!r})"
+        return ListedModel(path, "damaged", error=message)
     return listed
 
 
@@ -101,30 +100,30 @@ def read_facts(model: Path) -> dict[str, Any]:
     return facts
 
 
-def _run(place: Path) -> ListedModel:
-    if place.is_dir() and not (place / MODEL).exists():
-        return ListedModel(place, "unfinished", trained="no epoch yet" if not (place / LOG).exists() else "begun")
-    opened = open_model(place)
+def _run(path: Path) -> ListedModel:
+    if path.is_dir() and not (path / MODEL).exists():
+        return ListedModel(path, "unfinished", trained="no epoch yet" if not (path / LOG).exists() else "begun")
+    opened = open_model(path)
     if opened.kind == "relational":
-        return ListedModel(place, "fine-tuned", method="relational", encoder="any encoder")
+        return ListedModel(path, "fine-tuned", method="relational", encoder="any encoder")
     if opened.kind == "boundary":
-        return _fine_tuned(place, opened.header)
+        return _fine_tuned(path, opened.header)
     if opened.kind == "bassl":
-        return _of_the_paper(place, opened.file, opened.header)
+        return _of_the_paper(path, opened.file, opened.header)
     raise StoreError(f"{opened.file}: holds a model of kind '{opened.kind}', which this bassl does not know")
 
 
-def _fine_tuned(place: Path, settings: Mapping[str, Any]) -> ListedModel:
+def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
     training = settings["training"]
     listed = ListedModel(
-        place,
+        path,
         "fine-tuned",
         method=settings["crn"],
         encoder=settings["encoder"] or "any encoder",
         trained=f"epoch {training['epoch']}" if isinstance(training.get("epoch"), int) else "",
         **_measured(training),
     )
-    result = place / RESULT
+    result = path / RESULT
     if not result.exists():  # a model file by itself, or a run that has not ended
         return listed
     content = json.loads(result.read_bytes())
@@ -152,12 +151,12 @@ def _measured(training: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _of_the_paper(place: Path, file: Path, settings: Mapping[str, Any]) -> ListedModel:
+def _of_the_paper(path: Path, file: Path, settings: Mapping[str, Any]) -> ListedModel:
     """A pre-trained model, or an imported checkpoint of the paper's authors."""
     training, encoder = settings["training"], settings["encoder"] or ""
     if training.get("stage") != "pretrain":
         crn = "transformer" if settings["crn"] else "no CRN"
-        return ListedModel(place, "imported", method=crn, encoder=encoder, trained=str(training.get("source", "")))
+        return ListedModel(path, "imported", method=crn, encoder=encoder, trained=str(training.get("source", "")))
     pretext = training["pretext"]
     method = pretext["method"]
     if method.startswith("bassl"):
@@ -170,7 +169,7 @@ def _of_the_paper(place: Path, file: Path, settings: Mapping[str, Any]) -> Liste
     if training.get("splits"):
         data += f", splits {', '.join(training['splits'])}"
     return ListedModel(
-        place,
+        path,
         "pre-trained",
         method=method,
         encoder=encoder,

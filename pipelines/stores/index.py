@@ -170,6 +170,39 @@ def write_index(
     """Write an index of videos with different ids, sorted, with feature stores by encoder, the settings recorded.
     Raises BasslError where the path cannot be written, two videos have one id or different numbers of keyframes, or the
     shots of a video contradict each other; a file that is there stays as it is."""
+    index = _joined(path, videos, settings, doubtful, features or {})
+    if (fault := _fault(index)) is not None:
+        raise StoreError(f"{path}: cannot be made: {fault}")
+    home = path.parent
+    texts = {
+        "id": index.video_ids,
+        "split": index.splits,
+        "source": index.sources,
+        "pictures": ["" if store is None else _relative(store, home) for store in index.pictures],
+    }
+    with create_store(path, SCHEMA, VERSION) as file:
+        file.attrs["settings"] = json.dumps(dict(settings))
+        file.attrs["doubtful"] = doubtful
+        file.attrs["features"] = json.dumps({name: _relative(store, home) for name, store in index.features.items()})
+        file["videos/first_row"] = index.first_row
+        file["videos/frame_rate"] = index.frame_rates
+        for name, values in texts.items():
+            file[f"videos/{name}"] = fixed_length(values, path)
+        file["shots/frames"] = index.frames.astype(np.int32)
+        file["shots/seconds"] = index.seconds
+        file["shots/label"] = index.label.astype(np.int8)
+        file["shots/jpeg"] = index.jpeg
+        file["shots/jpeg_crc32"] = index.jpeg_crc32
+
+
+def _joined(
+    path: Path,
+    videos: Sequence[IndexedVideo],
+    settings: Mapping[str, Any],
+    doubtful: Literal["end", "ignore"],
+    features: Mapping[str, Path],
+) -> Index:
+    """The videos one after the other, sorted by id."""
     if not videos:
         raise StoreError(f"{path}: an index needs at least one video")
     videos = sorted(videos, key=lambda video: video.video_id)
@@ -188,7 +221,7 @@ def write_index(
     for video, start, end in zip(videos, first_row[:-1], first_row[1:], strict=True):
         if video.jpeg is not None and video.jpeg_crc32 is not None:
             jpeg[start:end], crc[start:end] = video.jpeg, video.jpeg_crc32
-    index = Index(
+    return Index(
         path=path,
         video_ids=tuple(video.video_id for video in videos),
         splits=tuple(video.split for video in videos),
@@ -201,32 +234,10 @@ def write_index(
         label=np.concatenate([video.label for video in videos]),
         jpeg=jpeg,
         jpeg_crc32=crc,
-        features=features or {},
+        features=features,
         doubtful=doubtful,
         settings=settings,
     )
-    if (fault := _fault(index)) is not None:
-        raise StoreError(f"{path}: cannot be made: {fault}")
-    home = path.parent
-    texts = {
-        "id": index.video_ids,
-        "split": index.splits,
-        "source": index.sources,
-        "pictures": ["" if place is None else _relative(place, home) for place in index.pictures],
-    }
-    with create_store(path, SCHEMA, VERSION) as file:
-        file.attrs["settings"] = json.dumps(dict(settings))
-        file.attrs["doubtful"] = doubtful
-        file.attrs["features"] = json.dumps({name: _relative(store, home) for name, store in index.features.items()})
-        file["videos/first_row"] = first_row
-        file["videos/frame_rate"] = index.frame_rates
-        for name, values in texts.items():
-            file[f"videos/{name}"] = fixed_length(values, path)
-        file["shots/frames"] = index.frames.astype(np.int32)
-        file["shots/seconds"] = index.seconds
-        file["shots/label"] = index.label.astype(np.int8)
-        file["shots/jpeg"] = jpeg
-        file["shots/jpeg_crc32"] = crc
 
 
 def read_index(path: Path) -> Index:
@@ -301,9 +312,8 @@ def _fault(index: Index) -> str | None:
 
     starts, ends = index.frames.T
     begins, finishes = index.seconds.T
-    stored = np.repeat(
-        [place is not None and place.suffix == ".h5" for place in index.pictures], np.diff(index.first_row)
-    )
+    in_stores = [store is not None and store.suffix == ".h5" for store in index.pictures]
+    stored = np.repeat(in_stores, np.diff(index.first_row))
     positions = index.jpeg
     wrong = {
         "has a label other than 0, 1, -1 and none": ~np.isin(index.label, (0, 1, -1, NO_LABEL)),

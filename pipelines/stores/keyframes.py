@@ -141,14 +141,14 @@ def read_keyframes(path: Path) -> KeyframeStore:
     return store
 
 
-def read_keyframe_jpegs(store: KeyframeStore, place: int) -> list[bytes]:
-    """One keyframe of each shot as it is stored: that at ``place`` (0 to N_k - 1). Raises StoreError where the file has
-    changed since it was opened, or a picture is damaged."""
+def read_keyframe_jpegs(store: KeyframeStore, position: int) -> list[bytes]:
+    """One keyframe of each shot as it is stored, that at ``position`` (0 to N_k - 1). Raises StoreError where the file
+    has changed since it was opened, or a keyframe is damaged."""
     count = store.keyframes.shape[1]
     jpegs = []
     try:
         with store.path.open("rb") as file:
-            for image in range(place, store.keyframes.size, count):
+            for image in range(position, store.keyframes.size, count):
                 file.seek(int(store.jpeg_offsets[image]))
                 jpegs.append(file.read(int(store.jpeg_offsets[image + 1] - store.jpeg_offsets[image])))
                 if zlib.crc32(jpegs[-1]) != store.jpeg_crc32[image]:

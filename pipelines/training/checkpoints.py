@@ -8,10 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from pipelines.errors import StoreError, first_line
 from pipelines.files import atomic_file
 from pipelines.training.run_folder import STATE, check_identity
+
+
+def plain_weights(module: nn.Module | None) -> dict[str, Tensor]:
+    """The weights of a module as model files keep them: on the CPU, floating-point ones as float32; none of None."""
+    tensors = {} if module is None else module.state_dict()
+    return {
+        name: (tensor.float() if tensor.is_floating_point() else tensor).detach().cpu().contiguous()
+        for name, tensor in tensors.items()
+    }
 
 
 def save_state(folder: Path, state: Mapping[str, Any]) -> None:

@@ -43,8 +43,8 @@ def curve_figure(panels: Mapping[str, Mapping[str, Curve]], runs: Sequence[str])
     }
     with plot_style():
         figure = Figure(figsize=(max(2.5 * columns, 4.5), 1.9 * rows + 0.5), layout="constrained")
-        for place, (quantity, curves) in enumerate(panels.items()):
-            panel = figure.add_subplot(rows, columns, place + 1)
+        for number, (quantity, curves) in enumerate(panels.items()):
+            panel = figure.add_subplot(rows, columns, number + 1)
             few = max(len(curve.steps) for curve in curves.values()) <= _FEW
             for run, curve in curves.items():
                 panel.plot(curve.steps, curve.values, marker="o" if few else "", markersize=3, **looks[run])
@@ -57,7 +57,7 @@ def curve_figure(panels: Mapping[str, Mapping[str, Curve]], runs: Sequence[str])
             panel.xaxis.set_major_locator(MaxNLocator(4, integer=True))
             panel.xaxis.set_major_formatter("{x:,.0f}")
             panel.tick_params(labelsize=8)
-            if place >= len(panels) - columns:
+            if number >= len(panels) - columns:
                 panel.set_xlabel("step", fontsize=8)
         handles = [Line2D([], [], **look) for look in looks.values()]
         figure.legend(

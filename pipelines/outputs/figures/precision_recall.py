@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -44,45 +45,25 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
         for level in _LEVELS:
             recall = np.linspace(level / (2 - level), 1, 200)  # from where the precision is 1
             curve.plot(recall, level * recall / (2 * recall - level), color="0.85", linewidth=0.8, zorder=0)
-            curve.annotate(
-                f"F1 {level:g}",
-                (1, level / (2 - level)),
-                (2, 0),
-                textcoords="offset points",
-                color="0.6",
-                fontsize=7,
-                va="center",
-                annotation_clip=False,
-            )
+            beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "annotation_clip": False}
+            curve.annotate(f"F1 {level:g}", (1, level / (2 - level)), (2, 0), color="0.6", fontsize=7, **beside)
         true.plot([0, 1], [0, 1], color="0.8", linewidth=0.8, zorder=0)
 
         for colour, (name, films) in zip(_COLOURS, scored.items(), strict=False):
             points = precision_recall(films)
             values = measure(films, threshold, resamples=0)
             ap = values["ap"].pooled
-            curve.step(
-                np.append(0, points.recall),
-                np.append(points.precision[0], points.precision),
-                where="pre",
-                color=colour,
-                linewidth=1.4,
-                label=f"{shown(name)}  AP {100 * (ap or 0):.1f}",
-            )
+            recall, precision = np.append(0, points.recall), np.append(points.precision[0], points.precision)
+            label = f"{shown(name)}  AP {100 * (ap or 0):.1f}"
+            curve.step(recall, precision, where="pre", color=colour, linewidth=1.4, label=label)
             at, found = values["precision"].pooled or 0.0, values["recall"].pooled or 0.0
             curve.plot(found, at, "o", color=colour, markersize=6, markeredgecolor="white")
             curve.annotate(f"{threshold:g}", (found, at), (6, 6), textcoords="offset points", color=colour, fontsize=8)
 
             bins = reliability(films)
             full = bins.shots > 0
-            true.plot(
-                bins.score[full],
-                bins.share[full],
-                "o-",
-                color=colour,
-                linewidth=1.4,
-                markersize=4,
-                label=f"{shown(name)}  calibration error {100 * bins.error:.1f}",
-            )
+            label = f"{shown(name)}  calibration error {100 * bins.error:.1f}"
+            true.plot(bins.score[full], bins.share[full], "o-", color=colour, linewidth=1.4, markersize=4, label=label)
             shots.stairs(bins.shots, bins.edges, color=colour, linewidth=1.2)
         chance = float(pooled_shots(next(iter(scored.values())))[0].mean())
         curve.axhline(chance, color="0.5", linewidth=0.8, linestyle=":", label=f"chance  AP {100 * chance:.1f}")

@@ -80,14 +80,7 @@ def _draw_lanes(panel: Axes, window: DividedWindow, height: float) -> None:
         if ends is None:
             panel.text(0, low + thick / 2, "no labels", transform=where, va="center", fontsize=8, color="0.4")
         for k, (start, end) in enumerate(scene_ranges(S, ends)):
-            panel.add_patch(
-                Rectangle(
-                    (start + 0.04, low),
-                    end - start - 0.08,
-                    thick,
-                    facecolor=SIDES[k % 2],
-                    transform=where,
-                    clip_on=False,
-                )
-            )
+            corner, wide = (start + 0.04, low), end - start - 0.08
+            bar = Rectangle(corner, wide, thick, facecolor=SIDES[k % 2], transform=where, clip_on=False)
+            panel.add_patch(bar)
         panel.text(-0.1, low + thick / 2, name, transform=where, ha="right", va="center", fontsize=8)

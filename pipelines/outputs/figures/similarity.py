@@ -49,8 +49,8 @@ def similarity_figure(
         lowest = min(float(matrix.min()) for matrix in matrices.values())
         edges = (first - 0.5, first + M - 0.5)
         image: Any = None
-        for place, (name, matrix) in enumerate(matrices.items()):
-            row, column = divmod(place, columns)
+        for number, (name, matrix) in enumerate(matrices.items()):
+            row, column = divmod(number, columns)
             panel = figure.add_subplot(grid[row + bool(pictures), column])
             bottom = float(matrix.min()) if own_scale else lowest
             image = panel.imshow(

@@ -82,9 +82,8 @@ def store_of(index: Index, features: Path, encoder: str | None = None) -> Path:
     if not having:
         raise StoreError(f"{index.path}: has no {wanted} of {name}, nor has {features}; name a store with --features")
     if len(having) > 1:
-        raise StoreError(
-            f"{index.path}: has {wanted} of {name} in {', '.join(map(str, having))}; name one with --features"
-        )
+        named = ", ".join(map(str, having))
+        raise StoreError(f"{index.path}: has {wanted} of {name} in {named}; name one with --features")
     return having[0]
 
 

@@ -58,11 +58,9 @@ def _representation(index: Index, model: Path, features: Path) -> NDArray[np.flo
             "store of its encoder with --features"
         )
     film = torch.from_numpy(encodings)
-    windows = window_rows(index.first_row, np.arange(len(film)), shape.neighbors, "clip")
+    windows = torch.from_numpy(window_rows(index.first_row, np.arange(len(film)), shape.neighbors, "clip"))
     with torch.inference_mode():
-        parts = [
-            crn(film[part])[0][:, shape.center] for part in torch.split(torch.from_numpy(windows), _WINDOWS_AT_A_TIME)
-        ]
+        parts = [crn(film[part])[0][:, shape.center] for part in torch.split(windows, _WINDOWS_AT_A_TIME)]
         context: NDArray[np.floating] = torch.cat(parts).numpy()
     return context
 

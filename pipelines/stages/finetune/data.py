@@ -76,9 +76,8 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         elif not both_classes(videos):
             videos.clear()
     if settings.select == "test" and not test:
-        raise BasslError(
-            f"{settings.index}: has no labelled videos in {settings.test_split}, and --select test wants it"
-        )
+        test_split = settings.test_split
+        raise BasslError(f"{settings.index}: has no labelled videos in {test_split}, and --select test wants it")
     if settings.select == "test":
         report("the epoch is chosen on the test split: the result is better than it should be; do not report it")
         return Split(train, val, test, "test")

@@ -28,6 +28,7 @@ from pipelines.stages.finetune.features import known_keyframe_facts
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import Start, as_bytes, digest_of, shape_for, transfer_crn
 from pipelines.stores.index import Index, window_rows
+from pipelines.training.checkpoints import plain_weights
 from pipelines.training.distributed import Process
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from pipelines.training.precision import weight_dtype
@@ -79,9 +80,8 @@ class KeyframeTask:
         self.dtype = weight_dtype(settings.precision)
         self.encoder, self.pretrained = _encoder_to_train(settings, start)
         first = self._new_encoder()
-        self.mean, self.std = (
-            torch.tensor(colour, device=process.device).view(3, 1, 1) for colour in (first.mean, first.std)
-        )
+        colours = (first.mean, first.std)
+        self.mean, self.std = (torch.tensor(one, device=process.device).view(3, 1, 1) for one in colours)
         self.shape = shape_for(settings, start, first.width)
         self.start_digest = digest_of(start)
         if self.pretrained is not None:
@@ -132,19 +132,15 @@ class KeyframeTask:
         values = []
         for video in videos:
             rows = self.index.rows([video])
-            parts = [
-                self._encoded(network.encoder, some) for some in np.array_split(rows, -(-len(rows) // _SHOTS_AT_A_TIME))
-            ]
+            some_at_a_time = np.array_split(rows, -(-len(rows) // _SHOTS_AT_A_TIME))
+            parts = [self._encoded(network.encoder, some) for some in some_at_a_time]
             values.append(boundary.logits(torch.cat(parts).cpu().numpy(), self.durations[rows]))
         return values
 
     def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
         assert isinstance(network, EndToEnd)
         keyframes, size = self.index.keyframes, self.settings.size
-        weights = {
-            name: (tensor.float() if tensor.is_floating_point() else tensor).detach().cpu()
-            for name, tensor in network.encoder.state_dict().items()
-        }
+        weights = plain_weights(network.encoder)
         return BoundaryModel(
             crn=self.settings.crn,
             networks=(network.boundary,),

@@ -59,21 +59,16 @@ class PretextWindows:
             return centres[:, None], None
         draws = [np.random.default_rng((self.seed, WINDOW_ROWS, epoch, int(centre))) for centre in centres]
         if self.pretext.method == "simclr-temporal":
-            others = [
-                neighbour_row(window, int(centre), rng)
-                for window, centre, rng in zip(windows, centres, draws, strict=True)
-            ]
+            triples = zip(windows, centres.tolist(), draws, strict=True)
+            others = [neighbour_row(window, centre, rng) for window, centre, rng in triples]
             return np.stack([centres, np.array(others, np.int64)], axis=1), None
         if self.pretext.needs_boundary and self.pretext.pseudo_boundary == "synthesized":
             # The other video is drawn by its shots, so that each shot is as likely as any other to be a right side.
             first, last = (self.first_row[np.searchsorted(self.first_row, centres, "right") + k] for k in (-1, 0))
-            others = [
-                int(rng.integers(self.first_row[-1] - (b - a))) for rng, a, b in zip(draws, first, last, strict=True)
-            ]
-            strange = np.array(
-                [o if o < a else o + b - a for o, a, b in zip(others, first, last, strict=True)], np.int64
-            )
-            right = window_rows(self.first_row, strange, self.neighbours, "shift")
+            T, ranges = self.first_row[-1], list(zip(first, last, strict=True))
+            others = [int(rng.integers(T - (b - a))) for rng, (a, b) in zip(draws, ranges, strict=True)]
+            strange = [o if o < a else o + b - a for o, (a, b) in zip(others, ranges, strict=True)]
+            right = window_rows(self.first_row, np.array(strange, np.int64), self.neighbours, "shift")
             joined = [joined_rows(left, other, rng) for left, other, rng in zip(windows, right, draws, strict=True)]
             return np.stack([rows for rows, _ in joined]), np.array([int(b) for _, b in joined], np.int64)
         return windows, None

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from pipelines.errors import BasslError
 from pipelines.models.bassl import BasslSettings, BasslWeights
@@ -20,6 +19,7 @@ from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.settings import PretrainSettings
 from pipelines.stores.index import Index
+from pipelines.training.checkpoints import plain_weights
 from pipelines.training.distributed import Process
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from pipelines.training.precision import weight_dtype
@@ -111,21 +111,13 @@ def model_weights(
 ) -> BasslWeights:
     """The model as it is kept in a file, after ``step``; ``encoder`` is the name, or with features the id, of its shot
     encoder."""
-
-    def plain(module: nn.Module | None) -> dict[str, Tensor]:
-        tensors = {} if module is None else module.state_dict()
-        return {
-            name: (tensor.float() if tensor.is_floating_point() else tensor).detach().cpu().contiguous()
-            for name, tensor in tensors.items()
-        }
-
     # ImageNet weights that were not trained need no copy.
     known = settings.freeze_encoder and settings.init == "imagenet"
     return BasslWeights(
         BasslSettings(encoder, model.crn.settings if model.crn is not None else None),
-        {} if known else plain(model.encoder),
-        plain(model.crn),
-        plain(model.objective),
+        {} if known else plain_weights(model.encoder),
+        plain_weights(model.crn),
+        plain_weights(model.objective),
         {"stage": "pretrain", "step": step, **plain_settings(settings, without=_FREE), "data": data},
     )
 

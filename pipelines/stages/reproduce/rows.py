@@ -118,13 +118,11 @@ _CRNS: tuple[tuple[str, CRNName], ...] = (("MLP", "mlp"), ("MS-LSTM", "ms-lstm")
 
 
 def _encoders_row(label: str, of: Pretraining | Literal["ImageNet", "Places365"]) -> RowSpec:
-    return RowSpec(
-        label,
-        {
-            column: Cell(_encoder_only(of, crn) if isinstance(of, Pretraining) else _image_encoder(of, crn), AP)
-            for column, crn in _CRNS
-        },
-    )
+    systems = {
+        column: _encoder_only(of, crn) if isinstance(of, Pretraining) else _image_encoder(of, crn)
+        for column, crn in _CRNS
+    }
+    return RowSpec(label, {column: Cell(system, AP) for column, system in systems.items()})
 
 
 _TABLE_2 = (

@@ -80,10 +80,8 @@ def _json(content: Any) -> bytes:
 def _write(step: Step, resume: bool, report: ReportProgress) -> None:
     options: dict[str, Any] = dict(step.options)
     if step.command == "make-film":
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
-        }
-        drawing = SyntheticFilmSettings(**values)
+        tuples = {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
+        drawing = SyntheticFilmSettings(**{**options, **tuples})
         write_film(step.subjects[0], drawing, lambda done, total: report("drawing", done, total))
     elif step.command == "extract-keyframes":
         results = extract_keyframes(step.subjects, ExtractSettings(**options, overwrite=not resume))

@@ -203,9 +203,7 @@ class AnnotatorScores:
             "version": SCHEMA_VERSION,
             "scores": {name: one.to_dict() for name, one in self.scores.items()},
             "mean": {metric: self.mean(metric) for metric in metrics},
-            "between": [
-                {"prediction": first, "truth": second, **one.to_dict()} for (first, second), one in self.between.items()
-            ],
+            "between": [{"prediction": a, "truth": b, **one.to_dict()} for (a, b), one in self.between.items()],
             "agreement": {metric: self.agreement(metric) for metric in metrics},
         }
 
