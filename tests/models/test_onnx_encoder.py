@@ -6,10 +6,12 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+import torch
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from onnx import TensorProto
@@ -240,3 +242,23 @@ def test_weights_in_another_file_are_refused_because_the_id_would_not_know_them(
     onnx.save(model, file, save_as_external_data=True, location="net.onnx.data", size_threshold=0)
     assert (tmp_path / "net.onnx.data").exists()
     assert "export it into one" in refusal(file, PLAIN)
+
+
+@pytest.mark.filterwarnings("ignore")  # of tracing
+def test_the_documented_export_of_a_network_of_timm_gives_its_features(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "encoders.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    code = code.replace("pretrained=True", "pretrained=False").replace("vit_small_patch14_dinov2.lvd142m", "test_vit")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    encoder = open_onnx_encoder(tmp_path / "dinov2.onnx")
+    image = np.random.default_rng(0).integers(0, 256, (224, 224, 3), np.uint8)
+    mean, std = (np.array(names["config"][key]) for key in ("mean", "std"))
+    x = torch.from_numpy(((image / 255 - mean) / std).transpose(2, 0, 1)[None]).float()
+    with torch.inference_mode():
+        expected = names["model"](x).numpy()
+    assert (encoder.name, encoder.size) == ("dinov2", 224)
+    np.testing.assert_allclose(encoder.features(np.stack([image, image])), np.tile(expected, (2, 1)), atol=1e-4)
