@@ -18,6 +18,9 @@ Command = Callable[..., None]
 Films = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
 
 SceneFile = Annotated[Path, typer.Argument(metavar="SCENES.JSON", help="Scenes, as predict or a page wrote them.")]
+SceneFiles = Annotated[
+    list[Path], typer.Argument(metavar="SCENES.JSON...", help="Scenes, as predict or a page wrote them.")
+]
 SCENES = Path("scenes.json")
 
 

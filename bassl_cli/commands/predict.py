@@ -43,7 +43,9 @@ def predict(
     ] = None,
     report: Annotated[
         bool,
-        typer.Option("--report", help="Also make a page of the scenes, as bassl report does, beside what is written."),
+        typer.Option(
+            "--report", help="Also make a page of the scenes, as bassl report; of several videos an index.html too."
+        ),
     ] = False,
     overwrite: Annotated[
         bool,
@@ -145,7 +147,8 @@ def _several(
             progress=progress,
             on_start=start,
         )
-    console.show_films(results, ("shots", "scenes"), f"scenes in {output}", as_json, quiet)
+    written = f"scenes in {output}" + f", {output / 'index.html'} shows all" * report
+    console.show_films(results, ("shots", "scenes"), written, as_json, quiet)
 
 
 def _is_pattern(path: Path) -> bool:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bassl_cli import console
-from bassl_cli.options import SCENES, SceneFile, with_settings
+from bassl_cli.options import SCENES, SceneFiles, with_settings
 from pipelines.errors import BasslError
-from pipelines.stages.report import ReportSettings, report as stage
+from pipelines.stages.report import ReportSettings, report as stage, report_films
 
 
 @with_settings(
     flags={"output": "--output -o"}, metavars={"output": "PAGE.HTML", "tolerance": "SECONDS", "keyframes": "FOLDER"}
 )
-def report(settings: ReportSettings, file: SceneFile = SCENES, quiet: console.Quiet = False) -> None:
+def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: console.Quiet = False) -> None:  # noqa: B006
     """Make a page of a film's scenes: to look at them, to try thresholds, to correct and save them.
 
-    One HTML file for any browser, without a network.
+    One HTML file for any browser, without a network. Several files have a page each, and index.html shows them all.
 
-    Example: bassl report scenes.json --truth truth.csv
+    Examples: bassl report scenes.json --truth truth.csv, bassl report out/*.json
     """
+    if len(files) > 1:
+        _several(files, settings, quiet)
+        return
+    (file,) = files
     if not file.exists():
         raise BasslError(f"{file}: no such file; make it with: bassl predict FILM -o {file}")
     with console.stage_progress(quiet, file.name) as progress:
@@ -30,3 +36,13 @@ def report(settings: ReportSettings, file: SceneFile = SCENES, quiet: console.Qu
         console.say(
             f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}; wrote {result.path}"
         )
+
+
+def _several(files: list[Path], settings: ReportSettings, quiet: bool) -> None:
+    with console.films_progress(quiet) as (start, progress):
+        start(len(files))
+        results = report_films(files, settings, progress)
+    for result in results:
+        for warning in result.warnings:
+            console.warn(f"{result.path.name}: {warning}")
+    console.conclude(results, "index.html shows all pages", quiet)

@@ -187,11 +187,74 @@ def test_a_folder_of_films_has_a_page_each(place: Path, model: Path) -> None:
     results = predict_films([place], place / "out", settings, pages=True)
     assert [result.status for result in results] == ["done", "done"]
     assert sorted(path.name for path in (place / "out").iterdir()) == [
-        "film.html", "film.json", "twin.html", "twin.json",
+        "film.html", "film.json", "index.html", "twin.html", "twin.json",
     ]  # fmt: skip
+    assert linked(place / "out" / "index.html") == ["./film.html", "./twin.html"]
     (place / "out" / "twin.html").unlink()
+    (place / "out" / "index.html").unlink()
     again = predict_films([place], place / "out", settings, pages=True)
     assert [result.status for result in again] == ["kept", "done"]
+    assert linked(place / "out" / "index.html") == ["./film.html", "./twin.html"]
+
+
+def linked(index: Path) -> list[str | None]:
+    """The pages that an index links, by the names of their films."""
+    return [
+        given["href"] for tag, given in Elements(index.read_text()).found if tag == "a" and "aria-label" not in given
+    ]
+
+
+def test_a_film_named_as_the_index_is_refused_before_it_is_read(place: Path, model: Path) -> None:
+    shutil.copy("film.mp4", "Index.mp4")
+    with pytest.raises(BasslError, match=r"index\.html: would be the page of a film and of all films; rename the film"):
+        predict_films([place], place / "out", PredictSettings(model=model), pages=True)
+    assert not (place / "out").exists()
+
+
+def test_several_files_have_pages_and_an_index_and_what_fails_fails_alone(
+    place: Path, bassl: Bassl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    Path("more").mkdir()
+    shutil.copy("scenes.json", "more/second.json")
+    shutil.copy("film.mp4", "more/film.mp4")
+    Path("third.json").write_text("{}")
+    run = bassl("report", "scenes.json", "more/second.json", "third.json")
+    assert run.code == 1
+    assert run.err.splitlines()[:3] == ["scenes.json: done", "second.json: done", "third.json: failed"]
+    assert run.err.splitlines()[3].startswith("bassl: third.json: ")
+    assert run.err.splitlines()[-1] == "2 done, 0 kept, 1 failed; index.html shows all pages"
+    assert linked(Path("index.html")) == ["./scenes.html", "./more/second.html"]
+    assert data_of(Path("more/second.html"))["film"]["name"] == "film.mp4"
+    run = bassl("report", "scenes.json", "more/second.json", "-o", "pages")
+    assert run.code == 0
+    assert {path.name for path in Path("pages").iterdir()} == {"index.html", "scenes.html", "second.html"}
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "words"),
+    [
+        (["scenes.json", "more/scenes.json"], ["-o", "pages"], ["more/scenes.json", "would be the page of"]),
+        (
+            ["scenes.json", "index.json"],
+            [],
+            ["index.html", "would be the page of index.json and the page of all films"],
+        ),
+        (["scenes.json", "index.json"], ["--film", "film.mp4"], ["film.mp4", "is one film, and 2 files"]),
+    ],
+)
+def test_pages_that_would_be_the_same_file_are_refused(
+    place: Path, bassl: Bassl, monkeypatch: pytest.MonkeyPatch, names: list[str], options: list[str], words: list[str]
+) -> None:
+    monkeypatch.chdir(place)
+    for name in names[1:]:
+        Path(name).parent.mkdir(exist_ok=True)
+        shutil.copy("scenes.json", name)
+    run = bassl("report", *names, *options)
+    (line,) = run.complaints
+    assert run.code == 2
+    assert all(word in line for word in words)
+    assert not list(place.rglob("*.html"))
 
 
 def test_a_page_that_cannot_be_written_is_told_before_the_film_is_read(place: Path) -> None:

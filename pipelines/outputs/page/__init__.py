@@ -29,7 +29,7 @@ from pipelines.outputs.exports.timeline import timeline_frames, timeline_of
 from pipelines.outputs.page.thumbnails import TYPE, page_pictures
 from pipelines.scenes import SceneList, timecode
 
-_FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent
 _RULES = ("scene_ends", "exports")
 _PARTS = ("state", "list", "film", "timeline", "page")
 
@@ -57,7 +57,7 @@ def save_page(
     them, or none; ``film`` is played beside the scenes; ``truth`` marks what was found and what was missed; ``save_as``
     names the file that the page saves. Raises BasslError where the path cannot be written, or there is another number
     of pictures than of shots."""
-    write_atomically(path, page(result, pictures, _address(film, path), truth, save_as).encode())
+    write_atomically(path, page(result, pictures, address(film, path), truth, save_as).encode())
 
 
 def page(
@@ -71,9 +71,9 @@ def page(
     if pictures and len(pictures) != len(result.shots):
         raise BasslError(f"{len(pictures)} pictures were given for {len(result.shots)} shots")
     shown = page_pictures(pictures)
-    style = (_FOLDER / "page.css").read_text("utf-8")
+    style = (FOLDER / "page.css").read_text("utf-8")
     rules, shown_parts = (
-        "".join((_FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS)
+        "".join((FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS)
     )
     script = f"{rules}\n{{\n{shown_parts}}}\n"  # names of the page's own are in a block, not in the window
     data = {
@@ -85,26 +85,27 @@ def page(
         "pictures": {"type": TYPE, "width": shown.width, "height": shown.height} if shown.encoded else None,
         "truth": None if truth is None else vars(truth),
     }
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    return environment.get_template("page.html").render(
-        brief=_brief(result),
-        count=_count,
-        data=_script_json(data),
-        facts=_facts(result),
-        pictures=Markup("\n".join(shown.encoded)),  # base64 needs no escaping
-        policy=_policy(style, script),
-        result=result,
-        save_as=one_line(save_as),
-        scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
-        script=Markup(script),  # from the package, as the style is
-        settings=[
-            (one_line(name.replace("_", " ")), _shown(v)) for name, v in result.settings.items() if v is not None
-        ],
-        style=Markup(style),
-        title=film_name(result) or "film",
-        version=pipelines.__version__,
+    return (
+        templates()
+        .get_template("page.html")
+        .render(
+            brief=_brief(result),
+            count=count,
+            data=_script_json(data),
+            facts=_facts(result),
+            pictures=Markup("\n".join(shown.encoded)),  # base64 needs no escaping
+            policy=content_policy(style, script),
+            result=result,
+            save_as=one_line(save_as),
+            scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
+            script=Markup(script),  # from the package, as the style is
+            settings=[
+                (one_line(name.replace("_", " ")), _shown(v)) for name, v in result.settings.items() if v is not None
+            ],
+            style=Markup(style),
+            title=film_name(result) or "film",
+            version=pipelines.__version__,
+        )
     )
 
 
@@ -127,13 +128,19 @@ def _timeline(result: SceneList) -> dict[str, Any] | None:
     }
 
 
-def _policy(style: str, script: str) -> str:
+def templates() -> jinja2.Environment:
+    """The templates of this folder; what they show is escaped, what is not there is an error."""
+    return jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined)
+
+
+def content_policy(style: str, script: str | None = None) -> str:
     """A content security policy: this script and this style, pictures of the page's own, the film, and nothing else."""
-    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (style, script)]
-    return (
-        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; img-src data:; "
-        "media-src 'self' file: blob:; base-uri 'none'; form-action 'none'"
-    )
+
+    def only(text: str) -> str:
+        return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+    allowed = "" if script is None else f"script-src {only(script)}; media-src 'self' file: blob:; "
+    return f"default-src 'none'; style-src {only(style)}; {allowed}img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def _script_json(content: Any) -> Markup:
@@ -144,7 +151,7 @@ def _script_json(content: Any) -> Markup:
     return Markup(text)
 
 
-def _address(film: Path | None, page_path: Path) -> str | None:
+def address(film: Path | None, page_path: Path) -> str | None:
     """The film's URL relative to the page, so that both can be moved together."""
     if film is None:
         return None
@@ -157,7 +164,7 @@ def _address(film: Path | None, page_path: Path) -> str | None:
     return "./" + quote(os.fsencode(Path(relative).as_posix()))
 
 
-def _count(number: int, thing: str) -> str:
+def count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 

@@ -80,6 +80,11 @@ def _encoded(picture: Image.Image, width: int, kind: str, quality: int) -> bytes
     return buffer.getvalue()
 
 
+def resized(picture: bytes, width: int) -> bytes:
+    """A picture of a page, of at most this width, for a page of many films."""
+    return _encoded(Image.open(BytesIO(picture)), width, "WEBP", 60)
+
+
 def _height(width: int, height: int, shown_width: int) -> int:
     # At most twice as high as wide.
     return max(1, min(round(height * shown_width / width), 2 * shown_width))

@@ -126,6 +126,9 @@ def predict_all(
     if settings.shots is not None and len(films) > 1:
         raise BasslError(f"{settings.shots}: is a list of shots of one film, and {len(films)} films are given")
     names = video_ids(films)
+    index = output / "index.html"
+    if pages and index in {output / f"{name.lower()}.html" for name in names}:
+        raise BasslError(f"{index}: would be the page of a film and of all films; rename the film")
     for folder, ending in ((output, "json"), (output, "html"), (storyboards, "png")):
         if folder is not None:
             check_writable(folder / f"{names[0]}.{ending}")
@@ -159,6 +162,10 @@ def predict_all(
     with closing(running) as finished:  # an interrupt here ends the children
         for result in finished:
             ended(result)
+    if shown := [output / f"{name}.html" for name in names if pages and results[name].status != "failed"]:
+        from pipelines.outputs.page.films import save_index  # start-up time: Jinja, Pillow
+
+        save_index(index, shown)
     return [results[name] for name in names]
 
 

@@ -1,13 +1,14 @@
-"""A page of a ``scenes.json``, to look at the scenes of a film and to correct them."""
+"""Pages of ``scenes.json`` files, to look at the scenes of films and to correct them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pipelines.progress import ReportProgress
+from pipelines.progress import FilmProgress, ReportProgress
 from pipelines.stages.report.settings import ReportResult, ReportSettings
 
-__all__ = ["ReportResult", "ReportSettings", "report"]
+__all__ = ["ReportResult", "ReportSettings", "report", "report_films"]
 
 
 def report(
@@ -23,3 +24,20 @@ def report(
     from pipelines.stages.report.page import write_report  # start-up time: numpy, Pillow, PyAV
 
     return write_report(Path(file), settings, progress or (lambda stage, done, total: None))
+
+
+def report_films(
+    files: Sequence[Path | str],
+    settings: ReportSettings = ReportSettings(),
+    progress: Callable[[FilmProgress[ReportResult]], None] | None = None,
+) -> list[ReportResult]:
+    """Write the page of each of several ``scenes.json``, and ``index.html``, which shows them all, into the folder
+    ``settings.output``, or else each beside its file and the index into the folder that holds them all. What fails with
+    one file is in its result, and the others are still done.
+
+    Raises:
+        BasslError: one line, for two files that would have the same page, or an index that cannot be written.
+    """
+    from pipelines.stages.report.page import write_reports  # start-up time: numpy, Pillow, PyAV
+
+    return write_reports([Path(file) for file in files], settings, progress or (lambda state: None))

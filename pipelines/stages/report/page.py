@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from typing import Literal
 
@@ -12,8 +15,9 @@ from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError, StoreError, VideoError
 from pipelines.files import check_inputs_kept, check_writable
 from pipelines.outputs.page import TrueEnds, save_page
+from pipelines.outputs.page.films import save_index
 from pipelines.outputs.page.thumbnails import kept
-from pipelines.progress import ReportProgress
+from pipelines.progress import FilmProgress, ReportProgress
 from pipelines.scenes import NO_FILM, SceneList
 from pipelines.stages.report.settings import ReportResult, ReportSettings
 from pipelines.stages.score import ScoreSettings, score
@@ -46,6 +50,40 @@ def write_report(file: Path, settings: ReportSettings, progress: ReportProgress)
         warnings.append(f"{listed.video.path}: {NO_FILM}; a page without images")
     save_page(path, listed, images, film, truth, f"{file.stem}.json")
     return ReportResult(path, len(listed.scenes), len(listed.shots), source, tuple(warnings), notes)
+
+
+def write_reports(
+    files: Sequence[Path], settings: ReportSettings, progress: Callable[[FilmProgress[ReportResult]], None]
+) -> list[ReportResult]:
+    """Write pages and their index, see :func:`pipelines.stages.report.report_films`."""
+    if settings.film is not None:
+        raise BasslError(f"{settings.film}: is one film, and {len(files)} files are given")
+    folders = {file.parent for file in files}
+    paths = [(settings.output or file.parent) / f"{file.stem}.html" for file in files]
+    index = (settings.output or Path(os.path.commonpath(map(Path.absolute, folders)))) / "index.html"
+    by_path = {index.resolve(): Path("the page of all films")}
+    for file, path in zip(files, paths, strict=True):
+        other = by_path.setdefault(path.resolve(), file)
+        if other != file:
+            raise BasslError(
+                f"{path}: would be the page of {file} and {other}; name another folder with -o, or rename one"
+            )
+    check_writable(index)
+    results = []
+    for file, path in zip(files, paths, strict=True):
+
+        def told(stage: str, done: float, total: float | None, name: str = file.name) -> None:
+            progress(FilmProgress(name, done, total))
+
+        try:
+            result = write_report(file, replace(settings, output=path), told)
+        except BasslError as error:
+            result = ReportResult(path, error=str(error))
+        results.append(result)
+        progress(FilmProgress(file.name, result=result))
+    if written := [result.path for result in results if not result.error]:
+        save_index(index, written)
+    return results
 
 
 def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds, tuple[str, ...]]:

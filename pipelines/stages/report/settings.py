@@ -16,7 +16,7 @@ class ReportSettings:
     """What a page shows, and where it goes."""
 
     output: Path | None = None
-    """The page. Unless given: beside the ``scenes.json``, with the ending ``.html``."""
+    """The page; for several files a folder. Unless given: beside the ``scenes.json``, with the ending ``.html``."""
     film: Path | None = None
     """The film. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
     truth: Path | None = None
@@ -36,19 +36,16 @@ class ReportSettings:
 
 @dataclass(frozen=True)
 class ReportResult:
-    """The page that was written.
+    """The page that was written, or of several files one that was not."""
 
-    Attributes:
-        path: of the page.
-        scenes, shots: their numbers.
-        pictures: where the images of the shots came from.
-        warnings: lines on what is missing from the page or damaged in the film.
-        notes: lines on how the truth was matched.
-    """
+    path: Path  # of the page
+    scenes: int = 0
+    shots: int = 0
+    pictures: Literal["film", "store", "none"] = "none"  # where the images of the shots came from
+    warnings: tuple[str, ...] = ()  # lines on what is missing from the page or damaged in the film
+    notes: tuple[str, ...] = ()  # lines on how the truth was matched
+    error: str = ""  # why there is no page
 
-    path: Path
-    scenes: int
-    shots: int
-    pictures: Literal["film", "store", "none"]
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    @property
+    def status(self) -> Literal["done", "failed"]:
+        return "failed" if self.error else "done"

@@ -1,0 +1,84 @@
+"""The page of many films: each with its scenes as a strip, linked to the film's own page."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+import pipelines
+from pipelines.errors import BasslError
+from pipelines.files import write_atomically
+from pipelines.outputs.exports.segments import one_line
+from pipelines.outputs.page import FOLDER, address, content_policy, count, templates
+from pipelines.outputs.page.thumbnails import TYPE, resized
+from pipelines.scenes import timecode
+
+# Of a strip, in its own units; a scene gets an image where it is wide enough to recognise one.
+_WIDTH, _HEIGHT, _IMAGE_WIDTH, _LEAST_WIDTH = 1200, 64, 114, 8
+
+
+def save_index(path: Path, pages: Sequence[Path]) -> None:
+    """Write the page of several films from the pages that :func:`pipelines.outputs.page.save_page` made of each.
+
+    Raises:
+        BasslError: one line, for a page that is not one of those, or a path that cannot be written.
+    """
+    style = (FOLDER / "page.css").read_text("utf-8")
+    content = templates().get_template("films.html")
+    text = content.render(
+        count=count,
+        films=[_film(page, path) for page in pages],
+        height=_HEIGHT,
+        image_width=_IMAGE_WIDTH,
+        policy=content_policy(style),
+        style=Markup(style),  # from the package
+        timecode=timecode,
+        type=TYPE,
+        version=pipelines.__version__,
+        width=_WIDTH,
+    )
+    write_atomically(path, text.encode())
+
+
+def _film(page: Path, index: Path) -> dict[str, Any]:
+    try:
+        text = page.read_text("utf-8")
+        found = re.search(
+            r'id="data">(.*?)</script>\s*<script type="text/plain" id="pictures">(.*?)</script>', text, re.S
+        )
+        assert found is not None
+        data, pictures = json.loads(found[1]), found[2].split("\n") if found[2] else []
+        shots = data["file"]["shots"]
+        duration = float(shots[-1]["end"])
+        scenes = []
+        for number, scene in enumerate(data["file"]["scenes"], start=1):
+            name = f"{number}. {one_line(scene['name'])}" if "name" in scene else f"Scene {number}"
+            start, end = float(scene["start"]), float(scene["end"])
+            width = _WIDTH * (end - start) / duration
+            # Its longest shot, as in the page's compact view.
+            cover = max(
+                range(scene["start_shot"], scene["end_shot"]), key=lambda i: shots[i]["end"] - shots[i]["start"]
+            )
+            image = pictures and width >= _LEAST_WIDTH and resized(b64decode(pictures[cover]), 2 * _IMAGE_WIDTH)
+            scenes.append({
+                "title": f"{name}, {timecode(start)} – {timecode(end)}",
+                "x": round(_WIDTH * start / duration, 2),
+                "width": round(max(width - 1.5, 0.3), 2),
+                "image": image and b64encode(image).decode(),
+            })  # fmt: skip
+        return {
+            "name": data["film"]["name"] or page.stem,
+            "address": address(page, index),
+            "duration": duration,
+            "scenes": scenes,
+            "scenes_count": len(scenes),
+            "shots_count": len(shots),
+        }
+    except (OSError, AssertionError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise BasslError(f"{page}: is not a page that bassl made; --overwrite makes it again") from error
