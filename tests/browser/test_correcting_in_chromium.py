@@ -20,6 +20,7 @@ from pipelines.datasets.scene_list import read_scene_list
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.page import save_page
 from pipelines.scenes import SceneList, Shot
+from pipelines.stages.report import ReportSettings, report
 from tests import films, pages
 from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
 
@@ -228,6 +229,8 @@ def test_a_scene_is_cut_at_the_frame_that_is_shown(browser: Browser, tmp_path: P
         assert (first.end_frame, second.start_frame) == (frame, frame)
         assert first.end == second.start == pytest.approx(time, abs=1e-3)
         assert (first.score, second.score) == (1.0, scenes.shots[5].score)
+        made = report(tmp_path / "scenes.json", ReportSettings(output=tmp_path / "again.html"))
+        assert (made.shots, made.pictures) == (9, "film"), "a reader of films finds the same shots"
         slide(page, 0.9)
         assert 5 in ends_shown(page), "a cut made by hand outlives the threshold"
         press(page, "Control+z", "Control+z")

@@ -61,6 +61,26 @@ def test_what_was_found_and_missed_is_marked_with_signs_and_words(view: Page) ->
     assert [view.inner_text(f"#{name}") for name in ("hits", "misses", "extras")] == ["2", "1", "3"]
 
 
+def test_transitions_are_marked_between_shots(browser: Browser, tmp_path: Path) -> None:
+    save_page(tmp_path / "page.html", pages.invented(6))
+    text = (tmp_path / "page.html").read_text()
+    data = re.search(r'id="data">(.*?)</script>', text)
+    assert data is not None
+    content = json.loads(data[1])
+    for shot, kind in ((1, "dissolve"), (2, "cut"), (3, "fade")):
+        content["file"]["shots"][shot]["transition"] = {
+            "kind": kind, "start_frame": 100, "end_frame": 112, "start": 4.0, "end": 4.5,
+        }  # fmt: skip
+    (tmp_path / "page.html").write_text(text.replace(data[1], json.dumps(content)))
+    with opened(browser, tmp_path / "page.html") as seen:
+        marks = seen.page.locator(".transition")
+        assert marks.evaluate_all("all => all.map(one => [one.closest('.shot').shot, one.title])") == [
+            [1, "dissolve, frames 100–111"],
+            [3, "fade, frames 100–111"],
+        ]
+        assert json.loads(saved(seen.page, tmp_path).read_text())["shots"] == content["file"]["shots"]
+
+
 def test_names_are_text_whatever_they_hold(browser: Browser, tmp_path: Path) -> None:
     plain = pages.invented(5)
     first, *others = plain.scenes
@@ -350,6 +370,11 @@ def test_axe_finds_nothing(browser: Browser, made: Made, scheme: str) -> None:
         seen.page.click("text=Rename >> nth=0")
         seen.page.keyboard.type("A name")
         seen.page.keyboard.press("Enter")
+        assert faults(seen.page) == []
+        seen.page.click("#exports")
+        assert faults(seen.page) == []
+        seen.page.click("#compact")
+        seen.page.check("#filter-uncertain")
         assert faults(seen.page) == []
         seen.page.click("#keys")
         assert faults(seen.page) == []

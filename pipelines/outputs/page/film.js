@@ -29,8 +29,8 @@ function seek(frame) {
   film.currentTime = shot.start + (frame - shot.start_frame + 0.5) * frameLength(shot);
 }
 
-/** The frame that is shown, or is about to be. */
-const currentFrame = () => frameAt(film.seeking ? film.currentTime : filmTime);
+/** The frame that is shown, or after a seek is about to be. */
+const currentFrame = () => frameAt(film.paused ? film.currentTime : filmTime);
 
 function stepFrame(by) {
   speed = 0;
@@ -82,7 +82,7 @@ function cutHere() {
     split(index);
     return;
   }
-  const time = exact && !film.seeking ? filmTime : shot.start + (frame - shot.start_frame) * frameLength(shot);
+  const time = exact && frameAt(filmTime) === frame ? filmTime : shot.start + (frame - shot.start_frame) * frameLength(shot);
   const still = document.createElement("canvas");
   [still.width, still.height] = [data.pictures?.width ?? 320, data.pictures?.height ?? 180];
   still.getContext("2d").drawImage(film, 0, 0, still.width, still.height);

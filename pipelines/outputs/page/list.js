@@ -225,6 +225,10 @@ function select(shot, { seeks = true, scrolls = true, focuses = document.activeE
 
 function editName(scene) {
   const shown = [...shownScenes.values()].find((one) => one.element.scene === scene);
+  if (shown.element.hidden) {
+    tell("The filter hides this scene.");
+    return;
+  }
   const field = document.createElement("input");
   field.type = "text";
   field.maxLength = 200;
