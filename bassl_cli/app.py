@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated
+from threading import current_thread, main_thread
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
 import pipelines
 from bassl_cli import console
 from pipelines.errors import BasslError
+from pipelines.files import os_reason
 
 app = typer.Typer(
     name="bassl",
@@ -90,18 +95,63 @@ def options(
     """Turn a video into its scenes."""
 
 
+class _Output:
+    """A standard stream that its reader may close early; of what else cannot be written, the first error is kept."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.error: OSError | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        return self._try(self._stream.write, text) or 0
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def _try(self, act: Callable[..., Any], *arguments: str) -> Any:
+        try:
+            return act(*arguments)
+        except OSError as error:
+            # Python would complain once more when it closes the stream.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            if not isinstance(error, BrokenPipeError):
+                self.error = self.error or error
+
+
+@contextmanager
+def _streams() -> Iterator[None]:
+    """Standard output and error as :class:`_Output`; SIGTERM ends the process with all that cleans up."""
+    before, output = (sys.stdout, sys.stderr), _Output(sys.stdout)
+    sys.stdout, sys.stderr = cast(TextIO, output), cast(TextIO, _Output(sys.stderr))
+    main = current_thread() is main_thread()
+    handler = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number)) if main else None
+    try:
+        yield
+    finally:
+        output.flush()
+        sys.stdout, sys.stderr = before
+        if handler is not None:
+            signal.signal(signal.SIGTERM, handler)
+        if output.error is not None:
+            raise BasslError(f"standard output cannot be written ({os_reason(output.error)})") from output.error
+
+
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input."""
     named = sys.argv[1:2]
-    if "_BASSL_COMPLETE" in os.environ:
-        for name in NAMES:
-            add_command(name)
-    elif named and named[0] in NAMES:
-        add_command(named[0])
-    else:
-        _list_commands()
     try:
-        app(prog_name="bassl")
+        if "_BASSL_COMPLETE" in os.environ:
+            for name in NAMES:
+                add_command(name)
+        elif named and named[0] in NAMES:
+            add_command(named[0])
+        else:
+            _list_commands()
+        with _streams():
+            app(prog_name="bassl")
     except BasslError as error:
         if console.debugging():
             raise
@@ -113,11 +163,10 @@ def main() -> None:
         package = error.name.partition(".")[0]
         console.complain(f"this needs {package}, which is not installed: pip install 'bassl[{_EXTRAS[package]}]'")
         sys.exit(2)
+    except KeyboardInterrupt:
+        console.complain("interrupted")
+        sys.exit(130)
     except SystemExit as end:
         if end.code == 130:  # what typer makes of Ctrl-C, without a word
             console.complain("interrupted")
         raise
-    except BrokenPipeError:
-        # Whoever read our output has had enough; Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)

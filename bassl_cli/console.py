@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from rich.table import Table as Grid
 from rich.text import Text
 
+from pipelines.errors import printable
 from pipelines.progress import Ended, FilmProgress, ReportProgress, TrainingProgress
 from pipelines.scenes import SceneList
 
@@ -50,12 +51,12 @@ Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show 
 
 def complain(message: str) -> None:
     """One line about what went wrong."""
-    err.print(f"bassl: {message}", style="red", markup=False, soft_wrap=True)
+    say(f"bassl: {message}", "red")
 
 
 def warn(message: str) -> None:
     """One line about what may be wrong with the result."""
-    err.print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)
+    say(f"warning: {message}", "yellow")
 
 
 def note(message: str) -> None:
@@ -68,9 +69,9 @@ def count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def say(message: str) -> None:
+def say(message: str, style: str | None = None) -> None:
     """One line about what was done."""
-    err.print(message, markup=False, soft_wrap=True)
+    err.print(printable(message), style=style, markup=False, soft_wrap=True)
 
 
 def print_json(content: object) -> None:
@@ -123,9 +124,9 @@ def show_table(
     for i, name in enumerate(header):
         grid.add_column(Text(name), justify="left" if i in text else "right", overflow="fold")
     for row in rows:
-        grid.add_row(*map(Text, row))
+        grid.add_row(*(Text(printable(cell)) for cell in row))
     if title:
-        target.print(title, style="italic", markup=False, soft_wrap=True)
+        target.print(printable(title), style="italic", markup=False, soft_wrap=True)
     target.print(grid)
 
 
@@ -146,7 +147,7 @@ def stage_progress(quiet: bool, film: str = "") -> Iterator[ReportProgress]:
     """A bar over what a stage is doing, with the time left; for a film, whose unit is seconds, also how fast it is
     read, as a multiple of real time. Where stderr is no terminal: a line for each thing that is done, or for the film.
     """
-    before = ""
+    before, film = "", printable(film, 120)
     if quiet or not err.is_terminal:
         if film and not quiet:
             say(f"reading {film}")

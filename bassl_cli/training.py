@@ -13,6 +13,7 @@ import typer
 
 from bassl_cli import console
 from pipelines.progress import TrainingProgress
+from pipelines.training.interruption import stopped_code
 from pipelines.training.machines import STOPPED, Machines, is_worker
 
 R = TypeVar("R")
@@ -29,7 +30,7 @@ def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
         launching.check_gpus(machines, f"bassl {command}")
         if machines.world_size > 1:
             code = launching.launch(machines, "bassl_cli", sys.argv[1:])
-            if code == STOPPED:
+            if code in (STOPPED, 130):
                 console.complain(f"stopped; {advice}")
             raise typer.Exit(code)
     with nullcontext() if console.debugging() else launching.errors_to_launcher():
@@ -46,7 +47,8 @@ def train(
     with job(machines, stage.__name__, advice) as shows, console.training_progress(quiet) as progress:
         result: Any = stage(settings, progress)
     if result.stopped:
-        if not is_worker():
-            console.complain(f"stopped after step {result.step} of {result.steps}; go on with --resume")
-        raise typer.Exit(STOPPED)
+        if is_worker():
+            raise typer.Exit(STOPPED)
+        console.complain(f"stopped after step {result.step} of {result.steps}; go on with --resume")
+        raise typer.Exit(stopped_code())
     return result if shows else None

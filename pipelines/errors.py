@@ -1,5 +1,9 @@
 """Exceptions for errors that a user can cause; any other exception is a bug."""
 
+import unicodedata
+
+_DIRECTIONS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
 
 class BasslError(Exception):
     """Unusable input or settings. The message is one line: what is wrong, with which file, and what to do."""
@@ -19,6 +23,20 @@ class DatasetError(BasslError):
 
 class UnexpectedError(BasslError):
     """An exception in a child process that is a bug: its type and text, and where it was raised."""
+
+
+def printable(text: str, longest: int = 2000) -> str:
+    """Text on one line for a terminal: control characters, marks that turn the direction of writing, and halves of
+    surrogate pairs (what Python makes of file names that are not UTF-8) escaped, and what is very long cut."""
+
+    def shown(character: str) -> str:
+        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _DIRECTIONS:
+            return character.encode("unicode_escape").decode()
+        return character
+
+    if len(text) > longest:
+        text = f"{text[: longest // 2]} ... {text[-longest // 2 :]}"
+    return "".join(map(shown, text))
 
 
 def first_line(error: BaseException) -> str:

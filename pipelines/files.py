@@ -8,11 +8,12 @@ import glob
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from pipelines.errors import BasslError, first_line
+from pipelines.errors import BasslError, DatasetError, first_line
 
 
 @contextmanager
@@ -168,19 +169,40 @@ def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None
     Raises:
         BasslError: one line, with the first that is.
     """
-    inputs = [path.resolve() for path in read if path is not None]
+    inputs = [real(path) for path in read if path is not None]
     for path in written:
-        if path is None or not path.exists():
+        if path is None or not is_file(path):
             continue
-        if any(path.resolve() == one or path.samefile(one) for one in inputs if one.is_file()):
+        if any(path.samefile(one) for one in inputs if is_file(one)):
             raise BasslError(f"{path}: is an input of this command; name another file to write")
-        if any(one in path.resolve().parents for one in inputs if one.is_dir()):
+        if any(one in real(path).parents for one in inputs):
             raise BasslError(f"{path}: is in a folder that this command reads; name another file to write")
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The content of a file of at most so many bytes; what is no regular file, such as a pipe, may never end.
+
+    Raises:
+        DatasetError: one line, for another kind of file, or a larger one.
+        OSError: it cannot be read.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise DatasetError(f"{path}: is not a file")
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise DatasetError(f"{path}: is larger than {most // 2**20} MB, too large for a file of this kind")
+    return content
 
 
 def is_file(path: Path) -> bool:
     """Whether there is such a file; also for names that no file can have, where `Path.is_file` raises."""
     return os.path.isfile(path)  # noqa: PTH113
+
+
+def real(path: Path) -> Path:
+    """The path without links; also of one that is a loop of links, where `Path.resolve` of Python 3.11 raises."""
+    return Path(os.path.realpath(path))
 
 
 def os_reason(error: OSError) -> str:

@@ -9,7 +9,7 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.stages.reproduce import PlannedRow, ReproduceSettings, plan as plan_rows, reproduce as stage
-from pipelines.training.machines import STOPPED
+from pipelines.training.interruption import stopped_code
 
 
 @with_settings(flags={"output": "--output -o"}, metavars={"data": "FOLDER", "rows": "ROWS"}, arguments=("table",))
@@ -46,7 +46,7 @@ def reproduce(
         console.say(f"wrote {', '.join(map(str, result.files))}")
     if result.stopped:
         console.complain("stopped; run it again to go on")
-        raise typer.Exit(STOPPED)
+        raise typer.Exit(stopped_code())
     if result.failed:
         raise typer.Exit(1)
 

@@ -6,6 +6,7 @@ checks.
 """
 
 import json
+import math
 import os
 import re
 import stat
@@ -19,7 +20,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import DatasetError
+from pipelines.errors import DatasetError, printable
+from pipelines.files import read_regular
 from pipelines.video.films import safe_id
 
 SCENE_END = 1  # label of a shot that is the last of its scene
@@ -109,7 +111,7 @@ def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:
 def fault(path: Path, what: str, line: int | None = None) -> DatasetError:
     """A `DatasetError` about a file: one line of printable characters, others escaped."""
     message = f"{path}: {what}" if line is None else f"{path}, line {line}: {what}"
-    return DatasetError("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message))
+    return DatasetError(printable(message))
 
 
 def quote(text: str) -> str:
@@ -208,24 +210,27 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, most: int = MAX_TEXT_BYTES) -> str:
     """The content of a UTF-8 file without its byte-order mark; line ends are kept. Raises DatasetError: the file cannot
-    be opened, is not text or too large."""
-    with _opened(path) as file:
-        data = file.read(MAX_TEXT_BYTES + 1)
-    if len(data) > MAX_TEXT_BYTES:
-        raise fault(path, f"is larger than {MAX_TEXT_BYTES // 2**20} MB, too large for a file of this kind")
-    return _decoded(data, path, 1)
+    be opened, is not text or larger than `most` bytes."""
+    with _one_line_errors(path):
+        return _decoded(read_regular(path, most), path, 1)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    try:
+    with _one_line_errors(path):
         # Reading a pipe or a device could block forever.
         if not stat.S_ISREG(path.stat().st_mode):
             raise fault(path, "is not a file")
         with path.open("rb") as file:
             yield file
+
+
+@contextmanager
+def _one_line_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as error:
         raise fault(path, "no such file") from error
     except OSError as error:
@@ -248,15 +253,21 @@ def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
     return as_int(int(text), what, path, line)
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file; see `parse_json`."""
-    return parse_json(read_text(path), path)
+def read_json(path: Path, most: int = MAX_TEXT_BYTES) -> Any:
+    """The content of a JSON file of at most so many bytes; see `parse_json`."""
+    return parse_json(read_text(path, most), path)
 
 
 def parse_json(text: str, path: Path, line: int | None = None) -> Any:
     """Parse JSON strictly: no NaN, no infinity, no duplicate keys. Raises DatasetError otherwise."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+        return json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            parse_int=_moderate,
+            object_pairs_hook=_unique_keys,
+        )
     except RecursionError as error:
         raise fault(path, "is not usable JSON: nested too deeply", line) from error
     except json.JSONDecodeError as error:
@@ -267,6 +278,18 @@ def parse_json(text: str, path: Path, line: int | None = None) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{quote(text)} is too large a number")
+    return value
+
+
+def _moderate(text: str) -> int:
+    if len(text) > 20:  # would not fit into 64 bits, nor some of them into a float
+        raise ValueError(f"{quote(text)} is too large a number")
+    return int(text)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from pipelines.datasets.annotations import (
     read_inclusive_ranges,
     read_text,
 )
+from pipelines.files import real
 
 FRAME_RATE = 25.0  # frames per second of the series as broadcast; the files do not have it
 
@@ -53,13 +54,13 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
 def read_bbc_file(scene_file: Path) -> VideoAnnotation:
     """Read one video from its list of scenes in the data set's folders. Raises DatasetError: the list, or the shot list
     that belongs to it, is missing or damaged, as for `read_bbc`."""
-    folder = scene_file.resolve().parents[2]
+    folder = real(scene_file).parents[2]
     return _video(scene_file.stem, folder / "shots" / scene_file.name, scene_file)
 
 
 def is_bbc_file(path: Path) -> bool:
     """Whether a file is at the path of a list of scenes of the data set."""
-    return path.suffix == ".txt" and path.resolve().parent.name.startswith("annotator_")
+    return path.suffix == ".txt" and real(path).parent.name.startswith("annotator_")
 
 
 def _video(video_id: str, shot_file: Path, scene_file: Path) -> VideoAnnotation:

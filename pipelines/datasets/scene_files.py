@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import re
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -31,6 +32,8 @@ from pipelines.datasets.annotations import (
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION
 
 TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
+
+MOST_BYTES = 16 * 2**20  # of a scenes.json: a hundred thousand shots
 
 _SUFFIXES = (".json", ".csv")
 # Names of CSV columns, in lower case with "_" for anything but letters and digits; the first one found is taken.
@@ -71,7 +74,11 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
     DatasetError: it is not a scenes.json, of another version, or inconsistent: shots and scenes must be contiguous from
     frame 0 to the end of the video, and scenes begin and end with their shots.
     """
-    content = read_json(path)
+    return annotation_of(read_json(path, MOST_BYTES), path)
+
+
+def annotation_of(content: Any, path: Path) -> VideoAnnotation:
+    """The annotation of the content of a `scenes.json`. Raises DatasetError as `read_scenes_json`."""
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
         raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
@@ -81,6 +88,8 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
 
     video = member(content, "video", "the file", path)
     name = as_text(member(video, "path", "the video", path), "the path of a video", path)
+    if "\0" in name or not _is_file_name(name):
+        raise fault(path, f"{quote(name)} is not the path of a video")
     video_id = as_text(video.get("id", PureWindowsPath(name).stem), "the id of a video", path)
     length = as_int(member(video, "frames", "the video", path), "a number of frames", path)
     frame_rate = as_number(member(video, "frame_rate", "the video", path), "a frame rate", path)
@@ -109,6 +118,14 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
         frame_rate=frame_rate,
         scores=_scores(shots, path),
     )
+
+
+def _is_file_name(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:  # a half of a surrogate pair
+        return False
+    return True
 
 
 def _scores(shots: list[Any], path: Path) -> NDArray[np.float64] | None:

@@ -7,7 +7,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from pipelines.datasets.annotations import MAX_POSITION, as_text, fault, int_at, member, number_at, read_json
-from pipelines.datasets.scene_files import read_scenes_json
+from pipelines.datasets.scene_files import MOST_BYTES, annotation_of
 from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.scenes import Scene, SceneList, Shot, VideoFacts, timecode
@@ -22,8 +22,8 @@ def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
     file ``film``."""
     if film is not None and not is_file(film):
         raise VideoError(f"{film}: no such film")
-    read_scenes_json(path)  # checks for gaps, overlaps, and scenes that do not begin and end with their shots
-    content = read_json(path)
+    content = read_json(path, MOST_BYTES)
+    annotation_of(content, path)  # checks for gaps, overlaps, and scenes that do not begin and end with their shots
     settings = content.get("settings", {})
     if not isinstance(settings, dict):
         raise fault(path, "its settings are not an object")

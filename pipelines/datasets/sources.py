@@ -14,6 +14,7 @@ from pipelines.datasets.ovsd import is_ovsd, is_ovsd_file, read_ovsd, read_ovsd_
 from pipelines.datasets.scene_files import is_scene_files, read_scene_files, read_scenes_csv, read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import DatasetError
+from pipelines.files import real
 
 _LABEL_FOLDER = "label318"  # MovieNet's
 
@@ -38,8 +39,8 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
         return read_bbc_file(path)
     if is_ovsd_file(path):
         return read_ovsd_file(path)
-    if path.resolve().parent.name == _LABEL_FOLDER:
-        for film in read_movienet(path.resolve().parents[2]):
+    if real(path).parent.name == _LABEL_FOLDER:
+        for film in read_movienet(real(path).parents[2]):
             if film.video_id == path.stem:
                 return film
     raise fault(

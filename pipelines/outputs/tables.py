@@ -46,8 +46,14 @@ def latex(table: TextTable) -> str:
 def comma_separated(table: TextTable) -> str:
     """A table as comma-separated values."""
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows([table.header, *table.rows])
+    rows = [[no_formula(name), *cells] for name, *cells in (table.header, *table.rows)]
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
     return buffer.getvalue()
+
+
+def no_formula(text: str) -> str:
+    """Text for a cell of a table; a spreadsheet evaluates one that begins with one of these signs as a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")) else text
 
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}

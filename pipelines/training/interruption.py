@@ -8,6 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+_last = [signal.SIGTERM.value]  # the signal that stopped a run in this process
+
+
+def stopped_code() -> int:
+    """Exit code of a run that was stopped: what a shell shows for a process that the signal ended."""
+    return 128 + _last[0]
+
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
@@ -20,6 +27,7 @@ def stop_signals() -> Iterator[list[int]]:
 
     def receive(number: int, frame: object) -> None:
         received.append(number)
+        _last[0] = number
         if "LOCAL_RANK" not in os.environ:  # torchrun sends on what a terminal has already sent to all processes
             signal.signal(number, before[signal.Signals(number)])
 

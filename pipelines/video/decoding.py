@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
@@ -15,12 +16,14 @@ from typing import Any, TypeVar
 
 import av
 from av.container import InputContainer
+from av.format import Flags as ContainerFlags
 from av.packet import Packet
 from av.stream import Disposition, Stream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
+from pipelines.files import is_file
 from pipelines.processes import cores
 from pipelines.scenes import VideoFacts
 from pipelines.video.runs import Damage, ParallelDecoder, decode, restart_test
@@ -33,6 +36,14 @@ _STILL_FORMATS = ("image2", "tty")
 
 # Timestamps that step back by more than this, in seconds, start a new clock; less is an error of single timestamps.
 _CLOCK_NOISE = 0.5
+
+# Gaps of decoding timestamps, in seconds, that FFmpeg's command line takes for a new clock (-dts_delta_threshold), and
+# those that it does not believe in formats whose clock never restarts (-dts_error_threshold).
+_NEW_CLOCK = 10.0
+_WRONG_CLOCK = 30 * 3600.0
+
+# Frames of more pixels, half as many again as 16K has, are a damaged or malicious header: one takes a gigabyte.
+_MOST_PIXELS = 200_000_000
 
 # Each thread holds frames in memory, and more threads than this mostly wait for the global interpreter lock.
 _MOST_THREADS = 4
@@ -75,12 +86,14 @@ class VideoDecoder:
             raise
         self._threads = min(threads or cores(), _MOST_THREADS)
         self._decoding: Generator[Any, None, None] | None = None
-        self.width, self.height = self._stream.width, self._stream.height
+        # Of a stream that does not say, frames do; until then it is taken for a usual size.
+        self.width, self.height = self._stream.width or 1920, self._stream.height or 1080
         rate = self._stream.average_rate or self._stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
         aspect = self._stream.sample_aspect_ratio
         self.pixel_aspect = float(aspect) if aspect and 0.1 <= aspect <= 10 else 1.0
         self.declared_duration = _declared_duration(self._container, self._stream)
+        self._jumps: list[float] = []
         self._facts: VideoFacts | None = None
 
     def __enter__(self) -> VideoDecoder:
@@ -164,6 +177,11 @@ class VideoDecoder:
             self.warnings.append(
                 f"{self.path}: is damaged in {damage.places} place(s); what could be read of it was used"
             )
+        if self._jumps:
+            self.warnings.append(
+                f"{self.path}: its clock jumps forward {len(self._jumps)} time(s), by {sum(self._jumps):.1f} s in all, "
+                "as in joined recordings; the film goes on there without a gap"
+            )
         self._note_missing_end(end, first or 0.0)
 
     def _decode(
@@ -192,7 +210,7 @@ class VideoDecoder:
 
     def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
         try:
-            for packet in demux(self._container, self._stream):
+            for packet in demux(self._container, self._stream, on_jump=self._jumps.append):
                 if packet.size:  # an empty packet would signal the end to the decoder
                     yield packet
         except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
@@ -202,6 +220,7 @@ class VideoDecoder:
         declared = self.declared_duration
         if declared is not None and self._container.format.name.startswith("matroska"):
             declared -= first  # Matroska counts from time 0, not from the first frame
+        declared = None if declared is None else declared - sum(self._jumps)
         if declared is not None and declared - end > max(1.0, 0.02 * declared):
             self.warnings.append(
                 f"{self.path}: ends early: {end:.1f} s of the {declared:.1f} s it declares could be read"
@@ -220,6 +239,7 @@ def open_container(path: Path) -> InputContainer:
             raise VideoError(f"{path}: is a folder, not a video")
         if S_ISREG(status.st_mode) and status.st_size == 0:
             raise VideoError(f"{path}: is empty")
+        _check_playlist(path)
         # "file:" prevents FFmpeg from taking a name with a colon for a protocol. The option is of MPEG-TS: a programme
         # whose streams get new ids, as between two broadcasts, goes on in the same streams.
         container = av.open(f"file:{path}", metadata_errors="replace", options={"merge_pmt_versions": "1"})
@@ -237,6 +257,26 @@ def open_container(path: Path) -> InputContainer:
     return container
 
 
+def _check_playlist(path: Path, listed: bool = False) -> None:
+    """Refuse an HLS playlist without an end, as of a live stream: FFmpeg would wait for ever. Raises VideoError
+    for one, or OSError."""
+    if not is_file(path):
+        return
+    with path.open("rb") as file:
+        text = file.read(7)
+        if text != b"#EXTM3U":
+            return
+        lines = file.read(2**24).splitlines()
+    if any(line.startswith(b"#EXTINF") for line in lines) and b"#EXT-X-ENDLIST" not in map(bytes.strip, lines):
+        raise VideoError(f"{path}: is a playlist without an end; if nothing follows, add a last line #EXT-X-ENDLIST")
+    if any(line.startswith(b"#EXT-X-STREAM-INF") for line in lines):
+        if listed:
+            raise VideoError(f"{path}: is a playlist of playlists inside another one; name one of its parts")
+        for line in filter(None, map(bytes.strip, lines)):
+            if not line.startswith(b"#"):
+                _check_playlist(path.parent / os.fsdecode(line), listed=True)
+
+
 def container_facts(container: InputContainer) -> dict[str, Any]:
     """The fields of `VideoFacts` on sound and start timecode."""
     sound = container.streams.audio
@@ -249,15 +289,43 @@ def container_facts(container: InputContainer) -> dict[str, Any]:
     }
 
 
-def demux(container: InputContainer, *streams: S) -> Iterator[Packet[S]]:
+def demux(
+    container: InputContainer, *streams: S, on_jump: Callable[[float], None] = lambda seconds: None
+) -> Iterator[Packet[S]]:
     """The packets of some streams in the order of the file, each stream ended by an empty packet.
+
+    A clock that jumps forward, as between recordings that were joined, goes on without the gap, as in FFmpeg's command
+    line; ``on_jump`` is called with its length.
 
     Raises:
         av.FFmpegError: the container is damaged.
     """
     packets: Any = container.demux(streams)
+    longest = _NEW_CLOCK if container.format.flags & ContainerFlags.ts_discont.value else _WRONG_CLOCK
+    gaps = [0.0]  # each jump up to now, in seconds to subtract
+    ends: dict[int, float] = {}
+    chosen: dict[int, float] = {}
     try:
-        yield from packets
+        for packet in packets:
+            if packet.dts is not None and packet.time_base:
+                stamp, index = float(packet.dts * packet.time_base), packet.stream.index
+                gap, end = chosen.get(index, 0.0), ends.get(index)
+                if end is not None and stamp - gap - end > longest:
+                    # the gap of the other streams, so that sound stays with its frames
+                    near = [known for known in gaps if abs(stamp - known - end) <= longest]
+                    if near:
+                        gap = near[-1]
+                    else:
+                        on_jump(stamp - end - gap)
+                        gap = stamp - end
+                        gaps.append(gap)
+                    chosen[index] = gap
+                if gap:
+                    shift = round(gap / packet.time_base)
+                    packet.dts -= shift
+                    packet.pts = None if packet.pts is None else packet.pts - shift
+                ends[index] = stamp - gap + float((packet.duration or 0) * packet.time_base)
+            yield packet
     except IndexError:
         # PyAV knows the streams that were there at opening. Where more appear, which only the header-less formats have,
         # it fails after the last packet of the file, when it looks for those to end them. FFmpeg's own command line
@@ -282,7 +350,10 @@ def video_stream(path: Path, container: InputContainer) -> VideoStream:
     known = [s for s in streams if s.codec_context is not None]
     if not known:
         raise VideoError(f"{path}: its video codec is not one that this FFmpeg decodes")
-    return max(known, key=lambda s: (bool(s.disposition & Disposition.default), s.width * s.height))
+    stream = max(known, key=lambda s: (bool(s.disposition & Disposition.default), s.width * s.height))
+    if stream.width * stream.height > _MOST_PIXELS:
+        raise VideoError(f"{path}: has frames of {stream.width} x {stream.height} pixels, too large to be read")
+    return stream
 
 
 def _declared_duration(container: InputContainer, stream: VideoStream) -> float | None:

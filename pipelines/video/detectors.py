@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, DatasetError
+from pipelines.files import read_regular
 from pipelines.video.frames import RGBImage
 
 if TYPE_CHECKING:  # start-up time: scenedetect, which also searches for an ffmpeg program
@@ -22,6 +23,9 @@ if TYPE_CHECKING:  # start-up time: scenedetect, which also searches for an ffmp
 
 # PySceneDetect's default minimum length of a shot, so that a flash is not two cuts.
 MIN_SHOT_SECONDS = 0.6
+
+# Of a list of shots.
+_MOST_BYTES = 16 * 2**20
 
 
 class ShotDetector(Protocol):
@@ -248,7 +252,7 @@ def read_cuts(path: Path) -> list[int]:
         DatasetError: one line, for another format, or shots that are not in order.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_regular(path, _MOST_BYTES).decode("utf-8-sig")
     except FileNotFoundError as error:
         raise DatasetError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -591,8 +591,9 @@ def test_hostile_names_come_back_as_they_were() -> None:
 
 
 def test_no_cell_of_the_csv_is_a_formula() -> None:
-    rows = csv_rows(content(named(scene_list([50] * 4), "=1+1", "+1", "-1", "@x"), "csv"))
-    assert [row["Name"] for row in rows] == ["'=1+1", "'+1", "'-1", "'@x"]
+    names = ["=1+1", "+1", "-1", "@x", *"\uff1d\uff0b\uff0d\uff20"]
+    rows = csv_rows(content(named(scene_list([50] * 8), *names), "csv"))
+    assert [row["Name"] for row in rows] == [f"'{name}" for name in names]
     assert not any(value.startswith(("=", "+", "-", "@")) for row in rows for value in row.values())
 
 

@@ -30,7 +30,7 @@ from pipelines.models.threads import one_thread
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import IndexSettings, build_index
-from pipelines.stages.finetune import FinetuneSettings, finetune
+from pipelines.stages.finetune import FinetuneSettings, finetune, loop
 from pipelines.stages.finetune.data import (
     EPOCHS,
     LabelledFilms,
@@ -431,6 +431,27 @@ def test_a_run_goes_on_bit_for_bit(settings: FinetuneSettings, tmp_path: Path, c
     assert finetune(replace(settings, resume=True)).mean == result.mean
     finetune(replace(settings, resume=True, seeds=3))
     assert [seed["seed"] for seed in result_of(settings)["seeds"]] == [0, 1, 2]
+
+
+def test_notes_of_seeds_that_were_done_are_kept_when_a_run_goes_on(
+    settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best_of_seed = loop.best_of_seed
+
+    def noted(learner: Any, task: Any, split: Any, seed: int, notes: list[str]) -> Any:
+        notes.append(f"seed {seed} is noted")
+        return best_of_seed(learner, task, split, seed, notes)
+
+    monkeypatch.setattr(loop, "best_of_seed", noted)
+
+    def end(state: TrainingProgress) -> None:
+        if state.seed == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert finetune(replace(settings, seeds=2), end).stopped
+    result = finetune(replace(settings, seeds=2, resume=True))
+    assert [note for note in result.notes if "is noted" in note] == ["seed 0 is noted", "seed 1 is noted"]
+    assert result_of(settings)["notes"] == list(result.notes)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.exports.timecode import edit_rate
 from pipelines.outputs.exports.timeline import timeline_frames
+from pipelines.outputs.tables import no_formula
 from pipelines.scenes import SceneList, entry, timecode
 
 # PySceneDetect's, in its order; scripts that read its lists read ours.
@@ -49,16 +50,11 @@ def table(scenes: SceneList, shots: bool = False) -> str:
                 segment.end_frame - segment.start_frame,
                 timecode(segment.end - segment.start),
                 f"{segment.end - segment.start:.3f}",
-                _no_formula(segment.name),
+                no_formula(segment.name),
                 f"{segment.score:.4f}",
             ]
         )
     return text.getvalue()
-
-
-def _no_formula(text: str) -> str:
-    # A spreadsheet evaluates a cell that begins like this as a formula.
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def json_lines(scenes: SceneList, shots: bool = False) -> str:

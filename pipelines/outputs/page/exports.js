@@ -19,7 +19,7 @@ function csvOf(scenes) {
       scene.index + 1, start_frame + 1, timecode(start), fixed(start, 3), end_frame, timecode(end), fixed(end, 3),
       end_frame - start_frame, timecode(end - start), fixed(end - start, 3),
       // A spreadsheet evaluates a cell that begins like this as a formula.
-      /^[=+@-]/.test(title) ? `'${title}` : title,
+      /^[=+@\uff1d\uff0b\uff0d\uff20-]/.test(title) ? `'${title}` : title,
       fixed(scene.confidence, 4),
     ];
   });

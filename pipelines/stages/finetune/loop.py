@@ -123,10 +123,13 @@ def _train_seeds(run: Run, held: ExitStack) -> FinetuneResult:
     records: list[dict[str, Any]] = json.loads(saved["records"]) if saved is not None else []
     number = saved["number"] if saved is not None else 0
     step, stopped = number * run.steps, False
+    before: list[str] = json.loads(saved.get("notes", "[]")) if saved is not None else []
+    run.notes[:0] = [note for note in before if note not in run.notes]
 
     def save(number: int, state: Mapping[str, Any]) -> None:
         if process.is_first:
             here = {"settings": json.dumps(identity), "records": json.dumps(records), "number": number}
+            here["notes"] = json.dumps(run.notes)
             save_state(settings.output, {**here, "step": number * run.steps + state["at"], **state})
 
     with RunLog(settings.output if process.is_first else None, saved["step"] if saved is not None else 0) as log:

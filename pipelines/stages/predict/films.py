@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
@@ -10,7 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.datasets.annotations import read_json
+from pipelines.datasets.scene_files import MOST_BYTES
+from pipelines.errors import BasslError, DatasetError, StoreError
 from pipelines.files import check_inputs_kept, check_writable, remove_partials
 from pipelines.film_jobs import run_here, run_on_dask
 from pipelines.options import settings_from, values_of
@@ -224,7 +225,7 @@ def _kept(task: PredictTask, settings: Mapping[str, Any]) -> FilmScenes:
     in another way."""
     remedy = "--overwrite makes it again"
     try:
-        content = json.loads(task.output.read_bytes())
+        content = read_json(task.output, MOST_BYTES)
         if (content["schema"], content["version"]) != (SCHEMA, SCHEMA_VERSION):
             raise ValueError
         same = _is_of(content["video"], task.film)
@@ -232,7 +233,7 @@ def _kept(task: PredictTask, settings: Mapping[str, Any]) -> FilmScenes:
         facts: dict[str, Any] = {"scenes": len(content["scenes"]), "shots": len(content["shots"])}
         facts["duration"] = float(content["video"]["duration"])
         other = [name for name in _DECIDING if before.get(name) != settings[name]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (DatasetError, ValueError, KeyError, TypeError, AttributeError):
         return task.failed(f"{task.output}: is not a scenes.json of this version; {remedy}")
     if not same:
         return task.failed(f"{task.output}: holds the scenes of another film than {task.film}; {remedy}")
@@ -258,12 +259,12 @@ def _check_replaceable(path: Path, film: Path) -> None:
     if not path.exists():
         return
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path, MOST_BYTES)
         settings = content["settings"]
         corrected = settings.get("edited_by_hand") is True or any("name" in scene for scene in content["scenes"])
         predicted = content["schema"] == SCHEMA and "model_id" in settings
         same = _is_of(content["video"], film)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (DatasetError, ValueError, KeyError, TypeError, AttributeError):
         predicted = False
     remedy = "name another file, or replace it with --overwrite"
     if not predicted:

@@ -1,0 +1,107 @@
+"""What reaches the terminal: no control characters, one line an error, one exit code whatever becomes of the output."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command import Bassl
+from tests.outputs.exporting import scene_list
+
+HOME = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "bassl_cli"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HOME)}
+
+
+@pytest.fixture
+def scenes(tmp_path: Path) -> Path:
+    path = tmp_path / "s.json"
+    scene_list([30, 31, 29], [1, 2]).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("\x1b[31mred\x07.json", r"\x1b[31mred\x07.json"),
+        ("two\nlines\r.json", r"two\nlines\r.json"),
+        ("gpj\u202enosj.json", r"gpj\u202enosj.json"),
+        (os.fsdecode(b"latin-\xe9.json"), r"latin-\udce9.json"),
+        ("3.45\u202fPM \U0001f468\u200d\U0001f469 \u3000.json", "3.45\u202fPM \U0001f468\u200d\U0001f469 \u3000.json"),
+    ],
+)
+def test_control_characters_of_names_are_escaped_and_one_line_stays_one(bassl: Bassl, name: str, shown: str) -> None:
+    code, out, err = bassl("export", name, "--to", "csv")
+    assert (code, out) == (2, "")
+    assert err == f"bassl: {shown}: no such file\n"
+
+
+def test_a_huge_name_is_cut(bassl: Bassl) -> None:
+    code, _, err = bassl("export", f"{'x' * 100_000}.json", "--to", "csv")
+    assert code == 2
+    assert err.startswith("bassl: xxxx")
+    assert len(err) < 2100
+    assert err.endswith(": cannot be read: File name too long\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("command", ["regroup s.json --json", "models", "--version", "--help"])
+def test_a_full_disk_under_the_output_is_one_line(scenes: Path, command: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [*COMMAND, *command.split()],
+            cwd=scenes.parent,
+            env=ENVIRONMENT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+        )
+    assert run.returncode == 2
+    assert run.stderr == "bassl: standard output cannot be written (no space left on device)\n"
+
+
+def test_a_reader_that_has_had_enough_changes_nothing(scenes: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [*COMMAND, "regroup", "s.json", "--json", "--scenes", "1", "-o", "one.json"]
+    run = subprocess.run(
+        command, cwd=scenes.parent, env=ENVIRONMENT, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120
+    )
+    os.close(writing)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert (scenes.parent / "one.json").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_split_that_is_asked_to_end_removes_what_it_made(
+    scenes: Path, film: Path, number: signal.Signals, code: int
+) -> None:
+    program = (
+        "import sys, time; from pipelines.video import cutting; from bassl_cli.app import main\n"
+        "add = cutting._Copy.add\n"
+        "def slowly(self, packet): add(self, packet); print('now', flush=True); time.sleep(60)\n"
+        "cutting._Copy.add = slowly\n"
+        "sys.argv = ['bassl', 'split', sys.argv[1], 's.json', '--chapters', '-o', 'out']; main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(film)],
+        cwd=scenes.parent,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "now\n"
+    assert len(list((scenes.parent / "out").iterdir())) == 1
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code, said
+    assert "Traceback" not in said
+    assert list((scenes.parent / "out").iterdir()) == []

@@ -1,0 +1,65 @@
+"""What a scenes.json may claim: numbers, names and sizes that no film has are one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command import Bassl
+from tests.outputs.exporting import scene_list
+
+COMMANDS = ("export s.json --to otio", "export s.json --to label-studio", "report s.json", "regroup s.json --scenes 2")
+
+
+def written(change: Any) -> None:
+    content = scene_list([30, 31, 29], [1, 2]).to_dict()
+    change(content)
+    Path("s.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "1" + "0" * 400, "NaN"])
+def test_a_number_that_is_none_is_refused(bassl: Bassl, command: str, number: str) -> None:
+    written(lambda content: content["settings"].update(threshold="here"))
+    Path("s.json").write_text(Path("s.json").read_text().replace('"here"', number))
+    code, _, err = bassl(*command.split())
+    assert code == 2
+    assert err.splitlines()[-1].startswith("bassl: s.json: is not usable JSON: ")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", ["x" * 300 + ".mp4", "/" + "long/" * 2000 + "x.mp4"], ids=["name", "path"])
+def test_a_path_that_no_file_has_is_a_film_that_is_not_there(bassl: Bassl, command: str, name: str) -> None:
+    written(lambda content: content["video"].update(path=name))
+    code, _, err = bassl(*command.split())
+    assert code == 0, err
+    assert all(len(line) < 2100 for line in err.splitlines())
+
+
+@pytest.mark.parametrize("name", ["a\0b.mp4", "\ud800.mp4"])
+def test_a_path_that_is_none_is_refused(bassl: Bassl, name: str) -> None:
+    written(lambda content: content["video"].update(path=name))
+    for command in COMMANDS:
+        code, _, err = bassl(*command.split())
+        assert code == 2
+        assert "is not the path of a video" in err.splitlines()[-1]
+
+
+def test_a_scenes_json_of_more_than_16_mb_is_refused_before_it_is_read(bassl: Bassl) -> None:
+    Path("s.json").write_text(" " * (16 * 2**20 + 1))
+    for command in COMMANDS:
+        code, _, err = bassl(*command.split())
+        assert code == 2
+        assert err.splitlines()[-1] == "bassl: s.json: is larger than 16 MB, too large for a file of this kind"
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "predict s.json", "score s.json s.json", "split s.json s.json"])
+def test_a_link_to_itself_is_one_line(bassl: Bassl, command: str) -> None:
+    Path("s.json").symlink_to("s.json")
+    code, _, err = bassl(*command.split())
+    assert code in (1, 2)
+    assert err.count("bassl: ") == 1
+    assert "s.json" in err.splitlines()[-1]

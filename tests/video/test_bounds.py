@@ -1,0 +1,105 @@
+"""Films and lists that would take hours or gigabytes: refused, or read as FFmpeg's command line reads them."""
+
+from __future__ import annotations
+
+import os
+import struct
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.errors import DatasetError, VideoError
+from pipelines.video import sound
+from pipelines.video.decoding import VideoDecoder
+from pipelines.video.detectors import read_cuts
+from tests import films
+
+
+def times_of(path: Path) -> tuple[list[float], VideoDecoder]:
+    with VideoDecoder(path) as film:
+        return [time for _, time, _ in film.frames()], film
+
+
+def recording(path: Path, start: float, seconds: float = 0.0) -> bytes:
+    options = {"output_ts_offset": str(start)}
+    shown = films.pictures(48, (20,))
+    return films.write_film(path, shown, container_options=options, sound_seconds=seconds).read_bytes()
+
+
+def test_a_clock_that_jumps_forward_goes_on_without_the_gap(tmp_path: Path) -> None:
+    parts = [recording(tmp_path / f"{start}.ts", start) for start in (0, 50_000, 80_000)]
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(b"".join(parts))
+    times, film = times_of(joined)
+    assert len(times) == 144
+    assert times == pytest.approx([i / 24 for i in range(144)], abs=0.1)
+    assert film.facts.duration == pytest.approx(6.0, abs=0.1)
+    (warning,) = film.warnings
+    assert warning.startswith(f"{joined}: its clock jumps forward 2 time(s), by 799")
+
+
+def test_sound_stays_with_its_frames_where_the_clock_jumps(tmp_path: Path) -> None:
+    parts = [recording(tmp_path / f"{start}.ts", start, seconds=2.0) for start in (0, 50_000)]
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(b"".join(parts))
+    starts = [(time, len(samples) / sound.RATE) for time, samples in sound._samples(joined)]
+    assert starts[-1][0] + starts[-1][1] == pytest.approx(4.0, abs=0.2)
+    assert np.isfinite(sound.shot_sounds(joined, np.array([(0.0, 2.0), (2.0, 4.0)]))).all()
+
+
+def test_a_gap_that_a_slow_film_explains_is_kept(tmp_path: Path) -> None:
+    seconds = [0.0, 30.0, 600.0, 630.0]
+    path = films.write_film(tmp_path / "slides.mkv", films.pictures(4, (1, 2, 3)), times=seconds)
+    times, film = times_of(path)
+    assert times == seconds
+    assert not any("clock" in warning for warning in film.warnings)
+
+
+def test_a_frame_that_would_take_gigabytes_is_refused(tmp_path: Path) -> None:
+    content = BytesIO()
+    Image.new("P", (2, 2)).save(content, "GIF")
+    bomb = bytearray(content.getvalue())
+    struct.pack_into("<HH", bomb, 6, 16_000, 16_000)
+    path = tmp_path / "bomb.gif"
+    path.write_bytes(bomb)
+    with pytest.raises(VideoError, match=r"bomb\.gif: has frames of 16000 x 16000 pixels"):
+        VideoDecoder(path)
+
+
+MEDIA = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2.0,\npart.ts\n"
+MASTER = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1000000\nmedia.m3u8\n"
+
+
+def test_a_playlist_without_an_end_is_refused_and_one_with_an_end_read(tmp_path: Path) -> None:
+    (tmp_path / "part.ts").write_bytes(recording(tmp_path / "film.ts", 0))
+    media, master = tmp_path / "media.m3u8", tmp_path / "master.m3u8"
+    master.write_text(MASTER)
+    media.write_text(MEDIA)
+    for path in (media, master):
+        with pytest.raises(VideoError, match=r"media\.m3u8: is a playlist without an end; .*#EXT-X-ENDLIST"):
+            VideoDecoder(path)
+    media.write_text(MEDIA + "#EXT-X-ENDLIST\n")
+    for path in (media, master):
+        assert len(times_of(path)[0]) == 48
+    (tmp_path / "itself.m3u8").write_text(MASTER.replace("media", "itself"))
+    with pytest.raises(VideoError):
+        VideoDecoder(tmp_path / "itself.m3u8")
+
+
+def test_a_list_of_shots_that_is_no_file_or_too_large_is_refused(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "large.txt").write_bytes(b"1\n" * (8 * 2**20 + 1))
+    for path, words in (
+        (Path("/dev/zero"), "is not a file"),
+        (fifo, "is not a file"),
+        (tmp_path, "is not a file"),
+        (tmp_path / "loop", "is not a text file that can be read"),
+        (tmp_path / "large.txt", "larger than 16 MB"),
+    ):
+        with pytest.raises(DatasetError, match=words):
+            read_cuts(path)
