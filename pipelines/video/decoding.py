@@ -301,7 +301,8 @@ def demux(
         av.FFmpegError: the container is damaged.
     """
     packets: Any = container.demux(streams)
-    longest = _NEW_CLOCK if container.format.flags & ContainerFlags.ts_discont.value else _WRONG_CLOCK
+    flags: Any = container.format.flags  # an int, which its type says it is not
+    longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else _WRONG_CLOCK
     gaps = [0.0]  # each jump up to now, in seconds to subtract
     ends: dict[int, float] = {}
     chosen: dict[int, float] = {}

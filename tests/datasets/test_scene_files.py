@@ -109,7 +109,7 @@ def changed(keys: list[Any], value: Any) -> dict[str, Any]:
         (["shots", 1, "start_frame"], 40, "shot 1, from 40 to 100, starts before the end of shot 0 at 50"),
         (["shots", 1, "start_frame"], 50.0, "50.0 is not the start_frame of shot 1"),
         (["shots", 1, "start_frame"], "50", "'50' is not the start_frame"),
-        (["shots", 1, "end_frame"], 10**30, "a number that large is not the end_frame"),
+        (["shots", 1, "end_frame"], 10**30, "is too large a number"),
         (["shots", 0, "start_frame"], -1, "shot 0, from -1 to 50, starts before the video"),
         (["shots", 1, "end"], 1.0, "shot 1, from 2.0 to 1.0, is empty"),
         (["shots", 1, "index"], 2, "shot 1 has the index 2"),
