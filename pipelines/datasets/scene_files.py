@@ -1,4 +1,4 @@
-"""Readers of scene lists: `scenes.json` of bassl, and CSV files made by hand or by other tools."""
+"""Readers of scene lists: `scenes.json` of bassl, chapters, and CSV files made by hand or by other tools."""
 
 import csv
 import io
@@ -29,13 +29,14 @@ from pipelines.datasets.annotations import (
     read_json,
     read_text,
 )
+from pipelines.datasets.chapters import read_chapters
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION
 
 TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
 
 MOST_BYTES = 16 * 2**20  # of a scenes.json: a hundred thousand shots
 
-_SUFFIXES = (".json", ".csv")
+_ENDINGS = (".json", ".csv", ".chapters.xml", ".ffmetadata", ".ffmeta")
 # Names of CSV columns, in lower case with "_" for anything but letters and digits; the first one found is taken.
 _FRAMES = (("start_frame",), ("end_frame",))
 _TIMES = (
@@ -48,22 +49,27 @@ _SCENEDETECT |= {"length_frames", "length_timecode", "length_seconds"}
 
 
 def is_scene_files(path: Path) -> bool:
-    """Whether this is a .json or .csv file, or a folder with some; for folders, try the other readers first."""
+    """Whether this is a list of scenes by its ending, or a folder with some (try the other readers first)."""
     if path.is_dir():
-        return any(child.suffix.lower() in _SUFFIXES for child in path.glob("[!.]*"))
-    return path.suffix.lower() in _SUFFIXES and path.is_file()
+        return any(child.name.lower().endswith(_ENDINGS) for child in path.glob("[!.]*"))
+    return path.name.lower().endswith(_ENDINGS) and path.is_file()
 
 
 def read_scene_files(path: Path, frame_rate: float | None = None) -> list[VideoAnnotation]:
-    """Read a scenes.json or a CSV of scenes, or all of a folder. See `read_scenes_json` and `read_scenes_csv`. Raises
-    DatasetError: a file is damaged or of another format, or two are of the same video."""
+    """Read a scenes.json, a CSV of scenes or chapters, or all of a folder. See `read_scenes_json`, `read_scenes_csv`
+    and `read_chapters`. Raises DatasetError: a file is damaged or of another format, or two are of the same video."""
     files = [path]
     if path.is_dir():
-        files = [path / name for name in listed_names(path) if name.lower().endswith(_SUFFIXES)]
+        files = [path / name for name in listed_names(path) if name.lower().endswith(_ENDINGS)]
         if not files:
-            raise fault(path, "has no .json and no .csv in it; give the folder that holds the lists of scenes")
+            raise fault(path, "has no .json, .csv or .chapters.xml in it; give the folder of the lists of scenes")
     return by_id(
-        read_scenes_csv(file, frame_rate) if file.suffix.lower() == ".csv" else read_scenes_json(file) for file in files
+        read_scenes_csv(file, frame_rate)
+        if file.suffix.lower() == ".csv"
+        else read_scenes_json(file)
+        if file.suffix.lower() == ".json"
+        else read_chapters(file)
+        for file in files
     )
 
 

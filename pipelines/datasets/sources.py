@@ -9,6 +9,7 @@ import numpy as np
 
 from pipelines.datasets.annotations import VideoAnnotation, fault, listed_names
 from pipelines.datasets.bbc import is_bbc, is_bbc_file, read_bbc, read_bbc_file
+from pipelines.datasets.chapters import is_chapters, read_chapters
 from pipelines.datasets.movienet import is_movienet, read_movienet
 from pipelines.datasets.ovsd import is_ovsd, is_ovsd_file, read_ovsd, read_ovsd_file
 from pipelines.datasets.scene_files import is_scene_files, read_scene_files, read_scenes_csv, read_scenes_json
@@ -20,8 +21,8 @@ _LABEL_FOLDER = "label318"  # MovieNet's
 
 
 def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
-    """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, or the label file of one
-    video of BBC, OVSD or MovieNet in the data set's own folders (its shots are in another file there).
+    """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, chapters, or the label file
+    of one video of BBC, OVSD or MovieNet in the data set's own folders (its shots are in another file there).
 
     `frame_rate`: for timecodes in a CSV that end in a frame number.
     Raises DatasetError for another kind of file, or a damaged one.
@@ -35,6 +36,8 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
         return read_scenes_csv(path, frame_rate)
     if suffix == ".npz":
         return _from_features(path)
+    if is_chapters(path):
+        return read_chapters(path)
     if is_bbc_file(path):
         return read_bbc_file(path)
     if is_ovsd_file(path):
@@ -45,7 +48,8 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
                 return film
     raise fault(
         path,
-        "is of no supported format: scenes.json, .csv or .npz, or a label file in the folders of BBC, OVSD or MovieNet",
+        "is of no supported format: scenes.json, .csv, .npz, chapters, "
+        "or a label file in the folders of BBC, OVSD or MovieNet",
     )
 
 
@@ -54,7 +58,7 @@ def read_scenes_of_folder(
 ) -> tuple[dict[str, VideoAnnotation], list[str]]:
     """Read the scenes of all videos of a folder: of BBC, OVSD or MovieNet, or files for `read_scenes_of_video`.
 
-    If a video has a scenes.json and a CSV (`bassl predict` can write both), the scenes.json is read.
+    If a video has a scenes.json and another list (`bassl predict` can write both), the scenes.json is read.
 
     `annotator`: of BBC. `frame_rate`: for timecodes in a CSV that end in a frame number.
     Returns: The records by video id, sorted, and a message for each file that could not be read. (The data sets are
@@ -70,14 +74,14 @@ def read_scenes_of_folder(
         raise fault(folder, "holds no scenes of a supported format: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
     records: dict[str, VideoAnnotation] = {}
     problems = []
-    for path in sorted(files, key=lambda path: path.suffix.lower() == ".csv"):
+    for path in sorted(files, key=lambda path: path.suffix.lower() != ".json"):
         try:
             record = read_scenes_of_video(path, frame_rate)
         except DatasetError as error:
             problems.append(str(error))
             continue
         first = records.setdefault(record.video_id, record)
-        if first is not record and (path.suffix.lower() != ".csv" or first.source.suffix.lower() == ".csv"):
+        if first is not record and (path.suffix.lower() == ".json" or first.source.suffix.lower() != ".json"):
             problems.append(f"{path}: is about the video {record.video_id}, and so is {first.source}; remove one")
     return _sorted(records.values()), problems
 
@@ -91,6 +95,8 @@ def read_annotations(source: Path, annotator: int = 0) -> list[VideoAnnotation]:
         return whole
     if is_scene_files(source):
         return read_scene_files(source)
+    if is_chapters(source):
+        return [read_chapters(source)]
     raise DatasetError(f"{source}: holds no keyframe stores, features or label files of a supported format")
 
 

@@ -262,7 +262,7 @@ def test_recognised(tmp_path: Path) -> None:
     assert is_scene_files(put(tmp_path / "a.json", "{}"))
     assert not is_scene_files(put(tmp_path / "a.txt", ""))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DatasetError, match=r"has no \.json and no \.csv in it"):
+    with pytest.raises(DatasetError, match=r"has no \.json, \.csv or \.chapters\.xml in it"):
         read_scene_files(tmp_path / "empty")
     with pytest.raises(DatasetError, match="no such file"):
         read_scene_files(tmp_path / "missing.json")

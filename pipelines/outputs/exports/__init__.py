@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pipelines.errors import BasslError
 from pipelines.files import check_inputs_kept, write_atomically
-from pipelines.outputs.exports.chapters import ffmetadata, matroska_chapters, webvtt
-from pipelines.outputs.exports.editing import edl, fcp7, fcpxml, otio
-from pipelines.outputs.exports.lists import json_lines, label_studio, table
+from pipelines.outputs.exports.chapters import ffmetadata, kodi, matroska_chapters, webvtt, youtube, youtube_warnings
+from pipelines.outputs.exports.editing import edl, fcp7, fcpxml, kdenlive, lossless_cut, marker_edl, otio
+from pipelines.outputs.exports.lists import activitynet, cvat, json_lines, label_studio, qp_file, table
 from pipelines.scenes import SceneList
 
 __all__ = ["FORMATS", "Format", "check_ending", "export", "format_of", "save"]
@@ -21,7 +22,7 @@ class Format:
     """One format: its purpose, its file endings, and the function that makes its content.
 
     ``ending`` is that of a file without a given name; ``known_by`` are the endings that select the format. ``media``:
-    whether the file refers to that of the film.
+    whether the file refers to that of the film. ``warnings`` says why the reader of the format may refuse the file.
     """
 
     purpose: str
@@ -29,6 +30,7 @@ class Format:
     known_by: tuple[str, ...]
     content: Callable[[SceneList, bool], str]
     media: bool = False
+    warnings: Callable[[SceneList, bool], tuple[str, ...]] = lambda scenes, shots: ()
 
 
 FORMATS: dict[str, Format] = {
@@ -37,6 +39,17 @@ FORMATS: dict[str, Format] = {
     "otio": Format("OpenTimelineIO", ".otio", (".otio",), otio, media=True),
     "fcpxml": Format("Final Cut Pro", ".fcpxml", (".fcpxml",), fcpxml, media=True),
     "fcp7": Format("Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve", ".xml", (".xmeml",), fcp7, media=True),
+    "resolve-markers": Format("markers for DaVinci Resolve", ".markers.edl", (".markers.edl",), marker_edl),
+    "fcpxml-markers": Format(
+        "Final Cut Pro, markers", ".markers.fcpxml", (".markers.fcpxml",), partial(fcpxml, markers=True), media=True
+    ),
+    "fcp7-markers": Format(
+        "Premiere Pro, markers", ".markers.xml", (".markers.xml",), partial(fcp7, markers=True), media=True
+    ),
+    "kdenlive": Format("guides for Kdenlive", ".guides.json", (".guides.json",), kdenlive),
+    "losslesscut": Format("LosslessCut", ".llc", (".llc",), lossless_cut),
+    "youtube": Format("chapters for YouTube", ".youtube.txt", (".youtube.txt",), youtube, warnings=youtube_warnings),
+    "kodi": Format("scene markers for Kodi", ".kodi.edl", (".kodi.edl",), kodi),
     "matroska": Format("chapters for mkvmerge", ".chapters.xml", (".chapters.xml",), matroska_chapters),
     "ffmetadata": Format(
         "chapters for FFmpeg, into MP4 and others", ".ffmetadata", (".ffmetadata", ".ffmeta"), ffmetadata
@@ -44,21 +57,23 @@ FORMATS: dict[str, Format] = {
     "webvtt": Format("chapters for web pages", ".vtt", (".vtt",), webvtt),
     "jsonl": Format("JSON Lines", ".jsonl", (".jsonl", ".ndjson"), json_lines),
     "label-studio": Format("task for Label Studio", ".label-studio.json", (".label-studio.json",), label_studio),
+    "activitynet": Format("annotations of ActivityNet", ".activitynet.json", (".activitynet.json",), activitynet),
+    "cvat": Format("tags for CVAT", ".cvat.xml", (".cvat.xml",), cvat),
+    "qpfile": Format("key frames for x264 and x265", ".qp", (".qp", ".qpfile"), qp_file),
 }
 """By the name for ``--to``."""
 
 
 def format_of(path: Path) -> str:
-    """The format that the ending of a path means. Raises BasslError: no format has that ending, or (``.xml``) two
-    have."""
+    """The format that the ending of a path means, the longest that fits. Raises BasslError: no format has that ending,
+    or (``.xml``) two have."""
     name = path.name.lower()
-    found = [key for key, known in FORMATS.items() if name.endswith(known.known_by)]
-    if found:
-        return found[0]
+    endings = {ending: key for key, known in FORMATS.items() for ending in known.known_by}
+    if found := [ending for ending in endings if name.endswith(ending)]:
+        return endings[max(found, key=len)]
     if name.endswith(".xml"):
         raise BasslError(f"{path}: .xml is the ending of two formats; give --to fcp7 or --to matroska")
-    endings = " ".join(ending for known in FORMATS.values() for ending in known.known_by)
-    raise BasslError(f"{path}: no format is known by that ending; known are {endings}")
+    raise BasslError(f"{path}: no format is known by that ending; known are {' '.join(endings)}")
 
 
 def export(scene_list: SceneList, path: Path | str, format: str | None = None, shots: bool = False) -> None:
@@ -91,4 +106,4 @@ def save(scene_list: SceneList, path: Path) -> None:
 def is_scenes_json(path: Path) -> bool:
     """Whether :func:`save` writes ``scenes.json`` to a path of this ending."""
     name = path.name.lower()
-    return name.endswith(".json") and not name.endswith(FORMATS["label-studio"].known_by)
+    return name.endswith(".json") and not any(name.endswith(known.known_by) for known in FORMATS.values())

@@ -1,4 +1,5 @@
-"""Chapters for players: Matroska XML (mkvmerge), ffmetadata (FFmpeg, into MP4 and others) and WebVTT (web pages).
+"""Chapters for players: Matroska XML (mkvmerge), ffmetadata (FFmpeg, into MP4 and others), WebVTT (web pages), the
+description of a YouTube video, and scene markers for Kodi.
 
 Times are those of the presentation timestamps, counted from the film's first frame.
 """
@@ -55,3 +56,29 @@ def webvtt(scenes: SceneList, shots: bool = False) -> str:
         for segment in segments_of(scenes, shots)
     ]
     return "\n".join(["WEBVTT\n", *cues])
+
+
+def youtube(scenes: SceneList, shots: bool = False) -> str:
+    """Chapters for the description of a YouTube video: a line each, in whole seconds."""
+    # A description must not have angle brackets.
+    names = str.maketrans("<>", "\u2039\u203a")
+    lines = []
+    for segment in segments_of(scenes, shots):
+        minutes, seconds = divmod(int(segment.start), 60)
+        clock = f"{minutes // 60}:{minutes % 60:02d}" if minutes >= 60 else f"{minutes}"
+        lines.append(f"{clock}:{seconds:02d} {segment.name.translate(names)}\n")
+    return "".join(lines)
+
+
+def youtube_warnings(scenes: SceneList, shots: bool = False) -> tuple[str, ...]:
+    """Why YouTube would not show these chapters: it wants three or more, each of 10 seconds or more."""
+    segments = segments_of(scenes, shots)
+    short = sum(int(segment.end) - int(segment.start) < 10 for segment in segments)
+    few = f"YouTube shows three chapters or more, and there are {len(segments)}; bassl regroup finds more"
+    brief = f"YouTube shows no chapters where one is shorter than 10 s, and {short} are; bassl regroup --min-scene 11"
+    return (*((few,) if len(segments) < 3 else ()), *((brief,) if short else ()))
+
+
+def kodi(scenes: SceneList, shots: bool = False) -> str:
+    """Scene markers for Kodi, which reads them from ``FILM.edl`` beside the film (MPlayer's EDL, action 2)."""
+    return "".join(f"{segment.start:.3f}\t{segment.start:.3f}\t2\n" for segment in segments_of(scenes, shots))

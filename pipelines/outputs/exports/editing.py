@@ -1,7 +1,8 @@
-"""Lists for editing tools: EDL (CMX 3600), OpenTimelineIO, FCPXML (Final Cut Pro) and Final Cut Pro 7 XML.
+"""Lists and markers for editing tools: EDL (CMX 3600), OpenTimelineIO, FCPXML (Final Cut Pro), Final Cut Pro 7 XML,
+guides of Kdenlive and projects of LosslessCut.
 
-PySceneDetect writes these four as well. Its lists count real time where timecode counts frames (so that at 29.97 and
-23.976 labels drift from the frames), have no drop-frame timecode, and name every clip a shot; hence our own.
+PySceneDetect writes the first four as well. Its lists count real time where timecode counts frames (so that at 29.97
+and 23.976 labels drift from the frames), have no drop-frame timecode, and name every clip a shot; hence our own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import json
 from typing import Any
 from xml.etree import ElementTree
 
-from pipelines.outputs.exports.timecode import smpte, timecode_base
+from pipelines.outputs.exports.segments import film_name, segments_of
+from pipelines.outputs.exports.timecode import parse_smpte, smpte, timecode_base
 from pipelines.outputs.exports.timeline import Clip, Media, Timeline, timeline_of
 from pipelines.scenes import SceneList
 
@@ -48,10 +50,42 @@ def edl(scenes: SceneList, shots: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
+def marker_edl(scenes: SceneList, shots: bool = False) -> str:
+    """Markers for DaVinci Resolve (Timelines > Import > Timeline Markers from EDL): one at the start of each scene.
+
+    The first frame has the film's own timecode, or 01:00:00:00, with which Resolve begins a timeline.
+    """
+    timeline = timeline_of(scenes, shots, FASTEST_EDL)
+    hour = 3600 * timecode_base(timeline.rate)
+    first = timeline.source_start
+    if timeline.media.start_timecode is None:
+        found = parse_smpte(f"01:00:00{';' if timeline.drop else ':'}00", timeline.rate)
+        first = hour if found is None else found[0]
+    lines = [f"TITLE: {timeline.name}", f"FCM: {'DROP FRAME' if timeline.drop else 'NON-DROP FRAME'}", ""]
+    for clip in timeline.clips:
+        at = [smpte(first + clip.start + i, timeline.rate, timeline.drop) for i in (0, 1)]
+        lines.append(f"{clip.number:03d}  001      V     C        {' '.join(at + at)}")
+        lines += [f" |C:ResolveColorBlue |M:{clip.name.replace('|', '/')} |D:1", ""]
+    return "\n".join(lines)
+
+
+def kdenlive(scenes: SceneList, shots: bool = False) -> str:
+    """Guides for Kdenlive (Guides > Import): one at the start of each scene, at the frame rate of the film."""
+    guides = [{"pos": clip.start, "comment": clip.name, "type": 0} for clip in timeline_of(scenes, shots).clips]
+    return json.dumps(guides, indent=1) + "\n"
+
+
+def lossless_cut(scenes: SceneList, shots: bool = False) -> str:
+    """A project of LosslessCut, version 1: JSON, which JSON5 includes; to be opened beside the film."""
+    segments = [{"start": each.start, "end": each.end, "name": each.name} for each in segments_of(scenes, shots)]
+    return json.dumps({"version": 1, "mediaFileName": film_name(scenes), "cutSegments": segments}, indent=1) + "\n"
+
+
 def otio(scenes: SceneList, shots: bool = False) -> str:
     """An OpenTimelineIO timeline (JSON): a track of pictures and, where the film has sound, one of sound.
 
-    Rates are floating-point numbers in this format. The score of each clip is in its metadata.
+    Rates are floating-point numbers in this format. Each scene is a clip and a marker of the timeline; the metadata of
+    both have its score.
     """
     timeline = timeline_of(scenes, shots)
 
@@ -79,21 +113,34 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
         return item("Clip.2", clip.name, of_source, {"bassl": {"score": clip.score}}, **references)
 
     clips = [clip_of(clip) for clip in timeline.clips]
+    markers = [
+        {
+            "OTIO_SCHEMA": "Marker.2",
+            "name": clip.name,
+            "color": "GREEN",
+            "comment": "",
+            "marked_range": span(clip.start, clip.end),
+            "metadata": {"bassl": {"score": clip.score}},
+        }
+        for clip in timeline.clips
+    ]
     kinds = ["Video", "Audio"] if timeline.media.channels else ["Video"]
     tracks = [item("Track.1", f"{kind} 1", None, {}, kind=kind, children=clips) for kind in kinds]
     content = {
         "OTIO_SCHEMA": "Timeline.1",
         "name": timeline.name,
         "global_start_time": time(0),
-        "tracks": item("Stack.1", "tracks", None, {}, children=tracks),
+        "tracks": item("Stack.1", "tracks", None, {}, children=tracks) | {"markers": markers},
         "metadata": {"bassl": dict(scenes.settings)},
     }
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
-def fcpxml(scenes: SceneList, shots: bool = False) -> str:
-    """A Final Cut Pro project (FCPXML 1.10): one clip a scene, in exact fractions of a second."""
+def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
+    """A Final Cut Pro project (FCPXML 1.10): one clip a scene, or with ``markers`` the film with a marker at the start
+    of each, in exact fractions of a second."""
     timeline = timeline_of(scenes, shots)
+    timeline = timeline.with_markers() if markers else timeline
     display = "DF" if timeline.drop else "NDF"
 
     def time(frames: int) -> str:
@@ -123,7 +170,7 @@ def fcpxml(scenes: SceneList, shots: bool = False) -> str:
     sequence = _add(project, "sequence", format="r1", duration=time(timeline.length), tcStart=time(0), tcFormat=display)
     spine = _add(sequence, "spine")
     for clip in timeline.clips:
-        _add(
+        placed = _add(
             spine,
             "asset-clip",
             ref="r2",
@@ -133,12 +180,17 @@ def fcpxml(scenes: SceneList, shots: bool = False) -> str:
             duration=time(clip.end - clip.start),
             tcFormat=display,
         )
+        for mark in timeline.markers:  # on the clock of the clip, which begins with the film's timecode
+            at = time(timeline.source_start + mark.start)
+            _add(placed, "marker", start=at, duration=time(1), value=mark.name)
     return _xml(root, "fcpxml")
 
 
-def fcp7(scenes: SceneList, shots: bool = False) -> str:
-    """Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip a scene, with sound."""
+def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
+    """Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip a scene, with sound, or with
+    ``markers`` the film with a marker at the start of each."""
     timeline = timeline_of(scenes, shots)
+    timeline = timeline.with_markers() if markers else timeline
     media = timeline.media
     root = ElementTree.Element("xmeml", version="5")
     sequence = _add(root, "sequence", id="sequence-1")
@@ -166,6 +218,10 @@ def fcp7(scenes: SceneList, shots: bool = False) -> str:
                 _add(link, "mediatype", kind)
                 _add(link, "trackindex", max(1, track))
                 _add(link, "clipindex", clip.number)
+    for mark in timeline.markers:
+        marker = _add(sequence, "marker")
+        for tag, value in (("name", mark.name), ("comment", ""), ("in", mark.start), ("out", -1)):
+            _add(marker, tag, value)
     return _xml(root, "xmeml")
 
 

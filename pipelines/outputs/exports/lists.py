@@ -1,11 +1,13 @@
-"""Lists of scenes: CSV, JSON Lines, and tasks for the labelling tool Label Studio."""
+"""Lists of scenes: CSV, JSON Lines, annotations of ActivityNet, CVAT and Label Studio, and frame types for encoders."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+from pathlib import PureWindowsPath
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.exports.timecode import edit_rate
@@ -101,3 +103,36 @@ def label_studio(scenes: SceneList, shots: bool = False) -> str:
         "predictions": [{"model_version": f"bassl {scenes.settings.get('bassl', '')}".strip(), "result": regions}],
     }
     return json.dumps([task], indent=1, allow_nan=False) + "\n"
+
+
+def activitynet(scenes: SceneList, shots: bool = False) -> str:
+    """Temporal annotations of ActivityNet: segments in seconds with the label Scene, or Shot, and their names."""
+    segments = [
+        {"segment": [each.start, each.end], "label": "Shot" if shots else "Scene", "name": each.name}
+        for each in segments_of(scenes, shots)
+    ]
+    video = scenes.video
+    facts = {"duration": video.duration, "resolution": f"{video.width}x{video.height}", "subset": "validation"}
+    name = video.id or PureWindowsPath(video.path).stem
+    content = {"version": "VERSION 1.3", "database": {name: {**facts, "url": "", "annotations": segments}}}
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def cvat(scenes: SceneList, shots: bool = False) -> str:
+    """Annotations for CVAT (CVAT for images 1.1, into the task of the film): a tag on the first frame of each scene."""
+    label = "Shot" if shots else "Scene"
+    root = ElementTree.Element("annotations")
+    ElementTree.SubElement(root, "version").text = "1.1"
+    for segment in segments_of(scenes, shots):
+        frame = {"id": str(segment.start_frame), "name": f"frame_{segment.start_frame:06d}"}
+        size = {"width": str(scenes.video.width), "height": str(scenes.video.height)}
+        image = ElementTree.SubElement(root, "image", {**frame, **size})
+        tag = ElementTree.SubElement(image, "tag", label=label, source="auto")
+        ElementTree.SubElement(tag, "attribute", name="name").text = segment.name
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def qp_file(scenes: SceneList, shots: bool = False) -> str:
+    """Frame types for ``x264 --qpfile`` and ``x265 --qpfile``: a key frame (IDR) at the start of each scene."""
+    return "".join(f"{segment.start_frame} I -1\n" for segment in segments_of(scenes, shots))

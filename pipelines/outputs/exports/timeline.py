@@ -55,10 +55,15 @@ class Timeline:
     height: int  # pixels as shown
     clips: tuple[Clip, ...]  # in order
     media: Media
+    markers: tuple[Clip, ...] = ()  # marked ranges of the timeline
 
     def seconds(self, frames: int) -> Fraction:
         """Exact seconds that so many frames last."""
         return frames / self.rate
+
+    def with_markers(self) -> Timeline:
+        """The same with the film as the only clip, and a marker for each clip that there was."""
+        return replace(self, clips=(Clip(1, self.media.name, 0, self.length, 1.0),), markers=self.clips)
 
 
 def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = None) -> Timeline:

@@ -1,0 +1,83 @@
+"""Reader of chapters as scenes: Matroska XML, ffmetadata, and those inside a film."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from pipelines.datasets.annotations import VideoAnnotation, fault, quote, read_text
+from pipelines.errors import VideoError
+from pipelines.video.films import VIDEO_ENDINGS
+
+CHAPTER_ENDINGS = (".xml", ".ffmetadata", ".ffmeta")
+
+
+def is_chapters(path: Path) -> bool:
+    """Whether this is a file that may have chapters, by its ending."""
+    return path.suffix.lower() in {*CHAPTER_ENDINGS, *VIDEO_ENDINGS} and path.is_file()
+
+
+def read_chapters(path: Path) -> VideoAnnotation:
+    """Read the chapters of a file: scenes in seconds.
+
+    Of a Matroska XML, the chapters of the first edition that are neither hidden nor disabled, without those inside
+    them. A chapter without an end lasts to the next one. The id is the file name without its ending, ``.chapters`` and
+    ``.scenes``. Raises DatasetError: the file is damaged, or has no chapters.
+    """
+    times = _of_matroska(path) if path.suffix.lower() == ".xml" else _of_container(path)
+    if not times:
+        raise fault(path, "has no chapters")
+    times.sort()
+    # The end of the last chapter is the film's, which is not a scene end to predict.
+    ends = [end if end is not None else begin for (_, end), (begin, _) in pairwise(times)]
+    last, end = times[-1]
+    spans = [(start, stop) for (start, _), stop in zip(times, [*ends, last + 1 if end is None else end], strict=True)]
+    video_id = re.sub(r"(?i)([-_.](chapters|scenes))*$", "", path.stem, count=1)
+    return VideoAnnotation(video_id, path, scenes_seconds=np.array(spans, dtype=np.float64))
+
+
+def _of_matroska(path: Path) -> list[tuple[float, float | None]]:
+    text = read_text(path)
+    if "<!ENTITY" in text:  # entities can expand to any size
+        raise fault(path, "declares entities, which chapters do not need")
+    try:
+        root = ElementTree.fromstring(re.sub(r"^\s*<\?xml.*?\?>", "", text, count=1))
+    except ElementTree.ParseError as error:
+        raise fault(path, f"is not XML ({error})") from error
+    if root.tag != "Chapters":
+        raise fault(path, "is not a list of chapters: its outermost element is not <Chapters>")
+
+    def seconds(text: str) -> float:
+        match = re.fullmatch(r"([0-9]{1,4}):([0-5]?[0-9]):([0-5]?[0-9](?:\.[0-9]{1,9})?)", text.strip())
+        if match is None:
+            raise fault(path, f"{quote(text)} is not a time of a chapter")
+        return 3600 * int(match[1]) + 60 * int(match[2]) + float(match[3])
+
+    times = []
+    for atom in root.findall("EditionEntry[1]/ChapterAtom"):
+        if atom.findtext("ChapterFlagHidden", "0").strip() == "1":
+            continue
+        if atom.findtext("ChapterFlagEnabled", "1").strip() == "0":
+            continue
+        end = atom.findtext("ChapterTimeEnd")
+        times.append((seconds(atom.findtext("ChapterTimeStart", "")), None if end is None else seconds(end)))
+    return times
+
+
+def _of_container(path: Path) -> list[tuple[float, float | None]]:
+    import av  # start-up time: FFmpeg
+
+    from pipelines.video.decoding import open_container  # start-up time: FFmpeg
+
+    metadata = path.suffix.lower() in CHAPTER_ENDINGS
+    try:
+        with av.open(f"file:{path}", format="ffmetadata") if metadata else open_container(path) as container:
+            return [
+                (float(chapter["start"] * base), float(chapter["end"] * base))
+                for chapter in container.chapters()
+                if (base := chapter["time_base"])
+            ]
+    except (av.FFmpegError, VideoError) as error:
+        raise fault(path, f"its chapters cannot be read ({error})") from error

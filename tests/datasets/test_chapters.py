@@ -1,0 +1,92 @@
+"""Chapters as scenes: what exports write and what FFmpeg and mkvmerge put into films is read back."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.datasets.chapters import read_chapters
+from pipelines.datasets.sources import read_annotations, read_scenes_of_folder, read_scenes_of_video
+from pipelines.errors import DatasetError
+from pipelines.outputs.exports import export
+from tests.outputs.exporting import FILM_23, scene_list
+
+SCENES = scene_list([30, 31, 29], [0, 2], FILM_23)
+TIMES = [[scene.start, scene.end] for scene in SCENES.scenes]
+
+
+def times(path: Path) -> list[list[float]]:
+    record = read_scenes_of_video(path)
+    assert record.scenes_seconds is not None
+    return record.scenes_seconds.tolist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", ["film.chapters.xml", "film.scenes.chapters.xml", "film.xml", "film.ffmetadata"])
+def test_exported_chapters_come_back(tmp_path: Path, name: str) -> None:
+    export(SCENES, tmp_path / name, "ffmetadata" if name.endswith("data") else "matroska")
+    np.testing.assert_allclose(times(tmp_path / name), TIMES, atol=1e-6)
+    (record,) = read_annotations(tmp_path / name)
+    assert record.video_id == "film"
+
+
+@pytest.mark.skipif(shutil.which("mkvmerge") is None, reason="mkvmerge is not installed")
+def test_chapters_inside_a_film_are_read(film: Path, tmp_path: Path) -> None:
+    export(SCENES, tmp_path / "film.chapters.xml")
+    command = ["mkvmerge", "-q", "-o", "film.mkv", "--chapters", "film.chapters.xml", str(film)]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    np.testing.assert_allclose(times(tmp_path / "film.mkv"), TIMES, atol=1e-6)
+
+
+def test_a_chapter_without_an_end_lasts_to_the_next_one_and_hidden_ones_are_left_out(tmp_path: Path) -> None:
+    def atom(start: str, more: str = "") -> str:
+        return f"<ChapterAtom><ChapterTimeStart>{start}</ChapterTimeStart>{more}</ChapterAtom>"
+
+    inside = atom("00:00:02.000")
+    (tmp_path / "a.chapters.xml").write_text(
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!-- by hand --><Chapters><EditionEntry>'
+        + atom("00:00:00.000000000", inside)
+        + atom("00:00:05.0", "<ChapterFlagHidden>1</ChapterFlagHidden>")
+        + atom("00:00:06.0", "<ChapterFlagEnabled>0</ChapterFlagEnabled>")
+        + atom("01:00:10.5")
+        + "</EditionEntry><EditionEntry>"
+        + atom("00:00:01.0")
+        + "</EditionEntry></Chapters>"
+    )
+    assert [start for start, _ in times(tmp_path / "a.chapters.xml")] == [0, 3610.5]
+    assert times(tmp_path / "a.chapters.xml")[0][1] == 3610.5
+
+
+def test_in_a_folder_a_scenes_json_goes_before_chapters_of_the_same_film(tmp_path: Path) -> None:
+    SCENES.save(tmp_path / "film.json")
+    export(SCENES, tmp_path / "film.chapters.xml")
+    export(SCENES, tmp_path / "other.ffmeta")
+    records, problems = read_scenes_of_folder(tmp_path)
+    assert ({name: record.source.name for name, record in records.items()}, problems) == (
+        {"film": "film.json", "other": "other.ffmeta"},
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("<Chapters><EditionEntry>", "is not XML"),
+        ("<xmeml/>", "outermost element is not <Chapters>"),
+        ("<Chapters/>", "has no chapters"),
+        ("<!DOCTYPE a [<!ENTITY b 'c'>]><Chapters/>", "declares entities"),
+        ("<Chapters><EditionEntry><ChapterAtom/></EditionEntry></Chapters>", "not a time of a chapter"),
+    ],
+)
+def test_what_is_no_list_of_chapters_is_one_line(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "film.chapters.xml"
+    path.write_text(text)
+    with pytest.raises(DatasetError, match=reason) as caught:
+        read_scenes_of_video(path)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_film_without_chapters_is_one_line(film: Path) -> None:
+    with pytest.raises(DatasetError, match="has no chapters"):
+        read_chapters(film)

@@ -1,0 +1,179 @@
+"""Exports that mark where scenes begin: each is read back, and names the frames or times of scenes.json."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from xml.etree import ElementTree
+
+import av
+import pytest
+from hypothesis import given, settings
+
+from pipelines.outputs.exports import FORMATS, export
+from pipelines.scenes import SceneList
+from tests import films
+from tests.outputs.exporting import FILM_23, NTSC, edl_frame, named, scene_list, steady_films
+
+
+def content(scenes: SceneList, name: str, shots: bool = False) -> str:
+    return FORMATS[name].content(scenes, shots)
+
+
+def resolve_frames(text: str, rate: Fraction) -> list[int]:
+    """The frames of marker EDLs, with the grammar of those that DaVinci Resolve writes."""
+    head, *events = text.rstrip("\n").split("\n\n")
+    assert re.fullmatch(r"TITLE: .+\nFCM: (NON-)?DROP FRAME", head)
+    separator = ":" if "NON-DROP" in head else ";"
+    label = rf"\d\d:\d\d:\d\d{separator}\d\d"
+    first = edl_frame(f"01:00:00{separator}00", rate)
+    found = []
+    for number, event in enumerate(events, start=1):
+        match = re.fullmatch(
+            rf"(\d{{3,}})  001      V     C        ({label}) ({label}) \2 \3\n"
+            r" \|C:ResolveColorBlue \|M:([^|\n]+) \|D:1",
+            event,
+        )
+        assert match is not None, event
+        start, end = edl_frame(match[2], rate), edl_frame(match[3], rate)
+        assert (int(match[1]), end) == (number, start + 1)
+        found.append(start - first)
+    return found
+
+
+def fcpxml_frames(text: str, rate: Fraction) -> list[int]:
+    (clip,) = ElementTree.fromstring(text).iter("asset-clip")
+    origin = Fraction(clip.attrib["start"][:-1])
+    found = [(Fraction(mark.attrib["start"][:-1]) - origin) * rate for mark in clip.findall("marker")]
+    assert all(frame.denominator == 1 for frame in found)
+    return [int(frame) for frame in found]
+
+
+def fcp7_frames(text: str, rate: Fraction) -> list[int]:
+    root = ElementTree.fromstring(text)
+    assert len(root.findall("sequence/media/video/track/clipitem")) == 1
+    assert {mark.findtext("out") for mark in root.iter("marker")} == {"-1"}
+    return [int(mark.findtext("in") or "") for mark in root.findall("sequence/marker")]
+
+
+def kdenlive_frames(text: str, rate: Fraction) -> list[int]:
+    guides = json.loads(text)
+    assert all(guide.keys() == {"pos", "comment", "type"} for guide in guides)
+    return [guide["pos"] for guide in guides]
+
+
+def cvat_frames(text: str, rate: Fraction) -> list[int]:
+    root = ElementTree.fromstring(text)
+    assert (root.tag, root.findtext("version")) == ("annotations", "1.1")
+    return [int(image.attrib["id"]) for image in root.findall("image") if image.find("tag") is not None]
+
+
+def qp_frames(text: str, rate: Fraction) -> list[int]:
+    lines = [re.fullmatch(r"(\d+) I -1", line) for line in text.splitlines()]
+    return [int(line[1]) for line in lines if line is not None]
+
+
+READERS: dict[str, Callable[[str, Fraction], list[int]]] = {
+    "resolve-markers": resolve_frames,
+    "fcpxml-markers": fcpxml_frames,
+    "fcp7-markers": fcp7_frames,
+    "kdenlive": kdenlive_frames,
+    "cvat": cvat_frames,
+    "qpfile": qp_frames,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@settings(max_examples=25, deadline=None)
+@given(film=steady_films())
+def test_a_marker_is_at_the_first_frame_of_each_scene_or_shot(name: str, film: tuple[SceneList, Fraction]) -> None:
+    scenes, rate = film
+    for shots in (False, True):
+        found = READERS[name](content(scenes, name, shots), rate)
+        assert found == [item.start_frame for item in (scenes.shots if shots else scenes.scenes)]
+
+
+def test_markers_of_resolve_begin_at_the_timecode_of_the_film() -> None:
+    scenes = named(scene_list([48, 100], rate=Fraction(24)), "a | b", "c")
+    scenes = replace(scenes, video=replace(scenes.video, start_timecode="10:00:00:00"))
+    lines = content(scenes, "resolve-markers").splitlines()
+    assert lines[3] == "001  001      V     C        10:00:00:00 10:00:00:01 10:00:00:00 10:00:00:01"
+    assert lines[4] == " |C:ResolveColorBlue |M:a / b |D:1"
+    assert "10:00:02:00" in lines[6]
+
+
+@pytest.mark.parametrize("rate", [Fraction(24), NTSC], ids=str)
+def test_opentimelineio_reads_the_events_of_the_markers_for_resolve(rate: Fraction) -> None:
+    otio = pytest.importorskip("opentimelineio")
+    pytest.importorskip("otio_cmx3600_adapter")
+    text = content(scene_list([2000, 31_000, 500], rate=rate), "resolve-markers")
+    timeline = otio.adapters.read_from_string(text, "cmx_3600", rate=float(rate))
+    starts = [clip.source_range.start_time.value for clip in timeline.find_clips()]
+    assert [start - starts[0] for start in starts] == [0, 2000, 33_000]
+
+
+@pytest.mark.parametrize(
+    ("name", "adapter", "rate"),
+    [("fcpxml-markers", "fcpx_xml", Fraction(25)), ("fcp7-markers", "fcp_xml", FILM_23), ("otio", "otio_json", NTSC)],
+)
+def test_opentimelineio_reads_the_markers(name: str, adapter: str, rate: Fraction) -> None:
+    otio = pytest.importorskip("opentimelineio")
+    if name != "otio":
+        pytest.importorskip(f"otio_{adapter.removesuffix('_xml')}_{'xml_' if 'fcpx' in adapter else ''}adapter")
+    scenes = named(scene_list([2000, 31_000, 500], rate=rate), "One", "<Two>", "Three")
+    timeline = otio.adapters.read_from_string(content(scenes, name), adapter)
+    if not isinstance(timeline, otio.schema.Timeline):
+        (timeline,) = timeline
+    markers = [*timeline.tracks.markers, *(mark for clip in timeline.find_clips() for mark in clip.markers)]
+    assert [mark.name for mark in markers] == ["One", "<Two>", "Three"]
+    assert [round(mark.marked_range.start_time.value) for mark in markers] == [0, 2000, 33_000]
+    if name == "otio":
+        assert [mark.metadata["bassl"]["score"] for mark in markers] == [s.confidence for s in scenes.scenes]
+
+
+@pytest.mark.skipif(shutil.which("x264") is None, reason="the x264 program is not installed")
+def test_x264_makes_a_key_frame_where_a_scene_begins(tmp_path: Path) -> None:
+    raw = b"".join(picture.tobytes() for picture in films.pictures(60, (), width=160, height=96, numbered=False))
+    export(scene_list([17, 20, 23]), tmp_path / "film.qp")
+    command = ["x264", "--quiet", "--demuxer", "raw", "--input-csp", "rgb", "--input-res", "160x96", "--fps", "25"]
+    command += ["--qpfile", "film.qp", "--scenecut", "0", "-o", "film.mkv", "-"]
+    subprocess.run(command, cwd=tmp_path, input=raw, check=True, timeout=60, stderr=subprocess.DEVNULL)
+    with av.open(str(tmp_path / "film.mkv")) as container:
+        found = [index for index, frame in enumerate(container.decode(video=0)) if frame.key_frame]
+    assert found == [0, 17, 37]
+
+
+def test_segments_of_losslesscut_and_activitynet_have_the_times_of_scenes_json() -> None:
+    scenes = named(scene_list([30, 31, 29], [1, 2], FILM_23), "One", "Zwei")
+    times = [(scene.start, scene.end) for scene in scenes.scenes]
+    project = json.loads(content(scenes, "losslesscut"))
+    assert (project["version"], project["mediaFileName"]) == (1, "film.mp4")
+    assert [(each["start"], each["end"]) for each in project["cutSegments"]] == times
+    assert [each["name"] for each in project["cutSegments"]] == ["One", "Zwei"]
+    (video,) = json.loads(content(scenes, "activitynet"))["database"].items()
+    assert (video[0], video[1]["duration"]) == ("film", scenes.video.duration)
+    assert [tuple(each["segment"]) for each in video[1]["annotations"]] == times
+    assert {each["label"] for each in video[1]["annotations"]} == {"Scene"}
+
+
+def test_markers_of_kodi_are_at_the_start_of_each_scene() -> None:
+    assert content(scene_list([30, 31]), "kodi") == "0.000\t0.000\t2\n1.200\t1.200\t2\n"
+
+
+def test_chapters_for_youtube_are_lines_of_a_time_and_a_name() -> None:
+    scenes = named(scene_list([25 * 599, 25 * 3001, 250]), "Begin", "a <b>", "End")
+    assert content(scenes, "youtube") == "0:00 Begin\n9:59 a \u2039b\u203a\n1:00:00 End\n"
+    assert FORMATS["youtube"].warnings(scenes, False) == ()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [((20, 20), ["three chapters or more, and there are 2"]), ((20, 9, 20, 5), ["10 s, and 2 are", "--min-scene"])],
+)
+def test_chapters_that_youtube_does_not_show_are_warned_of(seconds: tuple[int, ...], words: list[str]) -> None:
+    (warning,) = FORMATS["youtube"].warnings(scene_list([25 * each for each in seconds]), False)
+    assert all(word in warning for word in words)
