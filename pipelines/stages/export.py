@@ -63,6 +63,7 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
     scenes = read_scene_list(file, settings.film)
     write_export(scenes, output, name, settings.shots)
     missing = FORMATS[name].media and film_at(Path(scenes.video.path), scenes.video) is None
-    warnings = (f"{scenes.video.path}: {NO_FILM}; {output} refers to it all the same",) if missing else ()
-    warnings += FORMATS[name].warnings(scenes, settings.shots)
+    warnings = FORMATS[name].warnings(scenes, settings.shots)
+    if missing:
+        warnings += (f"{scenes.video.path}: {NO_FILM}; {output} refers to it all the same",)
     return ExportResult(output, len(scenes.shots if settings.shots else scenes.scenes), warnings)
