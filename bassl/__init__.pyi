@@ -5,6 +5,7 @@ from pipelines.errors import (
     StoreError as StoreError,
     VideoError as VideoError,
 )
+from pipelines.models.encoder_options import EncoderOptions as EncoderOptions
 from pipelines.scenes import Scene as Scene, SceneList as SceneList, Shot as Shot, VideoFacts as VideoFacts
 from pipelines.stages.baseline import BaselineSettings as BaselineSettings, baseline as baseline
 from pipelines.stages.build_index import (
