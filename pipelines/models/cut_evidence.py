@@ -95,25 +95,30 @@ def cut_evidence(
     lengths = seconds / seconds.mean()
     # Equal colours, like none, leave the similarities of the content whatever their weight.
     if colour is None or np.ptp(colour, axis=0).max() == 0:
-        views = [_view_evidence(features, lengths)]
+        views = [_view_evidence(unit_features(features), lengths)]
     else:
-        views = [_view_evidence(joined_features(features, colour, weight), lengths) for weight in COLOUR_WEIGHTS]
+        views = [
+            _view_evidence(unit_features(joined_features(features, colour, weight)), lengths)
+            for weight in COLOUR_WEIGHTS
+        ]
     found = {kind: np.mean([view[kind] for view in views], axis=0) for kind in views[0]}
     found |= _length_evidence(lengths) | _pace_evidence(seconds)
     return tuple(found), np.stack(list(found.values()), axis=1).astype(np.float32)
 
 
-def _view_evidence(features: Numbers, lengths: Floats) -> dict[str, Floats]:
-    """All evidence that rests on similarities, of (N, D) features and lengths whose mean is 1."""
+def _view_evidence(units: tuple[NDArray[np.float32], ...], lengths: Floats) -> dict[str, Floats]:
+    """All evidence that rests on similarities, of `unit_features` and lengths whose mean is 1."""
     found: dict[str, Floats] = {}
     worths: dict[str, Floats] = {}
-    for name, unit in zip(("film", "near"), unit_features(features), strict=True):
+    for name, unit in zip(("film", "near"), units, strict=True):
         wide = similarity_band(unit, LONGEST_SCENE)
         band = wide[:, : REACH + 1]
         found |= {f"{name} {kind}": values for kind, values in _graph_evidence(ShotGraphs(band, lengths)).items()}
         found |= {f"{name} {kind}": values for kind, values in _similarity_evidence(z_scores(band)).items()}
         worths |= {f"{name} {kind}": values for kind, values in _scene_worths(unit, wide, lengths).items()}
-    return found | dict(zip(worths, posterior_log_odds(np.stack(list(worths.values()))), strict=True))
+    kinds = list(worths)
+    table = np.stack([worths.pop(kind).T for kind in kinds], axis=2)
+    return found | dict(zip(kinds, posterior_log_odds(table), strict=True))
 
 
 # --- similarities -----------------------------------------------------------------------------------------------------
@@ -136,14 +141,18 @@ def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.fl
     makes it like another. Of all that was done to the features this did most, see docs/default-model.md.
     """
     x = np.asarray(features, dtype=np.float64)
-    x = x / max(float(np.abs(x).max()), np.finfo(np.float64).tiny)
-    x = _unit_rows(x)
-    x = x - x.mean(axis=0)
-    N = len(x)
-    sums = np.concatenate([np.zeros((1, x.shape[1])), np.cumsum(x, axis=0)])
-    first, last = np.maximum(np.arange(N) - SURROUNDINGS, 0), np.minimum(np.arange(N) + SURROUNDINGS + 1, N)
-    near = (sums[last] - sums[first]) / (last - first)[:, None]
-    return _unit_rows(x).astype(np.float32), _unit_rows(x - near).astype(np.float32)
+    x = _unit_rows(x / max(float(np.abs(x).max()), np.finfo(np.float64).tiny))
+    x -= x.mean(axis=0)
+    N, D = x.shape
+    sums = np.zeros((N + 1, D))
+    np.cumsum(x, axis=0, out=sums[1:])
+    film, near = np.empty((N, D), np.float32), np.empty((N, D), np.float32)
+    for begin in range(0, N, 256):  # few rows at a time: these arrays are what takes most memory in a long film
+        rows = np.arange(begin, min(begin + 256, N))
+        first, last = np.maximum(rows - SURROUNDINGS, 0), np.minimum(rows + SURROUNDINGS + 1, N)
+        around = (sums[last] - sums[first]) / (last - first)[:, None]
+        film[rows], near[rows] = _unit_rows(x[rows]), _unit_rows(x[rows] - around)
+    return film, near
 
 
 def _unit_rows(x: Floats) -> Floats:
@@ -312,6 +321,7 @@ def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> d
     """What each range of shots is worth as a scene, (LONGEST_SCENE, N) each (`pipelines.models.scene_posteriors`), from
     `unit_features` (N, D), their similarities (N, LONGEST_SCENE + 1), and lengths (N,) of mean 1."""
     worths: dict[str, Floats] = {}
+    parts = principal_parts(unit, AXES)
     graphs = ShotGraphs(band, lengths)
     whole, cost = ASSOCIATION_WORTH
     of_graphs = {f"d{ASSOCIATION_DECAY:g} m{power:g}": graphs.in_time(ASSOCIATION_DECAY, power) for power in MASSES}
@@ -331,7 +341,6 @@ def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> d
         for cost in PREDICTIVE_COSTS:
             worths[f"predictive s{sharpness:g} a{some:g} c{cost:g}"] = each - cost
 
-    parts = principal_parts(unit, AXES)
     deviations = parts.std(axis=0)  # none is 0
     together = np.sqrt((deviations**2).mean()) if len(deviations) else 1.0
     for name, scaled in (("plain", parts / together), ("whitened", parts / deviations)):

@@ -24,20 +24,20 @@ ODDS_LIMIT = 12.0  # log odds are clipped here
 
 
 def posterior_log_odds(worth: Floats) -> Floats:
-    """Log odds of a scene end at each cut, over all divisions of a film into scenes of at most L shots: (B, L, N) of B
-    kinds of worth, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time and memory."""
-    B, L, N = worth.shape
+    """Log odds of a scene end at each cut, over all divisions of a film into scenes of at most L shots: worths (N, L, B)
+    of B kinds, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time."""
+    N, L, B = worth.shape
     # Row L + n: log of the sum over all divisions of the first n shots; in `after`, of the last n. The rows before
     # row L are of no division.
     before, after = np.full((L + N + 1, B), -np.inf), np.full((L + N + 1, B), -np.inf)
     before[L] = after[L] = 0.0
-    ending = np.ascontiguousarray(worth.transpose(2, 1, 0)[:, ::-1])  # [n - 1, L - m]: the scene ends n shots in
-    starting = np.full((N, L, B), -np.inf)  # [n - 1, L - m]: the scene begins n shots before the film's end
-    for m in range(1, min(L, N) + 1):
-        starting[m - 1 :, L - m] = worth[:, m - 1, m - 1 :].T[::-1]
+    ranges = worth.reshape(N * L, B)  # the range of m shots whose last is shot j: row j L + m - 1
     for n in range(1, N + 1):
+        shortest = min(L, n)
+        ending = worth[n - 1, :shortest]  # the scene ends n shots in
+        starting = ranges[(N - n) * L :: L + 1][:shortest]  # the scene begins n shots before the film's end
         for sums, own in ((before, ending), (after, starting)):
-            values = sums[n : n + L] + own[n - 1]
+            values = sums[n + L - shortest : n + L] + own[::-1]
             greatest = values.max(axis=0)
             sums[L + n] = greatest + np.log(np.exp(values - greatest).sum(axis=0))
     # Where an end is all but certain, the sum through it may come out a rounding error above the whole.
@@ -143,11 +143,18 @@ def pair_sums(band: Floats, longest: int) -> Floats:
 def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
     """Coordinates of shots (N, D) on their first principal axes, about their mean, (N, `axes` or fewer): axes along
     which next to nothing varies are left out, perhaps all. O(N D m + m^3) with m the lesser of N and D."""
-    x = np.asarray(features, dtype=np.float64)
-    x = x - x.mean(axis=0)
-    N, D = x.shape
-    values, vectors = np.linalg.eigh(x.T @ x if D <= N else x @ x.T)
+
+    def centred() -> Floats:  # made twice, so that it takes no memory beside what LAPACK does
+        return np.asarray(features - features.mean(axis=0, dtype=np.float64))
+
+    N, D = features.shape
+    values, vectors = np.linalg.eigh(_gram(centred()))
     values, vectors = values[-axes:], vectors[:, -axes:]
     alive = (values > 1e-6 * values[-1]) & (values > 1e-9 * N)
     values, vectors = values[alive], vectors[:, alive]
-    return np.asarray(x @ vectors if D <= N else vectors * np.sqrt(values))
+    return np.asarray(centred() @ vectors if D <= N else vectors * np.sqrt(values))
+
+
+def _gram(x: Floats) -> Floats:
+    """The smaller of the two products of a matrix with itself."""
+    return np.asarray(x.T @ x if x.shape[1] <= x.shape[0] else x @ x.T)

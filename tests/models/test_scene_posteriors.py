@@ -44,7 +44,7 @@ SHAPES = [(1, 3, 2), (2, 3, 2), (9, 3, 2), (9, 4, 12), (7, 20, 20)]
 @pytest.mark.parametrize(("N", "longest"), [(1, 3), (2, 1), (2, 5), (9, 3), (9, 20)])
 def test_posteriors_are_those_of_all_divisions(N: int, longest: int) -> None:
     worth = np.random.default_rng(N).normal(scale=2, size=(2, longest, N))
-    found = posterior_log_odds(worth)
+    found = posterior_log_odds(worth.T)
     assert found.shape == (2, N - 1)
     for b in range(2):
         through, total = np.zeros(N - 1), 0.0
@@ -67,12 +67,12 @@ def test_a_film_run_backwards_has_the_same_posteriors() -> None:
     backwards = np.zeros_like(worth)
     for start, end in ranges(N, longest):
         backwards[0, end - start - 1, N - 1 - start] = worth[0, end - start - 1, end - 1]
-    np.testing.assert_allclose(posterior_log_odds(backwards)[0, ::-1], posterior_log_odds(worth)[0], atol=1e-9)
+    np.testing.assert_allclose(posterior_log_odds(backwards.T)[0, ::-1], posterior_log_odds(worth.T)[0], atol=1e-9)
 
 
 def test_posteriors_stay_within_bounds_however_great_the_worth() -> None:
     for scale in (1e-9, 1.0, 1e6):
-        found = posterior_log_odds(scale * np.random.default_rng(2).normal(size=(3, 5, 40)))
+        found = posterior_log_odds(scale * np.random.default_rng(2).normal(size=(40, 5, 3)))
         assert np.isfinite(found).all()
         assert np.abs(found).max() <= ODDS_LIMIT
 
