@@ -8,6 +8,7 @@ watches it and exits when the parent does.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import struct
@@ -38,6 +39,15 @@ _ENVIRONMENT = {
 def cores() -> int:
     """Number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def return_freed_memory() -> None:
+    """Have glibc return arrays of a megabyte or more to the system when they are freed.
+
+    By default it keeps what is freed, up to 32 MB at a time, and a process that makes large arrays grows with time.
+    """
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(-3, 2**20)  # M_MMAP_THRESHOLD
 
 
 class Send(Protocol):

@@ -12,6 +12,7 @@ from bassl_cli.options import Films, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import check_inputs_kept, check_writable
 from pipelines.outputs.exports import check_ending
+from pipelines.processes import return_freed_memory
 from pipelines.stages.predict import PredictSettings, predict_file, predict_films
 from pipelines.video.films import find_films
 
@@ -76,6 +77,7 @@ def predict(
 
     Examples: bassl predict movie.mp4 --report, bassl predict films/ -o out/
     """
+    return_freed_memory()
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
         _one(videos[0], output, settings, storyboard, report, overwrite, as_json, quiet)
     else:
