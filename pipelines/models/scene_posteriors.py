@@ -24,8 +24,8 @@ ODDS_LIMIT = 12.0  # log odds are clipped here
 
 
 def posterior_log_odds(worth: Floats) -> Floats:
-    """Log odds of a scene end at each cut, over all divisions of a film into scenes of at most L shots: worths (N, L, B)
-    of B kinds, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time."""
+    """Log odds of a scene end at each cut, over all divisions of a film into scenes of at most L shots: worths
+    (N, L, B) of B kinds, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time."""
     N, L, B = worth.shape
     # Row L + n: log of the sum over all divisions of the first n shots; in `after`, of the last n. The rows before
     # row L are of no division.
