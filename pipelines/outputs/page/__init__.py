@@ -1,7 +1,8 @@
 """A page to review and correct the scenes of a film: one self-contained HTML file, without a server.
 
 It embeds images, style and script, and its content security policy forbids the network; only the film is another file,
-beside it. ``scene_ends.js`` groups shots by the rules of :mod:`pipelines.models.scene_ends`.
+beside it. ``scene_ends.js`` groups shots by the rules of :mod:`pipelines.models.scene_ends`, ``exports.js`` writes what
+:mod:`pipelines.outputs.exports` writes; the other scripts share the page's state (``state.js``) and are joined in order.
 """
 
 from __future__ import annotations
