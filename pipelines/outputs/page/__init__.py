@@ -2,7 +2,7 @@
 
 It embeds images, style and script, and its content security policy forbids the network; only the film is another file,
 beside it. ``scene_ends.js`` groups shots by the rules of :mod:`pipelines.models.scene_ends`, ``exports.js`` writes what
-:mod:`pipelines.outputs.exports` writes; the other scripts share the page's state (``state.js``) and are joined in order.
+:mod:`pipelines.outputs.exports` writes; the other scripts share the page's state (``state.js``), joined in order.
 """
 
 from __future__ import annotations
