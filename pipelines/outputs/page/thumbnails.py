@@ -36,7 +36,7 @@ class PagePictures:
 def kept(picture: NDArray[np.uint8]) -> bytes:
     """A keyframe (H, W, 3) as a JPEG of the greatest width on a page, to be kept in memory while a film is read and
     the number of its shots is not known yet."""
-    return _encoded(Image.fromarray(picture), _SIZES[0][0], "JPEG", 92)
+    return _encoded(Image.fromarray(picture), _SIZES[0][0], "JPEG", 85)
 
 
 def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PagePictures:
