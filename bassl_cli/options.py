@@ -22,6 +22,8 @@ SceneFiles = Annotated[
     list[Path], typer.Argument(metavar="SCENES.JSON...", help="Scenes, as predict or a page wrote them.")
 ]
 SCENES = Path("scenes.json")
+_SHORT = {"output": "-o", "threshold": "-t", "workers": "-j"}
+"""The short form of an option, by the name of its field, in every command."""
 
 
 def with_settings(
@@ -60,7 +62,7 @@ def with_settings(
             )
         if default is None or default == "":
             kind, default = kind | None, None
-        words = flags.get(option.name, option.flag).split()
+        words = flags.get(option.name, f"{option.flag} {_SHORT.get(option.name, '')}").split()
         panel = panels.get(option.group or holder)
         says = default is not None or unless_given.rstrip(".") or False
         described = typer.Option(*words, show_default=says, rich_help_panel=panel, **shown)

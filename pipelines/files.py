@@ -9,11 +9,16 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from pipelines.errors import BasslError, DatasetError, first_line
+
+STDIO = Path("-")
+"""As the path of a file: stdin or stdout."""
 
 
 @contextmanager
@@ -75,11 +80,15 @@ def _move_files(source: Path, target: Path) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a whole file, or leave the one that was there.
+    """Write a whole file, or leave the one that was there; to stdout where the path is ``-``.
 
     Raises:
         BasslError: as :func:`atomic_file`.
     """
+    if path == STDIO:
+        sys.stdout.write(content.decode())
+        sys.stdout.flush()
+        return
     with atomic_file(path) as partial:
         partial.write_bytes(content)
 
@@ -180,19 +189,28 @@ def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """The content of a file of at most so many bytes; what is no regular file, such as a pipe, may never end.
+    """The content of a file of at most so many bytes; what is no regular file, such as a pipe, may never end. The path
+    ``-`` is stdin, which can be read again.
 
     Raises:
         DatasetError: one line, for another kind of file, or a larger one.
         OSError: it cannot be read.
     """
-    if not stat.S_ISREG(path.stat().st_mode):
+    if path == STDIO:
+        content = _stdin()
+    elif not stat.S_ISREG(path.stat().st_mode):
         raise DatasetError(f"{path}: is not a file")
-    with path.open("rb") as file:
-        content = file.read(most + 1)
+    else:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
     if len(content) > most:
         raise DatasetError(f"{path}: is larger than {most // 2**20} MB, too large for a file of this kind")
     return content
+
+
+@cache
+def _stdin() -> bytes:
+    return sys.stdin.buffer.read()
 
 
 def is_file(path: Path) -> bool:

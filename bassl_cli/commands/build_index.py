@@ -18,7 +18,6 @@ _KEYFRAMES = ExtractSettings.output
 
 
 @with_settings(
-    flags={"output": "--output -o"},
     metavars={"labels": "PATH", "split": "SHARES|FILE", "tolerance": "SECONDS", "features": "FOLDER", "pack": "FOLDER"},
     repeated=("labels",),
 )

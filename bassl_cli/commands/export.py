@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import typer
+
 from bassl_cli import console
-from bassl_cli.options import SCENES, SceneFile, with_settings
+from bassl_cli.options import SCENES, SceneFiles, with_settings
+from pipelines.errors import BasslError
+from pipelines.outputs.exports import FORMATS
 from pipelines.stages.export import ExportSettings, export as stage
+from pipelines.video.films import video_ids
 
 
-@with_settings(flags={"output": "--output -o"}, metavars={"to": "FORMAT"})
-def export(settings: ExportSettings, file: SceneFile = SCENES, quiet: console.Quiet = False) -> None:
+@with_settings(metavars={"to": "FORMAT"})
+def export(settings: ExportSettings, files: SceneFiles = [SCENES], quiet: console.Quiet = False) -> None:  # noqa: B006
     """Convert scenes for an editing tool, a player, a table or a labelling tool.
 
-    Example: bassl export scenes.json --to edl
+    Examples: bassl export scenes.json --to edl, bassl export out/*.json --to youtube -o chapters/
     """
-    result = stage(file, settings)
-    for warning in result.warnings:
-        console.warn(warning)
-    if not quiet:
-        console.say(f"{console.count(result.listed, 'shot' if settings.shots else 'scene')}; wrote {result.path}")
+    each, failed = [settings], 0
+    if len(files) > 1:
+        if settings.to is None or settings.film is not None:
+            raise BasslError("several files are exported with --to FORMAT, and without --film; -o names a folder")
+        names = [None if settings.output is None else settings.output / name for name in video_ids(files)]
+        ending = FORMATS[settings.to].ending
+        each = [replace(settings, output=name and name.with_name(name.name + ending)) for name in names]
+    for file, own in zip(files, each, strict=True):
+        try:
+            result = stage(file, own)
+        except BasslError as error:
+            if len(files) == 1:
+                raise
+            console.complain(str(error))
+            failed += 1
+            continue
+        for warning in result.warnings:
+            console.warn(warning)
+        if not quiet:
+            console.say(f"{console.count(result.listed, 'shot' if settings.shots else 'scene')}; wrote {result.path}")
+    if failed:
+        raise typer.Exit(1)

@@ -10,9 +10,10 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import Films, with_settings
 from pipelines.errors import BasslError
-from pipelines.files import check_inputs_kept, check_writable
-from pipelines.outputs.exports import check_ending
+from pipelines.files import STDIO, check_inputs_kept, check_writable
+from pipelines.outputs.exports import FORMATS, check_ending, export as write_export, is_scenes_json
 from pipelines.processes import return_freed_memory
+from pipelines.stages.export import ExportSettings, beside, export
 from pipelines.stages.predict import PredictSettings, predict_file, predict_films
 from pipelines.video.films import find_films
 
@@ -29,7 +30,15 @@ def predict(
             "--output",
             "-o",
             help="File to write (without --json: VIDEO.scenes.json), also .csv .edl .otio .fcpxml .vtt ... as for "
-            "bassl export; for several videos a folder (scenes).",
+            "bassl export, or - for stdout; for several videos a folder (scenes).",
+            show_default=False,
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            help="Also export the scenes, as bassl export does, beside what is written.",
             show_default=False,
         ),
     ] = None,
@@ -77,16 +86,19 @@ def predict(
 
     Examples: bassl predict movie.mp4 --report, bassl predict films/ -o out/
     """
+    if to not in (None, *FORMATS):
+        raise BasslError(f"'{to}' is not a format; there are {', '.join(FORMATS)}")
     return_freed_memory()
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
-        _one(videos[0], output, settings, storyboard, report, overwrite, as_json, quiet)
+        _one(videos[0], output, to, settings, storyboard, report, overwrite, as_json, quiet)
     else:
-        _several(videos, output or _FOLDER, settings, storyboard, report, overwrite, jobs, dask, as_json, quiet)
+        _several(videos, output or _FOLDER, to, settings, storyboard, report, overwrite, jobs, dask, as_json, quiet)
 
 
 def _one(
     video: Path,
     output: Path | None,
+    to: str | None,
     settings: PredictSettings,
     storyboard: Path | None,
     report: bool,
@@ -96,26 +108,37 @@ def _one(
 ) -> None:
     find_films([video])
     usual = Path(f"{video.stem}.scenes.json")
-    if output is None and not as_json:
+    piped = output == STDIO
+    if piped:
+        output, as_json = None, to is None
+    elif output is None and not as_json:
         output = usual
+    if to is not None and not is_scenes_json(output or usual):
+        raise BasslError(f"{output}: --to writes another format beside a scenes.json; leave it out or name a .json")
+    exported = None if to is None else STDIO if piped else beside(output or usual, to)
     page = (output or usual).with_suffix(".html") if report else None
-    for path in (output, storyboard, page):
-        if path is not None:
+    for path in (output, exported, storyboard, page):
+        if path not in (None, STDIO):
             check_writable(path)
-    check_inputs_kept((output, storyboard, page), (video,))
+    check_inputs_kept((output, exported, storyboard, page), (video,))
     if output is not None:
         check_ending(output)
     with console.stage_progress(quiet, video.name) as progress:
         result = predict_file(
             video, output, settings, storyboard=storyboard, page=page, overwrite=overwrite, progress=progress
         )
-    for warning in result.warnings:
+    warnings = result.warnings
+    if exported is not None and to is not None:
+        write_export(result, exported, to)
+        warnings += FORMATS[to].warnings(result, False)
+    for warning in warnings:
         console.warn(warning)
     if as_json:
         console.print_json(result.to_dict())
     elif not quiet:
-        console.show_scenes(result)
-        written = ", ".join(str(path) for path in (output, storyboard, page) if path is not None)
+        if not piped:
+            console.show_scenes(result)
+        written = ", ".join(str(path) for path in (output, exported, storyboard, page) if path is not None)
         console.say(
             f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}; wrote {written}"
         )
@@ -124,6 +147,7 @@ def _one(
 def _several(
     videos: list[Path],
     output: Path,
+    to: str | None,
     settings: PredictSettings,
     storyboard: Path | None,
     report: bool,
@@ -150,6 +174,10 @@ def _several(
             on_start=start,
         )
     written = f"scenes in {output}" + f", {output / 'index.html'} shows all" * report
+    for result in results if to is not None else ():
+        if result.status != "failed":
+            for warning in export(result.output, ExportSettings(to)).warnings:
+                console.warn(warning)
     console.show_films(results, ("shots", "scenes"), written, as_json, quiet)
 
 

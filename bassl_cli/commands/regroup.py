@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFile, with_settings
+from pipelines.files import STDIO
 from pipelines.stages.regroup import RegroupSettings, regroup as stage
 
 
-@with_settings(flags={"output": "--output -o"})
+@with_settings()
 def regroup(
     settings: RegroupSettings, file: SceneFile = SCENES, as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:
@@ -18,5 +19,5 @@ def regroup(
     result = stage(file, settings)
     if as_json:
         console.print_json(result.to_dict())
-    elif not quiet:
+    elif not quiet and settings.output != STDIO:
         console.show_scenes(result)

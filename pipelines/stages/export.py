@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.files import check_inputs_kept
+from pipelines.files import STDIO, check_inputs_kept
 from pipelines.options import accept_text
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
 from pipelines.scenes import NO_FILM
@@ -19,7 +19,8 @@ class ExportSettings:
     to: str | None = None
     """Name of the format. Unless given: by the ending of --output."""
     output: Path | None = None
-    """File to write. Unless given: beside the ``scenes.json``, with the ending of the format."""
+    """File to write, - for stdout; for several inputs a folder. Unless given: beside the ``scenes.json``, with
+    the ending of the format."""
     film: Path | None = None
     """The film. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
     shots: bool = False
@@ -42,6 +43,11 @@ class ExportResult:
     warnings: tuple[str, ...] = ()
 
 
+def beside(file: Path, name: str) -> Path:
+    """The path of a format beside a ``scenes.json``; in the current folder for one from stdin."""
+    return file.with_name(("scenes" if file == STDIO else file.name.removesuffix(".json")) + FORMATS[name].ending)
+
+
 def export(file: Path | str, settings: ExportSettings) -> ExportResult:
     """Write the scenes of a ``scenes.json`` in another format.
 
@@ -58,7 +64,7 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
         assert output is not None  # checked by the settings
         name = format_of(output)
     if output is None:
-        output = file.with_name(file.name.removesuffix(".json") + FORMATS[name].ending)
+        output = beside(file, name)
     check_inputs_kept((output,), (file, settings.film))
     scenes = read_scene_list(file, settings.film)
     write_export(scenes, output, name, settings.shots)

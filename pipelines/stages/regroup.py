@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BasslError
-from pipelines.files import check_inputs_kept
+from pipelines.files import STDIO, check_inputs_kept
 from pipelines.scenes import SceneList, group_shots
 from pipelines.stages.predict.settings import PredictSettings
 
@@ -17,7 +17,7 @@ class RegroupSettings:
     """Which scenes are wanted, see `PredictSettings`."""
 
     output: Path | None = None
-    """File to write. Unless given: SCENES.regrouped.json beside the input."""
+    """File to write, - for stdout. Unless given: SCENES.regrouped.json beside the input."""
     threshold: float | None = None
     """A shot with at least this score ends a scene; a lower one gives more scenes. Unless given: that of the
     file."""
@@ -54,7 +54,8 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
     from pipelines.models.scene_ends import choose_scene_ends  # start-up time: NumPy
 
     file = Path(file)
-    output = settings.output or file.with_name(f"{file.name.removesuffix('.json')}.regrouped.json")
+    name = "scenes" if file == STDIO else file.name.removesuffix(".json")
+    output = settings.output or file.with_name(f"{name}.regrouped.json")
     before = read_scene_list(file)
     check_inputs_kept((output,), (file, Path(before.video.path)))
     stored = {name: before.settings[name] for name in ("threshold", "min_scene") if name in before.settings}

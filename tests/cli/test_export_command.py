@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -171,4 +172,52 @@ def test_help_waits_for_nothing_heavy(command: str) -> None:
     )
     assert (run.returncode, run.stderr) == (0, "set()\n")
     assert f"Usage: bassl {command}" in run.stdout
-    assert f"Example: bassl {command}" in run.stdout
+    assert re.search(rf"Examples?: bassl {command}", run.stdout)
+
+
+def test_several_lists_are_exported_each_beside_itself_or_into_a_folder_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
+    for name in ("a", "b"):
+        scene_list([30, 31, 29], [1, 2], NTSC, path=f"{name}.mp4").save(Path(f"{name}.scenes.json"))
+    Path("bad.json").write_text("{}")
+    code, out, err = bassl("export", "a.scenes.json", "bad.json", "b.scenes.json", "--to", "csv")
+    assert (code, out) == (1, "")
+    assert [line.startswith("bassl: bad.json: ") for line in err.splitlines()].count(True) == 1
+    assert bassl("export", "a.scenes.json", "b.scenes.json", "--to", "csv", "-o", "out", "-q") == (0, "", "")
+    assert sorted(path.name for path in Path("out").iterdir()) == ["a.scenes.csv", "b.scenes.csv"]
+    for name in ("a", "b"):
+        assert Path(f"out/{name}.scenes.csv").read_text() == Path(f"{name}.scenes.csv").read_text()
+    code, _, err = bassl("export", "a.scenes.json", "b.scenes.json", "-o", "out.csv")
+    assert (code, "--to FORMAT" in err) == (2, True)
+
+
+def test_a_dash_is_stdin_and_stdout(tmp_path: Path) -> None:
+    scenes = scene_list([30, 31, 29], [1, 2], NTSC, path="film.mp4")
+    scenes.save(tmp_path / "scenes.json")
+
+    def run(*arguments: str, given: bytes) -> bytes:
+        command = [sys.executable, "-m", "bassl_cli", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, input=given, capture_output=True, check=True, timeout=60)
+        return done.stdout
+
+    fewer = run("regroup", "-", "--scenes", "1", "-o", "-", given=(tmp_path / "scenes.json").read_bytes())
+    assert len(json.loads(fewer)["scenes"]) == 1
+    table = run("export", "-", "--to", "csv", "-o", "-", given=fewer)
+    assert len(table.splitlines()) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["scenes.json"]
+
+
+def test_predict_exports_too(bassl: Bassl, film: Path, model: Path) -> None:
+    given = ("predict", film, "--model", model, "--scenes", 2, "-q")
+    assert bassl(*given, "--to", "edl")[:2] == (0, "")
+    assert Path(f"{film.stem}.scenes.edl").read_text().startswith("TITLE: ")
+    code, out, _ = bassl(*given, "--to", "edl", "-o", "-")
+    assert (code, out) == (0, Path(f"{film.stem}.scenes.edl").read_text())
+    code, out, _ = bassl(*given, "-o", "-")
+    assert (code, len(json.loads(out)["scenes"])) == (0, 2)
+    Path("films").mkdir()
+    (Path("films") / "one.mp4").write_bytes(film.read_bytes())
+    assert bassl("predict", "films", "--model", model, "--to", "csv", "-o", "out", "-q")[0] == 0
+    assert sorted(path.name for path in Path("out").iterdir()) == ["one.csv", "one.json"]
+    code, _, err = bassl(*given, "--to", "edl", "-o", "a.csv")
+    assert (code, "a.csv: --to writes" in err) == (2, True)
+    assert bassl(*given, "--to", "avid")[0] == 2

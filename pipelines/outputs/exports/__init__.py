@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from pipelines.errors import BasslError
-from pipelines.files import check_inputs_kept, write_atomically
+from pipelines.files import STDIO, check_inputs_kept, write_atomically
 from pipelines.outputs.exports.chapters import ffmetadata, kodi, matroska_chapters, webvtt, youtube, youtube_warnings
 from pipelines.outputs.exports.editing import edl, fcp7, fcpxml, kdenlive, lossless_cut, marker_edl, otio
 from pipelines.outputs.exports.lists import activitynet, cvat, json_lines, label_studio, qp_file, table
@@ -104,6 +104,7 @@ def save(scene_list: SceneList, path: Path) -> None:
 
 
 def is_scenes_json(path: Path) -> bool:
-    """Whether :func:`save` writes ``scenes.json`` to a path of this ending."""
+    """Whether :func:`save` writes ``scenes.json`` to a path of this ending, or to stdout."""
     name = path.name.lower()
-    return name.endswith(".json") and not any(name.endswith(known.known_by) for known in FORMATS.values())
+    others = tuple(ending for known in FORMATS.values() for ending in known.known_by)
+    return path == STDIO or (name.endswith(".json") and not name.endswith(others))
