@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FEATURES ?= data/features
 
-.PHONY: setup setup-base demo test test-minutes check format default-model reproduce-table1 clean
+.PHONY: setup setup-base demo test test-minutes faults check format default-model reproduce-table1 clean
 
 setup: $(VENV)/.installed
 
@@ -34,6 +34,10 @@ test: setup
 # Tests that train for minutes each.
 test-minutes: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m minutes --numprocesses auto
+
+# Faults of machines, files and films by the hundred; prints how many were tried, held and broken.
+faults: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -m faults --numprocesses 0
 
 check: setup
 	$(BIN)/ruff format --check .

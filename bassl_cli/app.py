@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -15,7 +16,7 @@ import typer
 
 import pipelines
 from bassl_cli import console
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, BasslWarning
 from pipelines.files import os_reason
 
 app = typer.Typer(
@@ -129,7 +130,18 @@ def _streams() -> Iterator[None]:
     main = current_thread() is main_thread()
     handler = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number)) if main else None
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("once", BasslWarning)
+            show = warnings.showwarning
+
+            def shown(message: Warning | str, category: type[Warning], *where: Any) -> None:
+                if issubclass(category, BasslWarning):
+                    console.note(str(message))
+                else:
+                    show(message, category, *where)
+
+            warnings.showwarning = shown  # type: ignore[assignment]
+            yield
     finally:
         output.flush()
         sys.stdout, sys.stderr = before

@@ -124,7 +124,7 @@ def show_table(
     for i, name in enumerate(header):
         grid.add_column(Text(name), justify="left" if i in text else "right", overflow="fold")
     for row in rows:
-        grid.add_row(*(Text(printable(cell)) for cell in row))
+        grid.add_row(*(Text("\n".join(map(printable, cell.split("\n")))) for cell in row))
     if title:
         target.print(printable(title), style="italic", markup=False, soft_wrap=True)
     target.print(grid)

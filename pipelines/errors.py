@@ -21,6 +21,10 @@ class DatasetError(BasslError):
     """A label, shot list or feature file that cannot be read or contradicts itself."""
 
 
+class BasslWarning(UserWarning):
+    """What may be wrong with a file that is used all the same, on one line."""
+
+
 class UnexpectedError(BasslError):
     """An exception in a child process that is a bug: its type and text, and where it was raised."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from safetensors import SafetensorError, safe_open
 
-from pipelines.errors import StoreError
+from pipelines.errors import BasslWarning, StoreError
 from pipelines.files import write_atomically
 
 if TYPE_CHECKING:  # start-up time: NumPy; optional dependency: torch
@@ -43,7 +45,7 @@ def save_model(
         "kind": kind,
         "settings": json.dumps(settings, sort_keys=True, allow_nan=False),
     }
-    write_atomically(path, _with_sorted_header(_as_bytes(tensors, metadata)))
+    write_atomically(path, _sealed(_as_bytes(tensors, metadata)))
 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -104,6 +106,7 @@ def _read(path: Path, kind: str, framework: str) -> tuple[dict[str, Any], dict[s
         metadata = _metadata(path, file)
         if metadata.get("kind") != kind:
             raise StoreError(f"{path}: holds a model of kind '{metadata.get('kind')}', not '{kind}'; give another file")
+        _check_digest(path)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     return tensors, _settings(metadata, path)
 
@@ -156,13 +159,38 @@ def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
     return settings
 
 
-def _with_sorted_header(content: bytes) -> bytes:
-    """Write the JSON header of a safetensors file in a fixed order.
+def _sealed(content: bytes) -> bytes:
+    """A safetensors file with a digest of all else in its header, which is in a fixed order.
 
     safetensors keeps metadata in a hash map, in another order in every process; a model that is made again should be
-    the same file, byte by byte. The format is eight bytes with the header's length, the header, the tensors.
+    the same file, byte by byte.
     """
+    header, tensors = _parts(content)
+    header["__metadata__"]["digest"] = _digest(header, tensors)
+    head = _json(header)
+    head += b" " * (-len(head) % 8)  # the format wants the tensors aligned
+    return len(head).to_bytes(8, "little") + head + tensors
+
+
+def _check_digest(path: Path) -> None:
+    """Raises StoreError for a file that is not as it was written. One without a digest is used, with a warning."""
+    header, tensors = _parts(path.read_bytes())
+    digest = header["__metadata__"].pop("digest", None)
+    if digest is None and header["__metadata__"].keys() == {"schema", "schema_version", "kind", "settings"}:
+        warnings.warn(f"{path}: has no digest; whether it is damaged cannot be told", BasslWarning, stacklevel=2)
+    elif digest != _digest(header, tensors):
+        raise StoreError(f"{path}: is damaged, its digest is another one; get or make the model again")
+
+
+def _parts(content: bytes) -> tuple[dict[str, Any], bytes]:
+    """The header and the tensors. The format is eight bytes with the header's length, the header, the tensors."""
     length = int.from_bytes(content[:8], "little")
-    header = json.dumps(json.loads(content[8 : 8 + length]), sort_keys=True, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)  # the format wants the tensors aligned
-    return len(header).to_bytes(8, "little") + header + content[8 + length :]
+    return json.loads(content[8 : 8 + length]), content[8 + length :]
+
+
+def _digest(header: Mapping[str, Any], tensors: bytes) -> str:
+    return hashlib.sha256(_json(header) + tensors).hexdigest()
+
+
+def _json(header: Mapping[str, Any]) -> bytes:
+    return json.dumps(header, sort_keys=True, separators=(",", ":")).encode()

@@ -26,7 +26,8 @@ def test_what_goes_to_a_file_is_neither_broken_nor_cut(
     assert header.split() == ["what", "it", "is", "number"]
     assert [line.rstrip() for line in lines] == [
         f"{NAME.strip()}  [red]:smile:       1",
-        f"{'b':{len(NAME.strip())}}  two\\nlines     1,000",
+        f"{'b':{len(NAME.strip())}}  two            1,000",
+        f"{'':{len(NAME.strip())}}  lines",
     ]
 
 

@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError, BasslWarning, StoreError
 from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, read_tensors, save_model
 
 TENSORS = {"b.weight": torch.arange(6.0).reshape(2, 3), "a.bias": torch.tensor([1.5], dtype=torch.float16)}
@@ -143,3 +144,25 @@ def test_settings_nested_without_end_are_one_line(tmp_path: Path) -> None:
     metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "relational", "settings": "[" * 100_000}
     save_file(TENSORS, path, metadata)
     assert "settings cannot be read" in fault(path)
+
+
+def test_no_damaged_model_is_taken_for_a_whole_one(model: Path) -> None:
+    content = model.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, len(content), 300):
+        changed = bytearray(content)
+        changed[place] ^= 1 << int(rng.integers(8))
+        model.write_bytes(changed)
+        with pytest.raises(StoreError, match=str(model)):
+            read_tensors(model, "relational")
+
+
+def test_a_model_without_a_digest_is_used_with_a_note(model: Path) -> None:
+    content = model.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    del header["__metadata__"]["digest"]
+    head = json.dumps(header).encode()
+    model.write_bytes(len(head).to_bytes(8, "little") + head + content[8 + length :])
+    with pytest.warns(BasslWarning, match="has no digest"):
+        read_tensors(model, "relational")

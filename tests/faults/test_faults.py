@@ -1,0 +1,301 @@
+"""Faults of machines, files and films, injected with a fixed seed: nothing is lost, and each is one line."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import struct
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.datasets.scene_files import read_scenes_csv
+from pipelines.datasets.scene_list import read_scene_list
+from pipelines.datasets.shot_features import read_shot_features
+from pipelines.errors import BasslError
+from pipelines.models.checkpoints import read_arrays
+from pipelines.stores.features import read_features
+from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
+from pipelines.video.decoding import VideoDecoder
+from pipelines.video.detectors import read_cuts
+from tests import films
+from tests.faults.conftest import held, inject
+from tests.faults.writers import WRITERS, Writer
+from tests.small_stores import damaged
+
+MUTATIONS = 500
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Exit code of a forked process that does some work: 0, 3 for a BasslError of one line, another for a bug."""
+
+    def run() -> None:
+        try:
+            work()
+        except BasslError as error:
+            os._exit(3 if "\n" not in str(error) else 4)
+        os._exit(0)
+
+    child = multiprocessing.get_context("fork").Process(target=run)
+    child.start()
+    child.join(60)
+    if child.exitcode is None:
+        child.kill()
+        raise AssertionError("waits for ever")
+    return child.exitcode
+
+
+# --- kills ------------------------------------------------------------------------------------------------------------
+
+
+def killed_at(number: int, write: Callable[[], object]) -> None:
+    """Write, and be killed at the beginning of the given call that changes a file, a folder or a name."""
+    calls = 0
+
+    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            nonlocal calls
+            if calls == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            calls += 1
+            return original(*arguments, **named)
+
+        return call
+
+    for name in ("rename", "replace", "fsync", "unlink", "rmdir", "mkdir", "open"):
+        setattr(os, name, counted(getattr(os, name)))
+    Path.write_bytes = counted(Path.write_bytes)  # type: ignore[method-assign]
+    write()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_kill_at_any_point_leaves_the_old_file_or_the_new_one(tmp_path: Path, name: str) -> None:
+    writer = WRITERS[name]
+    kind = f"kills: {name}"
+
+    def check(number: int) -> None:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = folder / writer.file
+        writer.write(path, 1)
+        code = in_child(partial(killed_at, number, partial(writer.write, path, 2)))
+        assert code in (0, -signal.SIGKILL), f"exit code {code}"
+        finished.append(code == 0)
+        assert writer.read(path) in (1, 2)
+        writer.write(path, 2)
+        assert writer.read(path) == 2
+        left = [entry.name for entry in folder.iterdir() if entry.name.startswith(".")]
+        assert not left, f"left behind: {left}"
+
+    finished: list[bool] = []
+    for number in range(60):
+        inject(kind, f"call {number}", partial(check, number))
+        if finished and finished[-1]:
+            break
+    held(kind)
+
+
+# --- full disks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True, text=True, check=False
+        )
+        if os.geteuid() == 0
+        else None
+    )
+    if mount is None or mount.returncode:
+        pytest.skip("no small file system can be mounted here, which needs root")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_disk_that_is_full_at_any_level_is_one_line_and_leaves_the_old_file(small_disk: Path, name: str) -> None:
+    writer, kind = WRITERS[name], f"full disks: {name}"
+    path, ballast = small_disk / writer.file, small_disk / "ballast"
+    codes = set()
+
+    def check(free: int) -> None:
+        ballast.unlink(missing_ok=True)
+        writer.write(path, 1)
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        os.truncate(ballast, max(0, ballast.stat().st_size - free))
+        code = in_child(partial(writer.write, path, 2))
+        codes.add(code)
+        assert code in (0, 3), f"exit code {code}"
+        assert writer.read(path) == (2 if code == 0 else 1)
+        assert {entry.name for entry in small_disk.iterdir()} <= {path.name, "ballast", "other.bin"}
+
+    for free in range(0, 100 * 1024, 4096):
+        inject(kind, f"{free} bytes free", partial(check, free))
+    held(kind)
+    assert 3 in codes
+
+
+# --- damaged files ----------------------------------------------------------------------------------------------------
+
+
+def of_writer(name: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        writer: Writer = WRITERS[name]
+        writer.write(folder / writer.file, 1)
+        return folder / writer.file
+
+    return make
+
+
+def text_file(name: str, text: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        (folder / name).write_text(text)
+        return folder / name
+
+    return make
+
+
+def features_file(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    shots = np.arange(20)[:, None] * 10 + np.array([0, 10])
+    np.savez(
+        folder / "film.npz",
+        features=rng.normal(size=(20, 8)).astype(np.float32),
+        shots=shots,
+        scene_end=np.zeros(20, np.int8),
+    )
+    return folder / "film.npz"
+
+
+def film_file(ending: str) -> Callable[[Path], Path]:
+    return lambda folder: films.write_film(folder / f"film{ending}", films.pictures(8, (4,), 64, 48))
+
+
+def read_film(path: Path) -> None:
+    with VideoDecoder(path, threads=1) as film:
+        last = -1.0
+        for _, time, _ in film.frames():
+            assert time > last
+            last = time
+        assert film.facts.frames > 0
+
+
+def read_store(path: Path) -> None:
+    read_keyframe_jpegs(read_keyframes(path), 1)
+
+
+DAMAGED: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
+    "scenes.json": (of_writer("scenes.json"), read_scene_list),
+    "model": (of_writer("model"), lambda path: read_arrays(path, "k")),
+    "keyframe store": (of_writer("keyframe store"), read_store),
+    "feature store": (of_writer("feature store"), read_features),
+    "CSV of scenes": (text_file("s.csv", "start,end\n0,1.5\n1.5,3\n3,0:09.5\n"), read_scenes_csv),
+    "list of shots": (text_file("s.txt", "0 24\n25 60\n61 99\n"), read_cuts),
+    "features (.npz)": (features_file, read_shot_features),
+    "film (.mp4)": (film_file(".mp4"), read_film),
+    "film (.ts)": (film_file(".ts"), read_film),
+    "film (.mkv)": (film_file(".mkv"), read_film),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_one_line_or_a_sound_result(tmp_path: Path, name: str) -> None:
+    make, read = DAMAGED[name]
+    path, kind = make(tmp_path), f"damaged: {name}"
+
+    def all_of_them() -> None:
+        for fault, content in cases:
+            path.write_bytes(content)
+
+            def check() -> None:
+                with suppress(BasslError):
+                    read(path)
+
+            inject(kind, fault, check)
+
+    read(path)  # undamaged, it is sound
+    cases = list(damaged(path.read_bytes(), MUTATIONS - 60, 60))
+    all_of_them()
+    held(kind)
+
+
+def test_no_damaged_model_is_taken_for_a_whole_one(tmp_path: Path) -> None:
+    path, kind = of_writer("model")(tmp_path), "damaged: model is refused"
+
+    def check() -> None:
+        with pytest.raises(BasslError):
+            read_arrays(path, "k")
+
+    for fault, content in damaged(path.read_bytes(), MUTATIONS - 60, 60, seed=1):
+        path.write_bytes(content)
+        inject(kind, fault, check)
+    held(kind)
+
+
+# --- odd films --------------------------------------------------------------------------------------------------------
+
+
+def odd_films(folder: Path) -> dict[str, Path]:
+    def film(name: str, frames: int = 8, width: int = 64, height: int = 48, **how: Any) -> Path:
+        return films.write_film(folder / name, films.pictures(frames, (), width, height), **how)
+
+    def file(name: str, content: bytes) -> Path:
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    gif = BytesIO()
+    Image.new("P", (2, 2)).save(gif, "GIF")
+    bomb = bytearray(gif.getvalue())
+    struct.pack_into("<HH", bomb, 6, 16_000, 16_000)
+    whole = film("whole.mp4").read_bytes()
+    late = film("late.ts", container_options={"output_ts_offset": "90000"}).read_bytes()
+    (folder / "loop.mp4").symlink_to("loop.mp4")
+    os.mkfifo(folder / "pipe")
+    return {
+        "one frame": film("one.mp4", 1),
+        "two pixels": film("two.mkv", 4, 2, 2, codec="ffv1"),
+        "odd size": film("odd.mkv", 4, 33, 17, codec="ffv1"),
+        "very wide": film("wide.mp4", 4, 4096, 16),
+        "still slides": film("slides.mkv", 3, times=[0.0, 60.0, 3600.0]),
+        "backward clock": film("back.mkv", 4, times=[0.0, 0.04, 0.08, 0.12]),
+        "cut short": file("short.mp4", whole[: len(whole) // 2]),
+        "joined": file("joined.ts", film("first.ts").read_bytes() + late),
+        "joined sizes": file("other.ts", film("a.ts").read_bytes() + film("b.ts", 8, 128, 96).read_bytes()),
+        "sound only": films.write_sound(folder / "sound.m4a"),
+        "cover picture": films.write_sound_with_cover(folder / "cover.mp3"),
+        "huge frame": file("bomb.gif", bytes(bomb)),
+        "endless playlist": file("list.m3u8", b"#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nlate.ts\n"),
+        "empty": file("empty.mp4", b""),
+        "text": file("text.mp4", b"once upon a time\n" * 50),
+        "zeros": file("zeros.mp4", bytes(100_000)),
+        "picture": file("picture.mp4", gif.getvalue()),
+        "folder": folder,
+        "loop of links": folder / "loop.mp4",
+        "not there": folder / "gone.mp4",
+    }
+
+
+def test_an_odd_film_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
+    def check(path: Path) -> None:
+        code = in_child(partial(read_film, path))
+        assert code in (0, 3), f"exit code {code}"
+
+    for fault, path in odd_films(tmp_path).items():
+        inject("odd films", fault, partial(check, path))
+    held("odd films")

@@ -1,0 +1,62 @@
+"""What the program writes, by name: a function that writes version 1 or 2 of a file, and one that reads which it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.datasets.scene_list import read_scene_list
+from pipelines.files import files_together
+from pipelines.models.checkpoints import read_arrays, save_model
+from pipelines.stores.features import read_features, write_features
+from pipelines.stores.keyframes import read_keyframes
+from tests.outputs.exporting import scene_list
+from tests.small_stores import put_store
+
+
+@dataclass(frozen=True)
+class Writer:
+    file: str
+    write: Callable[[Path, int], object]
+    read: Callable[[Path], int]
+
+
+def _write_scenes(path: Path, version: int) -> None:
+    scenes = scene_list([30] * 40)
+    replace(scenes, settings={"version": version}).save(path)
+
+
+def _write_pieces(path: Path, version: int) -> None:
+    with files_together(path.parent, "pieces") as folder:
+        for name in (path.name, "other.bin"):
+            (folder / name).write_bytes(bytes([version]) * 20_000)
+
+
+def _read_piece(path: Path) -> int:
+    content = path.read_bytes()
+    assert content == content[:1] * 20_000
+    return content[0]
+
+
+WRITERS = {
+    "scenes.json": Writer("s.json", _write_scenes, lambda path: int(read_scene_list(path).settings["version"])),
+    "model": Writer(
+        "model.safetensors",
+        lambda path, version: save_model(path, {"w": np.full(5000, version, np.float32)}, "k", {"v": version}),
+        lambda path: int(read_arrays(path, "k")[1]["v"]),
+    ),
+    "keyframe store": Writer(
+        "film.h5",
+        lambda path, version: put_store(path, shots=4 + version),
+        lambda path: len(read_keyframes(path).frames) - 4,
+    ),
+    "feature store": Writer(
+        "features.h5",
+        lambda path, version: write_features(path, "e", {"film": np.full((200, 16), version, np.float32)}),
+        lambda path: int(read_features(path)[1]["film"][0, 0]),
+    ),
+    "pieces of a film": Writer("piece.bin", _write_pieces, _read_piece),
+}
