@@ -178,7 +178,7 @@ def features_file(folder: Path) -> Path:
         folder / "film.npz",
         features=rng.normal(size=(20, 8)).astype(np.float32),
         shots=shots,
-        scene_end=np.zeros(20, np.int8),
+        scene_end=np.eye(1, 20, 7, np.uint8)[0] | np.eye(1, 20, 19, np.uint8)[0],
     )
     return folder / "film.npz"
 
