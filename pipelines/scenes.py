@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -47,8 +48,29 @@ class VideoFacts:
 
 
 @dataclass(frozen=True)
+class Transition:
+    """How a shot ends: ``kind`` is ``cut``, ``dissolve``, ``fade`` or ``wipe``.
+
+    Its half-open range, in frames and seconds, holds what belongs to both shots or to neither: none for a cut. The shot
+    ends in the middle of it.
+    """
+
+    kind: str
+    start_frame: int
+    end_frame: int
+    start: float
+    end: float
+
+
+TRANSITIONS = ("cut", "dissolve", "fade", "wipe")
+
+
+@dataclass(frozen=True)
 class Shot:
-    """One shot: half-open ranges in frames and seconds; ``score`` is the probability that a scene ends with it."""
+    """One shot: half-open ranges in frames and seconds; ``score`` is the probability that a scene ends with it.
+
+    ``transition`` is how it ends; None at the end of the film, and where the shot detector does not say.
+    """
 
     index: int
     start_frame: int
@@ -56,6 +78,7 @@ class Shot:
     start: float
     end: float
     score: float
+    transition: Transition | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +157,32 @@ def timecode(seconds: float) -> str:
     milliseconds = round(seconds * 1000)
     minutes, milliseconds = divmod(milliseconds, 60_000)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{milliseconds // 1000:02d}.{milliseconds % 1000:03d}"
+
+
+def parse_time(text: str, frame_rate: float | None = None) -> float:
+    """Seconds of a number, or of a timecode ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or ``HH:MM:SS:FF``.
+
+    Args:
+        text: the time.
+        frame_rate: frames a second, for a timecode that ends in a frame number (non-drop-frame).
+
+    Raises:
+        ValueError: what is wrong with it, as it stands after the text in a sentence.
+    """
+    if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?", text):
+        return float(text)
+    if match := re.fullmatch(r"(?:([0-9]{1,4}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
+        return 3600.0 * int(match[1] or 0) + 60.0 * int(match[2]) + float(match[3].replace(",", "."))
+    if match := re.fullmatch(r"([0-9]{1,4}):([0-5][0-9]):([0-5][0-9]):([0-9]{1,3})", text):
+        if frame_rate is None:
+            raise ValueError("ends in a frame number; give the frame rate with the file")
+        # Non-drop-frame timecode counts whole frames: at 23.976 a second of timecode is 24 frames.
+        nominal = round(frame_rate)
+        hours, minutes, seconds, frame = (int(part) for part in match.groups())
+        if frame >= nominal:
+            raise ValueError(f"has a frame number beyond the {nominal} frames of a second")
+        return ((hours * 60 + minutes) * 60 + seconds) * nominal / frame_rate + frame / frame_rate
+    raise ValueError("is neither seconds nor a timecode")
 
 
 def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]:

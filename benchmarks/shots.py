@@ -1,0 +1,445 @@
+"""Shot detectors on films whose transitions are known: how many they find, what they invent, and the time they take.
+
+    python benchmarks/shots.py FILM [FILM ...] [--known FILE ...]
+
+Films with known transitions are made by joining stretches of the given films, and of films that are generated. A
+stretch lies within one shot: no nearer than 8 frames to anything that TransNet V2, at a low threshold, or a large
+difference between two frames calls a boundary. It is seen through a window that stands, pans, zooms or shakes, or in a
+light that changes. The joints are hard cuts, dissolves of 6 to 60 frames, fades through a colour and wipes; flashes
+stand within stretches. Detectors are tuned on the first half of each film's stretches and reported on the second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections import Counter
+import math
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import av
+import cv2
+import numpy as np
+from av.video.reformatter import VideoReformatter
+from av.video.stream import VideoStream
+from measure import Command, compare, plain, python, save, show
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
+from pipelines.video.reader import FilmReader
+from pipelines.video.shots import ReaderSettings
+
+Pictures = NDArray[np.uint8]  # (N, height, width, 3) RGB
+
+WIDTH, HEIGHT, RATE = 320, 180, 24
+SHORTEST, LONGEST = 34, 150
+"""Frames of a stretch."""
+UNLIKE = 20
+"""Mean difference of two neighbouring stretches where they meet, of 255."""
+CLEAN = 16
+"""Frames of each stretch, at least, outside transitions."""
+
+
+# --- stretches ------------------------------------------------------------------------------------------------------
+
+
+DRAWN = SyntheticFilmSettings(16, 28, (2, 4), (2.5, 7.0), width=374, height=210, dissolves=0)
+"""The generated film of which stretches are taken, hard cuts only."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Frames within one shot of a film."""
+
+    film: str
+    shot: int
+    start: int
+    end: int
+    frames: Pictures
+
+
+def stretches(film: Path, known: Sequence[tuple[int, int]], folder: Path, *, search: bool = True) -> list[Stretch]:
+    """The stretches of a film clear of the known transitions, in its order; their frames are kept in ``folder``.
+
+    ``search``: also keep clear of what may be a boundary that is not known.
+    """
+    width, height = WIDTH * 7 // 6, HEIGHT * 7 // 6  # larger than what is shown of it, so that the window can move
+    path = folder / f"{film.stem}.rgb"
+    reformatter = VideoReformatter()
+    with av.open(str(film)) as container, path.open("wb") as raw:
+        for frame in container.decode(video=0):
+            raw.write(reformatter.reformat(frame, width, height, "rgb24", interpolation="AREA").to_ndarray().tobytes())
+    frames: Pictures = np.memmap(path, np.uint8, "r").reshape(-1, height, width, 3)
+    found = []
+    for shot, (start, end) in enumerate(within_shots(frames, known, search)):
+        pieces = max(1, math.ceil((end - start) / LONGEST))
+        for a, b in itertools.pairwise(np.linspace(start, end, pieces + 1).astype(int).tolist()):
+            if b - a >= SHORTEST:
+                found.append(Stretch(film.name, shot, a, b, frames[a:b]))
+    return found
+
+
+def within_shots(
+    frames: Pictures, known: Sequence[tuple[int, int]], search: bool, margin: int = 8
+) -> list[tuple[int, int]]:
+    """Ranges of frames, each well within a shot: ``margin`` frames from what is known.
+
+    In a search, what TransNet V2 or the difference of a frame to the one before it makes look at all like a boundary is
+    taken for one as well.
+    """
+    doubtful = np.zeros(len(frames), bool)
+    if search:
+        small = np.stack([cv2.resize(frame, (48, 27), interpolation=cv2.INTER_AREA) for frame in frames])
+        doubtful |= transnetv2_scores(small) > 0.1
+        doubtful[1:] |= np.abs(np.diff(small.astype(np.int16), axis=0)).mean((1, 2, 3)) > 25
+    for start, end in known:
+        doubtful[start:end] = True
+    wide = np.convolve(doubtful, np.ones(2 * margin + 1), "same") > 0
+    edges = np.flatnonzero(np.diff(np.concatenate([[1], wide, [1]])))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+
+
+def transnetv2_scores(small: Pictures) -> NDArray[np.float32]:
+    """The transition score of each frame of (N, 27, 48, 3)."""
+    from pipelines.video.detectors import _load_transnetv2
+
+    predict = _load_transnetv2()
+    padded = np.concatenate([small[:1].repeat(25, 0), small, small[-1:].repeat(100, 0)])
+    scores = [predict(padded[at : at + 100])[25:75] for at in range(0, len(small), 50)]
+    return np.concatenate(scores)[: len(small)]
+
+
+# --- films ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Transition:
+    """``kind`` is cut, dissolve, fade or wipe.
+
+    ``[start_frame, end_frame)`` are the frames that neither shot has for itself; none for a cut, before whose frame it is.
+    """
+
+    kind: str
+    start_frame: int
+    end_frame: int
+
+
+@dataclass(frozen=True)
+class Film:
+    """A film that was made: its transitions, and the frame ranges of its flashes."""
+
+    path: Path
+    frames: int
+    transitions: list[Transition]
+    flashes: list[tuple[int, int]]
+
+
+MOVES = ("still", "still", "pan", "pan", "zoom", "shake", "light")
+
+
+def seen(stretch: Stretch, move: str, rng: Generator) -> Pictures:
+    """The stretch through a window that moves: (N, HEIGHT, WIDTH, 3)."""
+    count, height, width, _ = stretch.frames.shape
+    time = np.linspace(0, 1, count)
+    scale, centre = np.full(count, rng.uniform(0.6, 0.85)), rng.uniform(0, 1, (1, 2)).repeat(count, 0)
+    light = np.ones(count)
+    if move == "pan":
+        scale[:] = rng.uniform(0.5, 0.7)
+        centre = centre + time[:, None] * (rng.uniform(0, 1, (1, 2)) - centre)
+        centre[:, 0] = rng.permutation([rng.uniform(0, 0.3), rng.uniform(0.7, 1)]) @ [1 - time, time]
+    elif move == "zoom":
+        scale = np.asarray(rng.permutation([rng.uniform(0.45, 0.6), rng.uniform(0.7, 0.85)]) @ [1 - time, time])
+    elif move == "shake":
+        path = rng.normal(0, 0.05, (count, 2)).cumsum(0)
+        centre = np.clip(0.5 + cv2.GaussianBlur(path, (1, 9), 2), 0, 1)
+    elif move == "light":
+        low, middle, length = rng.uniform(0.2, 0.6), rng.uniform(0.3, 0.7), rng.uniform(0.1, 0.5)
+        light = 1 - (1 - low) * np.clip((time - middle) / length + 0.5, 0, 1)
+        light = light if rng.random() < 0.5 else light[::-1]
+    shown = np.empty((count, HEIGHT, WIDTH, 3), np.uint8)
+    for i, frame in enumerate(stretch.frames):
+        w, h = width * scale[i], height * scale[i]
+        x, y = centre[i] * (width - w, height - h)
+        window = np.array([[w / WIDTH, 0, x], [0, h / HEIGHT, y]])
+        picture = cv2.warpAffine(frame, window, (WIDTH, HEIGHT), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
+        shown[i] = picture if light[i] == 1 else cv2.convertScaleAbs(picture, alpha=light[i])
+    return shown
+
+
+COLOURS = ((0, 0, 0), (0, 0, 0), (0, 0, 0), (255, 255, 255), (200, 30, 20))
+
+
+def joint(kind: str, before: Pictures, after: Pictures, rng: Generator) -> Pictures:
+    """The frames of a transition between the end of one stretch and the beginning of the next, of equal length."""
+    count = len(before)
+    weight = np.arange(1, count + 1) / (count + 1)
+    if rng.random() < 0.3:
+        weight = weight * weight * (3 - 2 * weight)  # eased in and out
+    if kind == "wipe":
+        along = np.linspace(0, 1, WIDTH)[None, :, None] if rng.random() < 0.7 else np.linspace(0, 1, HEIGHT)[:, None, None]
+        along = along if rng.random() < 0.5 else 1 - along
+        masks = (np.clip((w - along) / 0.02, 0, 1) for w in weight)
+        return np.stack([(a + m * (b.astype(np.float32) - a)).astype(np.uint8)
+                         for a, b, m in zip(before, after, masks, strict=True)])
+    return np.stack([cv2.addWeighted(a, 1 - w, b, w, 0) for a, b, w in zip(before, after, weight, strict=True)])
+
+
+def flashed(pictures: Pictures, rng: Generator) -> Pictures:
+    """A few frames in the light of a flash that comes at once and goes at once or fades."""
+    share = np.full(len(pictures), rng.uniform(0.6, 1.0))
+    if rng.random() < 0.5:
+        share *= np.linspace(1, 0.3, len(pictures))
+    return np.stack([cv2.addWeighted(p, 1 - s, np.full_like(p, 255), s, 0) for p, s in zip(pictures, share, strict=True)])
+
+
+def make_film(path: Path, parts: Sequence[Stretch], kinds: Sequence[str], moves: Sequence[str], flash: float, seed: int) -> Film:
+    """Join the stretches, in an order of chance, by transitions of the given kinds, drawn by chance."""
+    rng = np.random.default_rng(seed)
+    order = shuffled(parts, rng)
+    transitions: list[Transition] = []
+    flashes: list[tuple[int, int]] = []
+    at, kept = 0, np.empty((0, HEIGHT, WIDTH, 3), np.uint8)  # kept: of the stretch before, from its first clean frame
+
+    with Encoder(path) as encoder:
+        def write(pictures: Pictures) -> None:
+            nonlocal at
+            for picture in pictures:
+                encoder.write(picture)
+            at += len(pictures)
+
+        for number, which in enumerate(order):
+            pictures = seen(parts[which], str(rng.choice(moves)), rng)
+            if number == 0:
+                kept = pictures
+                continue
+            kind = str(rng.choice(kinds))
+            room = min(len(kept) - CLEAN, len(pictures) - CLEAN - 6)
+            count = round(6 * 10 ** rng.uniform(0, 1))
+            if kind != "cut" and room < 6:
+                kind = "cut"
+            count = 0 if kind == "cut" else max(6, min(count, room))
+            middle: list[Pictures] = []
+            if kind == "fade":
+                colour = np.empty_like(pictures[:1])
+                colour[:] = COLOURS[rng.integers(len(COLOURS))]
+                many = colour.repeat(count, 0)
+                middle = [joint("fade", kept[-count:], many, rng), many[: rng.integers(1, 13)], joint("fade", many, pictures[:count], rng)]
+            elif count:
+                middle = [joint(kind, kept[-count:], pictures[:count], rng)]
+            clean = kept[: len(kept) - count]
+            if rng.random() < flash and len(clean) >= 24:
+                length, start = int(rng.integers(1, 6)), int(rng.integers(8, len(clean) - 14))
+                clean = np.concatenate([clean[:start], flashed(clean[start : start + length], rng), clean[start + length :]])
+                flashes.append((at + start, at + start + length))
+            write(clean)
+            start = at
+            for piece in middle:
+                write(piece)
+            transitions.append(Transition(kind, start, at))
+            kept = pictures[count:]
+        write(kept)
+    return Film(path, at, transitions, flashes)
+
+
+def shuffled(parts: Sequence[Stretch], rng: Generator) -> list[int]:
+    """An order of chance in which neighbours do not look alike, as two stretches of one shot do."""
+    looks = [[cv2.resize(s.frames[i], (32, 18), interpolation=cv2.INTER_AREA).astype(float) for i in (0, -1)] for s in parts]
+    left = rng.permutation(len(parts)).tolist()
+    order = [left.pop()]
+    while left:
+        last = looks[order[-1]][1]
+        unlike = (i for i in left if np.abs(looks[i][0] - last).mean() > UNLIKE)
+        order.append(next(unlike, left[0]))
+        left.remove(order[-1])
+    return order
+
+
+class Encoder:
+    """Writes pictures to a file as H.264."""
+
+    def __init__(self, path: Path) -> None:
+        self._container = av.open(str(path), "w")
+        stream = self._container.add_stream("libx264", rate=RATE, options={"preset": "veryfast", "crf": "23"})
+        assert isinstance(stream, VideoStream)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.codec_context.thread_count = 1  # the number of threads changes what x264 writes
+        self._stream = stream
+
+    def write(self, picture: NDArray[np.uint8]) -> None:
+        self._container.mux(self._stream.encode(av.VideoFrame.from_ndarray(picture)))
+
+    def __enter__(self) -> Encoder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._container.mux(self._stream.encode())
+        self._container.close()
+
+
+# --- what detectors find --------------------------------------------------------------------------------------------
+
+OURS = "transitions"
+"""The detector that says how a shot ends; the others only say where."""
+DETECTORS = (OURS, "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
+NEAR = 2
+"""Frames by which a cut may be off."""
+
+
+def find(film: Path, detector: str) -> tuple[list[Transition], float]:
+    """What a detector finds in a film, and the seconds of processor time that reading the film with it takes."""
+    start = time.process_time()
+    shots = list(FilmReader(film, ReaderSettings(detector=detector, threads=1)))[:-1]
+    taken = time.process_time() - start
+    known = [shot.transition or Transition("cut", shot.end_frame, shot.end_frame) for shot in shots]
+    return [Transition(t.kind, t.start_frame, t.end_frame) for t in known], taken
+
+
+def count(film: Film, found: Sequence[Transition], says_how: bool) -> Counter[str]:
+    """What was found and what was not, each true transition matched to at most one that was found.
+
+    Keys: ``true KIND``, ``found KIND`` (true ones), ``claimed KIND``, ``right KIND`` (claims), ``exact cut`` (true ones
+    found at their frame), ``flashes called`` and ``false``, the claims that nothing true goes with.
+    """
+    counts: Counter[str] = Counter(f"true {t.kind}" for t in film.transitions)
+    left = list(film.transitions)
+    for claim in found:
+        cut = next((t for t in left if t.kind == "cut" and abs(t.start_frame - claim.start_frame) <= NEAR), None)
+        inside = [t for t in film.transitions if t.kind != "cut" and overlap(claim, t)]
+        gradual = next((t for t in inside if t in left), None)
+        if claim.kind == "cut" and cut is None and inside and says_how:
+            continue  # right about where, wrong about how: the transition counts as missed, no cut as invented
+        kind = claim.kind if says_how or not inside else inside[0].kind
+        match = cut if kind == "cut" else gradual
+        counts[f"claimed {kind}"] += 1
+        if match is not None:
+            left.remove(match)
+            counts[f"found {match.kind}"] += 1
+            counts[f"right {kind}"] += kind == match.kind
+            counts["exact cut"] += kind == "cut" and match.start_frame == claim.start_frame
+        elif not inside:
+            counts["false"] += 1
+            counts["flashes called"] += any(overlap(claim, Transition("", *flash)) for flash in film.flashes)
+    return counts
+
+
+def overlap(one: Transition, other: Transition) -> bool:
+    return one.start_frame <= other.end_frame + NEAR and other.start_frame - NEAR <= one.end_frame
+
+
+def ratios(right: int, claimed: int, true: int) -> dict[str, float]:
+    """Precision, recall and F1."""
+    precision, recall = right / claimed if claimed else 1.0, right / true if true else 1.0
+    return {"precision": precision, "recall": recall, "f1": 2 * precision * recall / max(precision + recall, 1e-9)}
+
+
+def figures(counts: Counter[str]) -> dict[str, Any]:
+    """Precision, recall and F1 of cuts (frame-exact, and within ``NEAR``) and of each gradual transition."""
+    gradual = Counter({what: sum(counts[f"{what} {kind}"] for kind in GRADUAL) for what in ("true", "found", "claimed")})
+    table = {
+        "cut, exact": ratios(counts["exact cut"], counts["claimed cut"], counts["true cut"]),
+        "cut": ratios(counts["right cut"], counts["claimed cut"], counts["true cut"]),
+        "gradual": ratios(gradual["found"], gradual["claimed"], gradual["true"]),
+    }
+    for kind in GRADUAL:
+        table[kind] = ratios(counts[f"right {kind}"], counts[f"claimed {kind}"], counts[f"true {kind}"])
+    return {**table, "counts": dict(sorted(counts.items()))}
+
+
+GRADUAL = ("dissolve", "fade", "wipe")
+JOINTS = ("cut", "cut", "dissolve", "dissolve", "fade", "wipe")
+MOVING = ("pan", "zoom", "shake", "light", "pan")
+
+
+def make_films(parts: Sequence[Stretch], count: int, seed: int, folder: Path) -> dict[str, list[Film]]:
+    """Films with all transitions; and for false alarms, hard cuts only, as filmed and with a moving camera."""
+    kinds = {"transitions": (JOINTS, MOVES, 0.3), "as filmed": (("cut",), ("still",), 0.0), "moving": (("cut",), MOVING, 0.0)}
+    made: dict[str, list[Film]] = {}
+    for name, (joints, moves, flash) in kinds.items():
+        films = 1 if name == "as filmed" else count
+        paths = [folder / f"{name} {number} {seed}.mp4" for number in range(films)]
+        made[name] = [make_film(path, parts, joints, moves, flash, seed + n) for n, path in enumerate(paths)]
+    return made
+
+
+def judge(films: dict[str, list[Film]], detector: str) -> dict[str, Any]:
+    """A detector on one half: figures on the films with transitions, false alarms on the others, and its time."""
+    result: dict[str, Any] = {}
+    seconds = frames = 0.0
+    for name, of_name in films.items():
+        counts: Counter[str] = Counter()
+        for film in of_name:
+            found, took = find(film.path, detector)
+            counts += count(film, found, detector == OURS)
+            seconds, frames = seconds + took, frames + film.frames
+        ten_minutes = sum(film.frames for film in of_name) / RATE / 600
+        result[name] = figures(counts) if name == "transitions" else {"false alarms in 10 minutes": counts["false"] / ten_minutes}
+    return {**result, "milliseconds a frame": 1000 * seconds / frames}
+
+
+READ = """
+import sys
+from pathlib import Path
+from pipelines.video.reader import FilmReader
+from pipelines.video.shots import ReaderSettings
+for shot in FilmReader(Path(sys.argv[1]), ReaderSettings(detector=sys.argv[2], threads=1)):
+    pass
+"""
+
+
+def show_half(name: str, results: dict[str, dict[str, Any]]) -> None:
+    columns = ("cut, exact", "cut", *GRADUAL)
+    print(f"\n{name}: precision / recall / F1 in per cent; false alarms in 10 minutes as filmed and moving; time")
+    print(f"{'':12}" + "".join(f"{column:>16}" for column in columns) + f"{'false alarms':>14}{'flashes':>9}{'ms/frame':>10}")
+    for detector, result in results.items():
+        table = result["transitions"]
+        cells = (" / ".join(f"{100 * v:.0f}" for v in table[column].values()) for column in columns)
+        alarms = " / ".join(f"{result[of]['false alarms in 10 minutes']:.1f}" for of in ("as filmed", "moving"))
+        flashes, time_taken = table["counts"].get("flashes called", 0), result["milliseconds a frame"]
+        print(f"{detector:12}" + "".join(f"{c:>16}" for c in cells) + f"{alarms:>14}{flashes:>9}{time_taken:>10.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("film", type=Path, nargs="+")
+    parser.add_argument("--known", type=Path, nargs="*", default=[], help="gradual transitions of each film, to keep clear of")
+    parser.add_argument("--detectors", nargs="+", default=DETECTORS, choices=DETECTORS)
+    parser.add_argument("--films", type=int, default=3, help="films of each kind and half (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=5, help="runs for the time (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=16)
+    given = parser.parse_args()
+    halves: dict[str, list[Stretch]] = {"tuned on": [], "held out": []}
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        drawn = folder / "drawn.mp4"
+        shots = write_film(drawn, DRAWN).shots
+        sources = [stretches(drawn, [(shot.start_frame, shot.start_frame + 1) for shot in shots], folder, search=False)]
+        for film, known in itertools.zip_longest(given.film, given.known):
+            sources.append(stretches(film, [] if known is None else read_ranges(known), folder))
+        for of_film in sources:
+            halves["tuned on"] += of_film[: len(of_film) // 2]
+            halves["held out"] += of_film[len(of_film) // 2 :]
+        for number, (half, parts) in enumerate(halves.items()):
+            films = make_films(parts, given.films, given.seed + 1000 * number, folder)
+            results[half] = {detector: judge(films, detector) for detector in given.detectors}
+            show_half(f"{half} ({len(parts)} stretches)", results[half])
+        read: dict[str, Command] = {d: python(READ, given.film[0], d) for d in ("adaptive", OURS)}
+        times = compare(read, given.repeats)
+        show(f"reading {given.film[0].name}, start-up included", times, "adaptive")
+    save("shots", {**results, "films": [film.name for film in given.film], "reading": plain(times)})
+
+
+def read_ranges(path: Path) -> list[tuple[int, int]]:
+    """The first two numbers of each line."""
+    lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    return [(int(fields[0]), int(fields[1])) for fields in lines if fields]
+
+
+if __name__ == "__main__":
+    main()

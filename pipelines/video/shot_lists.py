@@ -1,0 +1,145 @@
+"""Shots that are given in a file, in place of a detector."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.errors import DatasetError
+from pipelines.files import read_regular
+from pipelines.scenes import parse_time
+from pipelines.video.frames import RGBImage
+
+_MOST_BYTES = 16 * 2**20  # of a list of shots
+
+
+class KnownCuts:
+    """Cuts that are given, as from a file.
+
+    Args:
+        cuts: where shots begin, in order: frames (int), or seconds (float), which mean the frame nearest to them.
+        source: the file, for errors.
+        times: seconds of each frame; those of the frames that were pushed are read.
+    """
+
+    lag, side = 1, 48
+
+    def __init__(self, cuts: Sequence[float], source: Path, times: Sequence[float]) -> None:
+        self._cuts = list(cuts)
+        self._source = source
+        self._times = times
+
+    def prepare(self, images: RGBImage) -> Sequence[None]:
+        return [None] * len(images)
+
+    def push(self, index: int, prepared: None) -> list[int]:
+        found = []
+        while self._cuts and self._cuts[0] <= (index if isinstance(self._cuts[0], int) else self._times[index]):
+            cut = self._cuts.pop(0)
+            before = not isinstance(cut, int) and cut - self._times[index - 1] < self._times[index] - cut
+            found.append(index - before)
+        return found
+
+    def finish(self, frames: int) -> list[int]:
+        if not self._cuts:
+            return []
+        last = self._times[frames - 1]
+        if isinstance(self._cuts[0], int):
+            fault = f"names frame {self._cuts[0]}, but the film has {frames} frames"
+        else:
+            fault = f"names {self._cuts[0]:.3f} s, but the film's last frame is at {last:.3f} s"
+        raise DatasetError(f"{self._source}: {fault}: is it of another film?")
+
+
+def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
+    """Where shots begin (the film's beginning left out), in order, from a file of shots or cuts: frames (int) or
+    seconds (float).
+
+    Formats: one position a line, where a shot begins; two or more a line, of which the first two are where a shot
+    begins and ends, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
+    frames, and the end is the last frame of the shot; or where one of them has a decimal point or a colon, all are
+    seconds or timecodes (``MM:SS``, ``HH:MM:SS.mmm``, ``HH:MM:SS:FF``). What lies between two listed shots belongs to
+    the earlier one.
+
+    Args:
+        path: the file.
+        frame_rate: frames a second, for timecodes that end in a frame number.
+
+    Raises:
+        DatasetError: one line that says which line of the file is wrong.
+    """
+    try:
+        text = read_regular(path, _MOST_BYTES).decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise DatasetError(f"{path}: no such file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(f"{path}: is not a text file that can be read") from error
+    shots: list[tuple[str, float]]  # where each stands in the file, and where it begins
+    if text.lstrip().startswith("{"):
+        shots = _of_json(path, text)
+    elif "Start Frame" in text:
+        shots = _of_scenedetect(path, text)
+    else:
+        shots = _of_lines(path, text, frame_rate)
+    if not shots:
+        raise DatasetError(f"{path}: lists no shots")
+    last = -1.0
+    for place, start in shots:
+        if start < 0 or start <= last:
+            raise DatasetError(f"{path}, {place}: a shot that begins at {start:g} after one at {last:g}, or before 0")
+        last = start
+    starts = [start for _, start in shots]
+    return starts[1:] if starts[0] == 0 else starts
+
+
+def _of_json(path: Path, text: str) -> list[tuple[str, float]]:
+    try:
+        return [(f"shot {i}", int(shot["start_frame"])) for i, shot in enumerate(json.loads(text)["shots"])]
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise DatasetError(f"{path}: is JSON, but not a scenes.json with shots") from error
+
+
+def _of_scenedetect(path: Path, text: str) -> list[tuple[str, float]]:
+    lines = text.splitlines()
+    header = next(i for i, line in enumerate(lines) if "Start Frame" in line)
+    rows = csv.DictReader(lines[header:])
+    shots: list[tuple[str, float]] = []
+    try:
+        for row in rows:  # PySceneDetect counts frames from 1 in its lists
+            shots.append((f"line {header + rows.line_num}", int(row["Start Frame"]) - 1))
+    except (ValueError, TypeError, KeyError, csv.Error) as error:
+        place = f"line {header + rows.line_num}"
+        raise DatasetError(f"{path}, {place}: its column 'Start Frame' does not hold a frame number") from error
+    return shots
+
+
+def _of_lines(path: Path, text: str, frame_rate: float) -> list[tuple[str, float]]:
+    lines = [(f"line {number}", line) for number, line in enumerate(text.splitlines(), 1)]
+    fields = [(place, line.replace(",", " ").split()[:2]) for place, line in lines if not line.lstrip().startswith("#")]
+    fields = [(place, positions) for place, positions in fields if positions]
+    in_seconds = any(sign in position for _, positions in fields for position in positions for sign in ".:")
+    shots: list[tuple[str, float]] = []
+    last_end = -1.0
+    for place, positions in fields:
+        if len(positions) != len(fields[0][1]):
+            raise DatasetError(f"{path}, {place}: mixes lines of one number (cuts) with lines of two (shots)")
+        values = [_position(position, in_seconds, frame_rate, f"{path}, {place}") for position in positions]
+        if len(values) == 2:
+            overlap = values[0] < last_end if in_seconds else values[0] <= last_end
+            if overlap or values[1] < values[0] or (in_seconds and values[1] == values[0]):
+                raise DatasetError(f"{path}, {place}: shot {positions[0]} to {positions[1]} is empty or overlaps")
+            last_end = values[1]
+        shots.append((place, values[0]))
+    if shots and len(fields[0][1]) == 2:
+        shots[0] = (shots[0][0], min(0, shots[0][1]))  # frames before the first listed shot belong to it
+    return shots
+
+
+def _position(text: str, in_seconds: bool, frame_rate: float, place: str) -> float:
+    try:
+        return parse_time(text, frame_rate) if in_seconds else int(text)
+    except ValueError as error:
+        wrong = error if in_seconds else "is not a frame number, seconds or a timecode"
+        raise DatasetError(f"{place}: {text[:40]!r} {wrong}") from error

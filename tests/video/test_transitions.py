@@ -1,0 +1,261 @@
+"""Cuts, dissolves, fades and wipes in small films that are made here, and what must not be taken for one."""
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pipelines.video.shots import Boundary
+from pipelines.video.transitions import TransitionDetector, correlation, looks, weights
+
+Film = NDArray[np.uint8]  # (N, H, W, 3)
+
+WIDTH, HEIGHT = 112, 64
+
+
+def scene(seed: int, width: int = WIDTH, height: int = HEIGHT) -> NDArray[np.float32]:
+    """A picture with large and small shapes, like no other seed's."""
+    rng = np.random.default_rng(seed)
+    layers = (cv2.GaussianBlur(rng.normal(0, 1, (height, width, 3)).astype(np.float32), (0, 0), s) * s for s in (12, 4, 1))
+    picture = sum(weight * layer for weight, layer in zip((55, 40, 30), layers, strict=True))
+    return np.clip(picture + rng.uniform(70, 180, 3), 0, 255).astype(np.float32)
+
+
+def still(seed: int, frames: int) -> Film:
+    return np.repeat(scene(seed)[None], frames, 0).astype(np.uint8)
+
+
+def pan(seed: int, frames: int, pixels: float = 0.3) -> Film:
+    wide = scene(seed, WIDTH + int(pixels * frames) + 2)
+    return np.stack([cv2.getRectSubPix(wide, (WIDTH, HEIGHT), (WIDTH / 2 + pixels * i, HEIGHT / 2)) for i in range(frames)]).astype(np.uint8)
+
+
+def zoom(seed: int, frames: int, by: float = 1.6) -> Film:
+    large = scene(seed, 2 * WIDTH, 2 * HEIGHT)
+    zoomed = []
+    for share in by ** -np.linspace(0, 1, frames):
+        window = cv2.getRectSubPix(large, (round(2 * WIDTH * share), round(2 * HEIGHT * share)), (WIDTH, HEIGHT))
+        zoomed.append(cv2.resize(window, (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA))
+    return np.stack(zoomed).astype(np.uint8)
+
+
+def mixed(before: Film, after: Film, frames: int) -> Film:
+    """The two films with a dissolve of so many frames from the end of one to the beginning of the other."""
+    a = (np.arange(1, frames + 1) / (frames + 1))[:, None, None, None]
+    both = (1 - a) * before[-frames:] + a * after[:frames]
+    return np.concatenate([before[:-frames], both.astype(np.uint8), after[frames:]])
+
+
+def plain(colour: tuple[int, int, int], frames: int) -> Film:
+    return np.broadcast_to(np.uint8(colour), (frames, HEIGHT, WIDTH, 3)).copy()
+
+
+def found(film: Film, rate: float = 24.0) -> list[Boundary]:
+    detector = TransitionDetector(rate, round(0.6 * rate))
+    prepared = [one for at in range(0, len(film), 16) for one in detector.prepare(film[at : at + 16])]
+    given_out = [t for index, one in enumerate(prepared) for t in detector.push(index, one)]
+    return given_out + detector.finish(len(film))
+
+
+def kinds(film: Film) -> list[str]:
+    return [transition.kind for transition in found(film)]
+
+
+# --- transitions ----------------------------------------------------------------------------------------------------
+
+
+def test_a_hard_cut_is_found_at_the_first_frame_of_the_new_shot() -> None:
+    assert found(np.concatenate([still(1, 40), pan(2, 50), zoom(3, 40)])) == [("cut", 40, 40), ("cut", 90, 90)]
+
+
+@pytest.mark.parametrize("frames", [6, 9, 14, 24, 40, 60])
+@pytest.mark.parametrize("shot", [still, pan, zoom])
+def test_a_dissolve_is_found_with_its_frames_and_its_middle(shot: type, frames: int) -> None:
+    film = mixed(shot(4, 100), shot(5, 100), frames)
+    (transition,) = found(film)
+    assert transition.kind == "dissolve"
+    assert transition.start == pytest.approx(100 - frames, abs=1 + 0.12 * frames)
+    assert transition.end == pytest.approx(100, abs=1 + 0.12 * frames)
+    assert transition.frame == pytest.approx(100 - frames / 2, abs=1 + 0.06 * frames)
+
+
+@pytest.mark.parametrize("colour", [(0, 0, 0), (255, 255, 255), (180, 20, 30)])
+@pytest.mark.parametrize(("out", "hold", "into"), [(6, 1, 6), (12, 8, 30), (40, 20, 12)])
+def test_a_fade_is_one_transition_from_the_first_frame_that_fades_to_the_last(
+    colour: tuple[int, int, int], out: int, hold: int, into: int
+) -> None:
+    film = mixed(mixed(still(6, 100), plain(colour, out + hold + into), out), pan(7, 100), into)
+    (transition,) = found(film)
+    assert transition.kind == "fade"
+    assert transition.start == pytest.approx(100 - out, abs=1 + 0.12 * out)
+    assert transition.end == pytest.approx(100 + hold + into, abs=1 + 0.12 * into)
+
+
+def test_a_fade_out_that_ends_in_a_hard_cut_is_one_transition() -> None:
+    film = np.concatenate([mixed(still(6, 100), plain((0, 0, 0), 30), 20), still(8, 60)])
+    (transition,) = found(film)
+    assert (transition.kind, transition.end) == ("fade", 110)
+    assert transition.start == pytest.approx(80, abs=3)
+
+
+def test_hard_cuts_to_black_and_from_it_are_two_cuts() -> None:
+    film = np.concatenate([still(6, 40), plain((0, 0, 0), 30), still(8, 40)])
+    assert found(film) == [("cut", 40, 40), ("cut", 70, 70)]
+
+
+@pytest.mark.parametrize("frames", [10, 30])
+@pytest.mark.parametrize(("axis", "reverse"), [(1, False), (1, True), (0, False), (0, True)])
+def test_a_wipe_is_found_whichever_way_it_goes(frames: int, axis: int, reverse: bool) -> None:
+    before, after = still(9, 60), still(10, 60)
+    line = np.linspace(0, 1, (HEIGHT, WIDTH)[axis]).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
+    line = 1 - line if reverse else line
+    weight = np.arange(1, frames + 1) / (frames + 1)
+    wiped = np.stack([np.where(line < w, b, a) for w, a, b in zip(weight, before[-frames:], after[:frames], strict=True)])
+    (transition,) = found(np.concatenate([before[:-frames], wiped, after[frames:]]))
+    assert transition.kind == "wipe"
+    assert transition.frame == pytest.approx(60 - frames / 2, abs=2)
+
+
+def test_transitions_that_follow_each_other_are_given_out_in_order() -> None:
+    film = np.concatenate([mixed(still(1, 60), still(2, 60), 12), mixed(pan(3, 60), plain((0, 0, 0), 20), 10), still(4, 60)])
+    assert kinds(film) == ["dissolve", "cut", "fade"]
+
+
+# --- what is none ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pixels", [0.3, 1.0, 3.0])
+def test_a_pan_is_no_transition(pixels: float) -> None:
+    assert found(pan(11, 150, pixels)) == []
+
+
+@pytest.mark.parametrize("by", [1.3, 2.0])
+def test_a_zoom_is_no_transition(by: float) -> None:
+    assert found(zoom(12, 100, by)) == []
+    assert found(zoom(12, 40, by)[::-1].copy()) == []
+
+
+@pytest.mark.parametrize("frames", [8, 30])
+def test_an_object_that_crosses_the_picture_is_no_transition(frames: int) -> None:
+    film, thing = still(13, 40 + frames), scene(14, 48, 48).astype(np.uint8)
+    for i, x in enumerate(np.linspace(-48, WIDTH, frames).astype(int)):
+        left, right = max(x, 0), min(x + 48, WIDTH)
+        film[20 + i, 10:58, left:right] = thing[:, left - x : right - x]
+    assert found(film) == []
+
+
+@pytest.mark.parametrize("to", [0.3, 1.4])
+@pytest.mark.parametrize("shot", [still, pan])
+def test_light_that_changes_is_no_transition(shot: type, to: float) -> None:
+    light = np.interp(np.arange(100), [30, 60], [1, to])[:, None, None, None]
+    film = np.clip(shot(15, 100) * light, 0, 255).astype(np.uint8)
+    assert found(film) == []
+    assert found(film[::-1].copy()) == []
+
+
+@pytest.mark.parametrize("shares", [(1.0,), (0.7, 0.7), (1.0, 1.0, 1.0), (1.0, 0.8, 0.5, 0.3, 0.1)])
+@pytest.mark.parametrize("shot", [still, pan])
+def test_a_flash_is_no_transition(shot: type, shares: Sequence[float]) -> None:
+    film = shot(16, 80)
+    for i, share in enumerate(shares, 40):
+        film[i] = (1 - share) * film[i] + share * 255
+    assert found(film) == []
+
+
+def test_a_cut_in_a_flash_is_a_cut() -> None:
+    film = np.concatenate([still(17, 40), plain((255, 255, 255), 2), still(18, 40)])
+    assert len(found(film)) == 1
+
+
+def test_a_film_that_begins_and_ends_in_black_has_no_transition_there() -> None:
+    black = plain((0, 0, 0), 40)
+    assert found(mixed(mixed(black, still(19, 100), 20), black, 20)) == []
+    assert found(black) == []
+
+
+@pytest.mark.parametrize("frames", [0, 1, 2, 20])
+def test_a_film_that_is_shorter_than_any_transition_has_none(frames: int) -> None:
+    assert found(still(20, frames)) == []
+
+
+# --- properties -----------------------------------------------------------------------------------------------------
+
+
+def joined(seed: int) -> Film:
+    """A film with one transition of each kind."""
+    dissolved = mixed(pan(seed, 60), still(seed + 1, 60), 20)
+    faded = mixed(mixed(dissolved, plain((0, 0, 0), 40), 16), still(seed + 2, 60), 16)
+    return np.concatenate([faded, zoom(seed + 3, 60)])
+
+
+def test_a_film_has_the_same_transitions_however_its_frames_are_grouped() -> None:
+    film = joined(30)
+    detector = TransitionDetector(24.0, 14)
+    rng = np.random.default_rng(0)
+    edges = [0, *sorted(rng.choice(np.arange(1, len(film)), 40, replace=False).tolist()), len(film)]
+    prepared = [one for a, b in zip(edges, edges[1:], strict=False) for one in detector.prepare(film[a:b])]
+    again = [t for index, one in enumerate(prepared) for t in detector.push(index, one)] + detector.finish(len(film))
+    assert again == found(film)
+    assert [t.kind for t in again] == ["dissolve", "fade", "cut"]
+
+
+@pytest.mark.parametrize("size", [(96, 54), (150, 86), (191, 108)])
+def test_a_film_has_the_same_transitions_at_every_resolution(size: tuple[int, int]) -> None:
+    film = joined(40)
+    other = np.stack([cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in film])
+    assert [t.kind for t in found(other)] == [t.kind for t in found(film)]
+    for one, same in zip(found(other), found(film), strict=True):
+        assert one.frame == pytest.approx(same.frame, abs=2)
+
+
+@pytest.mark.parametrize("times", [2, 4])
+def test_a_film_of_more_frames_a_second_has_its_transitions_at_the_same_time(times: int) -> None:
+    film = joined(50)
+    faster = found(film.repeat(times, 0), 24.0 * times)
+    assert [t.kind for t in faster] == [t.kind for t in found(film)]
+    for one, same in zip(faster, found(film), strict=True):
+        assert one.frame / times == pytest.approx(same.frame, abs=2)
+
+
+def test_no_transition_is_given_out_later_than_the_detector_says() -> None:
+    film = joined(60)
+    detector = TransitionDetector(24.0, 14)
+    for index, one in enumerate(detector.prepare(film)):
+        assert all(index - detector.lag <= t.frame <= index for t in detector.push(index, one))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (16, 16), (30, 200), (108, 60)])
+def test_a_picture_of_any_size_can_be_looked_at(size: tuple[int, int]) -> None:
+    film = np.random.default_rng(0).integers(0, 256, (3, *size, 3)).astype(np.uint8)
+    (first, *_) = looks(film)
+    assert np.isfinite(first.cells).all()
+    assert np.isfinite(first.energy).all()
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0, 50))
+def test_the_weight_of_a_frame_is_that_of_least_squares(seed: int, share: float, noise: float) -> None:
+    rng = np.random.default_rng(seed)
+    start, end = rng.normal(0, 60, (2, 30))
+    frame = (1 - share) * start + share * end + rng.normal(0, noise, 30)
+    frames = np.stack([start, frame, end]).astype(np.float32)
+    weight, off = weights(frames @ frames.T, np.array([0]), np.array([2]), np.array([[1]]))
+    line = (frames[2] - frames[0])[:, None]
+    (expected,), (residual,), *_ = np.linalg.lstsq(line, frames[1] - frames[0], rcond=None)
+    assert weight.item() == pytest.approx(expected, abs=1e-3)
+    assert off.item() == pytest.approx(residual / (line * line).sum(), abs=1e-3)
+
+
+@given(st.integers(0, 10_000), st.floats(-0.5, 1))
+def test_the_correlation_of_layers_is_read_from_the_energy_of_their_mixtures(seed: int, rho: float) -> None:
+    rng = np.random.default_rng(seed)
+    a = np.linspace(0, 1, 9)
+    before = rng.normal(0, 1, (4, 5000))
+    after = rho * before + np.sqrt(1 - rho * rho) * rng.normal(0, 1, (4, 5000))
+    after *= rng.uniform(0.3, 3)
+    energy = np.stack([(((1 - w) * before + w * after) ** 2).mean(1) for w in a]).astype(np.float32)
+    read = correlation(energy, np.array([0]), np.array([8]), np.arange(1, 8)[None], a[None, 1:8].astype(np.float32))
+    assert read == pytest.approx(np.full((1, 4), rho), abs=0.1)
