@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections import Counter
 import math
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,7 +122,8 @@ def transnetv2_scores(small: Pictures) -> NDArray[np.float32]:
 class Transition:
     """``kind`` is cut, dissolve, fade or wipe.
 
-    ``[start_frame, end_frame)`` are the frames that neither shot has for itself; none for a cut, before whose frame it is.
+    ``[start_frame, end_frame)`` are the frames that neither shot has for itself; none for a cut, before
+    whose frame it is.
     """
 
     kind: str
@@ -182,11 +183,17 @@ def joint(kind: str, before: Pictures, after: Pictures, rng: Generator) -> Pictu
     if rng.random() < 0.3:
         weight = weight * weight * (3 - 2 * weight)  # eased in and out
     if kind == "wipe":
-        along = np.linspace(0, 1, WIDTH)[None, :, None] if rng.random() < 0.7 else np.linspace(0, 1, HEIGHT)[:, None, None]
+        along = (
+            np.linspace(0, 1, WIDTH)[None, :, None] if rng.random() < 0.7 else np.linspace(0, 1, HEIGHT)[:, None, None]
+        )
         along = along if rng.random() < 0.5 else 1 - along
         masks = (np.clip((w - along) / 0.02, 0, 1) for w in weight)
-        return np.stack([(a + m * (b.astype(np.float32) - a)).astype(np.uint8)
-                         for a, b, m in zip(before, after, masks, strict=True)])
+        return np.stack(
+            [
+                (a + m * (b.astype(np.float32) - a)).astype(np.uint8)
+                for a, b, m in zip(before, after, masks, strict=True)
+            ]
+        )
     return np.stack([cv2.addWeighted(a, 1 - w, b, w, 0) for a, b, w in zip(before, after, weight, strict=True)])
 
 
@@ -195,10 +202,14 @@ def flashed(pictures: Pictures, rng: Generator) -> Pictures:
     share = np.full(len(pictures), rng.uniform(0.6, 1.0))
     if rng.random() < 0.5:
         share *= np.linspace(1, 0.3, len(pictures))
-    return np.stack([cv2.addWeighted(p, 1 - s, np.full_like(p, 255), s, 0) for p, s in zip(pictures, share, strict=True)])
+    return np.stack(
+        [cv2.addWeighted(p, 1 - s, np.full_like(p, 255), s, 0) for p, s in zip(pictures, share, strict=True)]
+    )
 
 
-def make_film(path: Path, parts: Sequence[Stretch], kinds: Sequence[str], moves: Sequence[str], flash: float, seed: int) -> Film:
+def make_film(
+    path: Path, parts: Sequence[Stretch], kinds: Sequence[str], moves: Sequence[str], flash: float, seed: int
+) -> Film:
     """Join the stretches, in an order of chance, by transitions of the given kinds, drawn by chance."""
     rng = np.random.default_rng(seed)
     order = shuffled(parts, rng)
@@ -207,6 +218,7 @@ def make_film(path: Path, parts: Sequence[Stretch], kinds: Sequence[str], moves:
     at, kept = 0, np.empty((0, HEIGHT, WIDTH, 3), np.uint8)  # kept: of the stretch before, from its first clean frame
 
     with Encoder(path) as encoder:
+
         def write(pictures: Pictures) -> None:
             nonlocal at
             for picture in pictures:
@@ -229,13 +241,19 @@ def make_film(path: Path, parts: Sequence[Stretch], kinds: Sequence[str], moves:
                 colour = np.empty_like(pictures[:1])
                 colour[:] = COLOURS[rng.integers(len(COLOURS))]
                 many = colour.repeat(count, 0)
-                middle = [joint("fade", kept[-count:], many, rng), many[: rng.integers(1, 13)], joint("fade", many, pictures[:count], rng)]
+                middle = [
+                    joint("fade", kept[-count:], many, rng),
+                    many[: rng.integers(1, 13)],
+                    joint("fade", many, pictures[:count], rng),
+                ]
             elif count:
                 middle = [joint(kind, kept[-count:], pictures[:count], rng)]
             clean = kept[: len(kept) - count]
             if rng.random() < flash and len(clean) >= 24:
                 length, start = int(rng.integers(1, 6)), int(rng.integers(8, len(clean) - 14))
-                clean = np.concatenate([clean[:start], flashed(clean[start : start + length], rng), clean[start + length :]])
+                clean = np.concatenate(
+                    [clean[:start], flashed(clean[start : start + length], rng), clean[start + length :]]
+                )
                 flashes.append((at + start, at + start + length))
             write(clean)
             start = at
@@ -249,7 +267,9 @@ def make_film(path: Path, parts: Sequence[Stretch], kinds: Sequence[str], moves:
 
 def shuffled(parts: Sequence[Stretch], rng: Generator) -> list[int]:
     """An order of chance in which neighbours do not look alike, as two stretches of one shot do."""
-    looks = [[cv2.resize(s.frames[i], (32, 18), interpolation=cv2.INTER_AREA).astype(float) for i in (0, -1)] for s in parts]
+    looks = [
+        [cv2.resize(s.frames[i], (32, 18), interpolation=cv2.INTER_AREA).astype(float) for i in (0, -1)] for s in parts
+    ]
     left = rng.permutation(len(parts)).tolist()
     order = [left.pop()]
     while left:
@@ -340,7 +360,9 @@ def ratios(right: int, claimed: int, true: int) -> dict[str, float]:
 
 def figures(counts: Counter[str]) -> dict[str, Any]:
     """Precision, recall and F1 of cuts (frame-exact, and within ``NEAR``) and of each gradual transition."""
-    gradual = Counter({what: sum(counts[f"{what} {kind}"] for kind in GRADUAL) for what in ("true", "found", "claimed")})
+    gradual = Counter(
+        {what: sum(counts[f"{what} {kind}"] for kind in GRADUAL) for what in ("true", "found", "claimed")}
+    )
     table = {
         "cut, exact": ratios(counts["exact cut"], counts["claimed cut"], counts["true cut"]),
         "cut": ratios(counts["right cut"], counts["claimed cut"], counts["true cut"]),
@@ -358,7 +380,11 @@ MOVING = ("pan", "zoom", "shake", "light", "pan")
 
 def make_films(parts: Sequence[Stretch], count: int, seed: int, folder: Path) -> dict[str, list[Film]]:
     """Films with all transitions; and for false alarms, hard cuts only, as filmed and with a moving camera."""
-    kinds = {"transitions": (JOINTS, MOVES, 0.3), "as filmed": (("cut",), ("still",), 0.0), "moving": (("cut",), MOVING, 0.0)}
+    kinds = {
+        "transitions": (JOINTS, MOVES, 0.3),
+        "as filmed": (("cut",), ("still",), 0.0),
+        "moving": (("cut",), MOVING, 0.0),
+    }
     made: dict[str, list[Film]] = {}
     for name, (joints, moves, flash) in kinds.items():
         films = 1 if name == "as filmed" else count
@@ -378,7 +404,9 @@ def judge(films: dict[str, list[Film]], detector: str) -> dict[str, Any]:
             counts += count(film, found, detector == OURS)
             seconds, frames = seconds + took, frames + film.frames
         ten_minutes = sum(film.frames for film in of_name) / RATE / 600
-        result[name] = figures(counts) if name == "transitions" else {"false alarms in 10 minutes": counts["false"] / ten_minutes}
+        result[name] = (
+            figures(counts) if name == "transitions" else {"false alarms in 10 minutes": counts["false"] / ten_minutes}
+        )
     return {**result, "milliseconds a frame": 1000 * seconds / frames}
 
 
@@ -395,7 +423,11 @@ for shot in FilmReader(Path(sys.argv[1]), ReaderSettings(detector=sys.argv[2], t
 def show_half(name: str, results: dict[str, dict[str, Any]]) -> None:
     columns = ("cut, exact", "cut", *GRADUAL)
     print(f"\n{name}: precision / recall / F1 in per cent; false alarms in 10 minutes as filmed and moving; time")
-    print(f"{'':12}" + "".join(f"{column:>16}" for column in columns) + f"{'false alarms':>14}{'flashes':>9}{'ms/frame':>10}")
+    print(
+        f"{'':12}"
+        + "".join(f"{column:>16}" for column in columns)
+        + f"{'false alarms':>14}{'flashes':>9}{'ms/frame':>10}"
+    )
     for detector, result in results.items():
         table = result["transitions"]
         cells = (" / ".join(f"{100 * v:.0f}" for v in table[column].values()) for column in columns)
@@ -407,7 +439,9 @@ def show_half(name: str, results: dict[str, dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("film", type=Path, nargs="+")
-    parser.add_argument("--known", type=Path, nargs="*", default=[], help="gradual transitions of each film, to keep clear of")
+    parser.add_argument(
+        "--known", type=Path, nargs="*", default=[], help="gradual transitions of each film, to keep clear of"
+    )
     parser.add_argument("--detectors", nargs="+", default=DETECTORS, choices=DETECTORS)
     parser.add_argument("--films", type=int, default=3, help="films of each kind and half (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="runs for the time (default: %(default)s)")

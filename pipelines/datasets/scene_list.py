@@ -10,7 +10,7 @@ from pipelines.datasets.annotations import MAX_POSITION, as_text, fault, int_at,
 from pipelines.datasets.scene_files import MOST_BYTES, annotation_of
 from pipelines.errors import VideoError
 from pipelines.files import is_file
-from pipelines.scenes import Scene, SceneList, Shot, VideoFacts, timecode
+from pipelines.scenes import TRANSITIONS, Scene, SceneList, Shot, Transition, VideoFacts, timecode
 from pipelines.video.films import film_at, fingerprint
 
 
@@ -33,6 +33,15 @@ def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
         if not 0 <= value <= 1:
             raise fault(path, f"the {key} of {of} is {value}, which is not between 0 and 1")
         return value
+
+    def transition(entry: dict[str, Any], of: str) -> Transition | None:
+        if "transition" not in entry:
+            return None
+        how, of = entry["transition"], f"the transition of {of}"
+        if (kind := member(how, "kind", of, path)) not in TRANSITIONS:
+            raise fault(path, f"the kind of {of} is {kind!r}, which is none of {', '.join(TRANSITIONS)}")
+        frames = (int_at(how, key, of, path) for key in ("start_frame", "end_frame"))
+        return Transition(kind, *frames, *(number_at(how, key, of, path) for key in ("start", "end")))
 
     def name(entry: dict[str, Any], of: str) -> str | None:
         given = as_text(entry["name"], f"the name of {of}", path) if "name" in entry else None
@@ -78,6 +87,7 @@ def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
             float(entry["start"]),
             float(entry["end"]),
             share(entry, "score", f"shot {i}"),
+            transition(entry, f"shot {i}"),
         )
         for i, entry in enumerate(content["shots"])
     )

@@ -58,10 +58,11 @@ def _has_all(path: Path, index: Index) -> bool:
 
 def keyframe_facts(index: Index) -> dict[str, Any]:
     """How the keyframes of an index were made, for the header of a model that is trained on them: ``detector``,
-    ``keyframes``, ``lines`` and ``quality`` of its keyframe stores, those in which all agree; empty for folders of JPEG
-    files. Raises StoreError for a store that is missing or damaged."""
+    ``detector_threshold``, ``min_shot``, ``keyframes``, ``lines`` and ``quality`` of its keyframe stores, those in
+    which all agree; empty for folders of JPEG files. Raises StoreError for a store that is missing or damaged."""
     if any(store is None or store.suffix != ".h5" for store in index.pictures):
         return {}
     made = [read_keyframes(store).settings for store in index.pictures if store is not None]
-    names = [name for name in ("detector", "keyframes", "lines", "quality") if name in made[0]]
+    known = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
+    names = [name for name in known if name in made[0]]
     return {name: made[0][name] for name in names if all(other.get(name) == made[0][name] for other in made)}

@@ -19,7 +19,7 @@ import numpy as np
 
 from pipelines.errors import BasslError, UnexpectedError, VideoError
 from pipelines.processes import Child, Send
-from pipelines.scenes import VideoFacts
+from pipelines.scenes import Transition, VideoFacts
 from pipelines.video.shots import FilmedShot, ReaderSettings
 
 # Maximum number of messages in the queue: about 40 MB of keyframes.
@@ -83,8 +83,9 @@ class FilmProcess:
                     self._progress(head["done"], head["total"])
                 case "shot":
                     images = np.frombuffer(pixels, np.uint8).reshape(head.pop("shape"))
-                    indices = tuple(head.pop("keyframe_indices"))
-                    yield FilmedShot(**head, keyframes=tuple(images), keyframe_indices=indices)
+                    indices, how = tuple(head.pop("keyframe_indices")), head.pop("transition")
+                    transition = how and Transition(**how)
+                    yield FilmedShot(**head, keyframes=tuple(images), keyframe_indices=indices, transition=transition)
                 case "end":
                     self.facts = VideoFacts(**head["facts"])
                     self.warnings = head["warnings"]
@@ -121,6 +122,7 @@ def _read(task: dict[str, Any], send: Send) -> None:
     for shot in reader:
         head = {key: getattr(shot, key) for key in ("index", "start_frame", "end_frame", "start", "end")}
         head["keyframe_indices"] = shot.keyframe_indices
+        head["transition"] = shot.transition and asdict(shot.transition)
         head["shape"] = (len(shot.keyframes), *shot.keyframes[0].shape)
         send("shot", head, [np.ascontiguousarray(image).data for image in shot.keyframes])
     send("end", {"facts": asdict(reader.facts), "warnings": reader.warnings})

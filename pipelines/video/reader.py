@@ -35,6 +35,7 @@ _HELD_BYTES = 48 * 2**20
 # Memory for the frames that each thread decodes ahead.
 _AHEAD_BYTES = 32 * 2**20
 
+
 class FilmReader:
     """Iterate once for the shots; then :attr:`facts` and :attr:`warnings` are available.
 
@@ -121,9 +122,7 @@ class FilmReader:
             yield self._shot(frames, frames, None, buffer)
             self._progress(film.facts.duration, film.facts.duration)
 
-    def _shots_before(
-        self, found: Sequence[int | Boundary], last: int, buffer: FrameBuffer
-    ) -> Iterator[FilmedShot]:
+    def _shots_before(self, found: Sequence[int | Boundary], last: int, buffer: FrameBuffer) -> Iterator[FilmedShot]:
         """The shots that end at what the detector found; a boundary after frame ``last`` or out of order is none."""
         for one in found:
             boundary = Boundary("", one, one) if isinstance(one, int) else one

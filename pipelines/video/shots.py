@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,11 +18,19 @@ DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "th
 """The keys of :data:`pipelines.video.detectors.DETECTORS`, without its imports."""
 
 
+def check_detector_options(threshold: float | None, min_shot: float | None) -> None:
+    """Raises ValueError, one line, for options that no shot detector can have."""
+    if threshold is not None and not 0 < threshold < math.inf:
+        raise ValueError(f"the threshold of a shot detector must be above 0, not {threshold:g}")
+    if min_shot is not None and not 0 <= min_shot < math.inf:
+        raise ValueError(f"the least length of a shot must be 0 seconds or more, not {min_shot:g}")
+
+
 class Boundary(NamedTuple):
     """Where one shot ends and the next begins.
 
-    ``kind`` is ``cut``, ``dissolve``, ``fade`` or ``wipe``. The frames ``[start, end)`` belong to both shots or to
-    neither; a cut has none, and both are the first frame of the new shot.
+    ``kind`` is ``cut``, ``dissolve``, ``fade`` or ``wipe``; empty where the detector does not say. The frames
+    ``[start, end)`` belong to both shots or to neither; a cut has none, and both are the first frame of the new shot.
     """
 
     kind: str

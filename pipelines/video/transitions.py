@@ -1,7 +1,7 @@
 """How shots end: hard cuts, dissolves, fades and wipes, told from camera motion, moving objects, lighting and flashes.
 
-Every frame becomes 8 x 16 mean colours ("cells") and the energy of its gradients in 4 x 4 blocks. A dissolve from A to B
-is ``(1 - a) A + a B`` with a weight ``a`` that rises from 0 to 1. Two things follow, and motion has neither:
+Every frame becomes 8 x 16 mean colours ("cells") and the energy of its gradients in 4 x 4 blocks. A dissolve from A to
+B is ``(1 - a) A + a B`` with a weight ``a`` that rises from 0 to 1. Two things follow, and motion has neither:
 
 - the cells go straight from those of A to those of B, at an even pace;
 - the gradients of A and B have nothing to do with each other, so that their energies add: the energy in between is
@@ -183,7 +183,7 @@ def layers(energy: Floats, start: Indices, end: Indices, between: Indices, weigh
     energy = energy + 1  # noise, where there are no gradients
     rho = correlation(energy.mean(1, keepdims=True), start, end, between, weight)[:, 0]
     of_blocks = np.median(correlation(energy, start, end, between, weight), 1)
-    return np.maximum(np.maximum(rho / _RHO, -rho / _OPPOSED), of_blocks / _RHO_OF_BLOCKS)
+    return np.asarray(np.maximum(np.maximum(rho / _RHO, -rho / _OPPOSED), of_blocks / _RHO_OF_BLOCKS))
 
 
 def correlation(energy: Floats, start: Indices, end: Indices, between: Indices, weight: Floats) -> Floats:
@@ -198,7 +198,8 @@ def correlation(energy: Floats, start: Indices, end: Indices, between: Indices, 
     before, after = energy[start][:, None], energy[end][:, None]
     alone = (1 - a) ** 2 * before + a * a * after
     together = 2 * a * (1 - a) * np.sqrt(before * after)
-    return ((energy[between] - alone) * together).sum(1) / np.maximum((together * together).sum(1), 1e-6)
+    fit = ((energy[between] - alone) * together).sum(1) / np.maximum((together * together).sum(1), 1e-6)
+    return np.asarray(fit, np.float32)
 
 
 def sweep(cells: Floats, start: Indices, end: Indices, between: Indices, weight: Floats) -> Floats:
@@ -210,7 +211,7 @@ def sweep(cells: Floats, start: Indices, end: Indices, between: Indices, weight:
     moment = (to_start <= to_end).sum(1)  # of each cell: in how many of the samples it has not changed yet
     moment = moment - moment.mean(1, keepdims=True)
     line = ((moment @ _places()) ** 2).sum(1) / np.maximum((moment * moment).sum(1), 1e-6)
-    return np.maximum(odd / _PIECED, (1 - line) / (1 - _SWEEP))
+    return np.asarray(np.maximum(odd / _PIECED, (1 - line) / (1 - _SWEEP)))
 
 
 @cache
@@ -222,7 +223,7 @@ def _places() -> NDArray[np.float64]:
 
 @cache
 def _lengths(count: int, newest: int) -> tuple[Indices, Indices, Indices, Floats]:
-    """Starts (K,), ends (K,) and seven samples between (K, 7) of the windows; where these lie in them, 0 to 1 (K, 7)."""
+    """Starts (K,), ends (K,) and seven samples between (K, 7) of the windows; where these lie, 0 to 1 (K, 7)."""
     lengths = np.unique(np.geomspace(_SHORTEST, _LONGEST, _LENGTHS).astype(int))
     end, length = (grid.ravel() for grid in np.meshgrid(np.arange(count - newest, count), lengths))
     end, length = end[end >= length], length[end >= length]

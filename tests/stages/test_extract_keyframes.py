@@ -77,7 +77,7 @@ def test_a_store_holds_the_shots_and_facts_of_its_film(library: Path, stores: Pa
     assert (store.video.path, store.video.frames, store.video.width, store.video.height) == ("b.mp4", 80, 160, 96)
     content = (library / "b.mp4").read_bytes()
     assert store.source == {"name": "b.mp4", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    assert store.settings == {"detector": "adaptive", "keyframes": 3, "lines": 240, "quality": 90}
+    assert store.settings == {"detector": "transitions", "keyframes": 3, "lines": 240, "quality": 90}
 
 
 def test_its_pictures_are_those_frames_of_the_film(library: Path, stores: Path) -> None:
@@ -90,6 +90,27 @@ def test_its_pictures_are_those_frames_of_the_film(library: Path, stores: Path) 
             assert films.number_of(stored) == index
             assert stored.shape == picture.shape
             assert np.abs(stored.astype(int) - picture).mean() < 4
+
+
+def test_a_store_of_the_former_default_is_kept_with_its_detector_and_mixed_with_no_other(
+    library: Path, tmp_path: Path
+) -> None:
+    extract(library / "a.mp4", output=tmp_path, detector="adaptive")
+    assert read_keyframes(tmp_path / "a.h5").settings == {
+        "detector": "adaptive",
+        "keyframes": 3,
+        "lines": 240,
+        "quality": 90,
+    }
+    assert extract(library / "a.mp4", output=tmp_path, detector="adaptive")[0].status == "kept"
+    (other,) = extract(library / "a.mp4", output=tmp_path)
+    assert (other.status, "detector adaptive and not transitions" in other.error) == ("failed", True)
+
+
+def test_options_of_the_detector_are_recorded_where_they_are_given(library: Path, tmp_path: Path) -> None:
+    extract(library / "a.mp4", output=tmp_path, detector="content", detector_threshold=20.0, min_shot=0.2)
+    made = read_keyframes(tmp_path / "a.h5").settings
+    assert (made["detector_threshold"], made["min_shot"]) == (20.0, 0.2)
 
 
 def test_settings_decide_what_is_kept(library: Path, stores: Path, tmp_path: Path) -> None:
@@ -182,7 +203,7 @@ def test_what_is_missing_or_half_done_is_made(library: Path, stores: Path, outpu
     [
         ({"keyframes": 4}, "keyframes 3 and not 4"),
         ({"lines": 48, "quality": 91}, "lines 240 and not 48, quality 90 and not 91"),
-        ({"detector": "hash"}, "detector adaptive and not hash"),
+        ({"detector": "hash"}, "detector transitions and not hash"),
     ],
 )
 def test_other_settings_are_one_line_and_overwrite_nothing(
@@ -306,7 +327,7 @@ def test_a_disk_that_is_full_is_one_line_a_film(library: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"detector": "none"}, "no shot detector is called 'none'; there are adaptive"),
+        ({"detector": "none"}, "no shot detector is called 'none'; there are transitions, adaptive"),
         ({"keyframes": 0}, "a shot can have 1 to 100 keyframes, not 0"),
         ({"lines": 2}, "a keyframe can have 16 to 4320 lines, not 2"),
         ({"quality": 101}, "JPEG quality goes from 1 to 100, not 101"),

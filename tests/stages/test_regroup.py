@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneList, Transition
 from pipelines.stages.regroup import RegroupSettings, regroup
 from tests.command import running
 from tests.outputs.exporting import named, scene_list
@@ -22,9 +22,10 @@ SCORES = (0.9, 0.2, 0.6, 0.4, 0.8, 0.1)
 def file(tmp_path: Path) -> Path:
     """Six shots of one second with known scores, in three scenes."""
     listed = scene_list([25] * 6, [0, 4, 5])
-    shots = tuple(replace(shot, score=score) for shot, score in zip(listed.shots, SCORES, strict=True))
+    shots = [replace(shot, score=score) for shot, score in zip(listed.shots, SCORES, strict=True)]
+    shots[0] = replace(shots[0], transition=Transition("dissolve", 20, 30, 0.8, 1.2))
     settings = {"bassl": "0.1.0", "detector": "content", "threshold": 0.7, "min_scene": 0.0}
-    scenes = named(replace(listed, shots=shots, settings=settings), "first", "second", "third")
+    scenes = named(replace(listed, shots=tuple(shots), settings=settings), "first", "second", "third")
     scenes.save(tmp_path / "scenes.json")
     return tmp_path / "scenes.json"
 

@@ -111,6 +111,22 @@ def test_the_adaptive_decisions_are_those_of_pyscenedetect(scores: list[float], 
     assert ours.finish(len(scores)) == theirs.finish(len(scores))
 
 
+@pytest.mark.parametrize("name", ["transitions", "adaptive", "content"])
+def test_shots_are_no_shorter_than_is_wanted(name: str) -> None:
+    pictures = list(films.pictures(120, (20, 40, 44, 80)))
+    assert cuts_of(make_detector(name, 24.0, min_shot=0.1), pictures) == [20, 40, 44, 80]
+    assert 44 not in cuts_of(make_detector(name, 24.0, min_shot=0.6), pictures)
+
+
+@pytest.mark.parametrize(("name", "high"), [("transitions", 99.0), ("adaptive", 99.0), ("content", 250.0)])
+def test_a_higher_threshold_finds_less(name: str, high: float) -> None:
+    pictures = [*films.pictures(60, (20,)), *films.pictures(60, (20,))]
+    moving = [np.roll(picture, 4 * i, 1) for i, picture in enumerate(pictures)]
+    assert len(cuts_of(make_detector(name, 24.0, threshold=high), moving)) < len(
+        cuts_of(make_detector(name, 24.0), moving)
+    )
+
+
 # --- lists of shots -------------------------------------------------------------------------------------------------
 
 GOOD_LISTS = {

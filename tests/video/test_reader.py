@@ -15,10 +15,11 @@ from hypothesis import given, settings, strategies as st
 from pipelines.datasets.synthetic import SyntheticFilm
 from pipelines.errors import BasslError, DatasetError, VideoError
 from pipelines.video import reader as reader_module
+from pipelines.scenes import Transition
 from pipelines.video.detectors import DETECTORS
 from pipelines.video.frames import RGBImage, YUVImage
 from pipelines.video.reader import FilmReader, FrameBuffer, keyframe_indices
-from pipelines.video.shots import FilmedShot, ReaderSettings
+from pipelines.video.shots import Boundary, FilmedShot, ReaderSettings
 from tests import films
 from tests.conftest import CUTS
 
@@ -157,6 +158,23 @@ def test_cuts_that_are_none_are_left_out(film: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(reader_module, "make_detector", lambda *how: Confused((), 60))
     assert cuts_of(read(film)) == [50]
+
+
+def test_keyframes_lie_outside_transitions_and_a_boundary_in_their_middle(
+    film: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Mixed(LateDetector):
+        def push(self, index: int, prepared: None) -> list[Boundary]:  # type: ignore[override]
+            return [Boundary("dissolve", 40, 60), Boundary("cut", 90, 90)] if index == 100 else []
+
+    monkeypatch.setattr(reader_module, "make_detector", lambda *how: Mixed((), 60))
+    first, second, last = read(film)
+    assert (first.end_frame, second.end_frame) == (50, 90)
+    assert first.keyframe_indices == (10, 20, 30)
+    assert second.keyframe_indices == (67, 75, 82)
+    assert first.transition == Transition("dissolve", 40, 60, pytest.approx(40 / 24), pytest.approx(60 / 24))
+    assert second.transition == Transition("cut", 90, 90, pytest.approx(90 / 24), pytest.approx(90 / 24))
+    assert last.transition is None
 
 
 def test_the_detector_can_be_transnetv2(film: Path) -> None:

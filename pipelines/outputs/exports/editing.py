@@ -8,13 +8,14 @@ and 23.976 labels drift from the frames), have no drop-frame timecode, and name 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree
 
 from pipelines.outputs.exports.segments import film_name, segments_of
 from pipelines.outputs.exports.timecode import parse_smpte, smpte, timecode_base
 from pipelines.outputs.exports.timeline import Clip, Media, Timeline, timeline_of
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneList, timecode
 
 # Timecode counts no more frames a second than this.
 FASTEST_EDL = 60
@@ -31,7 +32,8 @@ def edl(scenes: SceneList, shots: bool = False) -> str:
     The film's own timecode, where it has one, is on the source side; the record side starts at zero. At 29.97 and 59.94
     timecodes are drop-frame, unless the film's own is not. Above 60 frames a second every second frame has a label, and
     cuts go to the nearest. The format is meant for 999 events; more are numbered on with four digits, which tools of
-    today read.
+    today read. A dissolve, fade or wipe is in the pictures already, so that its event is a cut in its middle; a comment
+    names it, with its seconds in the film.
     """
     timeline = timeline_of(scenes, shots, FASTEST_EDL)
 
@@ -47,6 +49,8 @@ def edl(scenes: SceneList, shots: bool = False) -> str:
         )
         lines.append(f"* FROM CLIP NAME: {timeline.media.name}")
         lines.append(f"* COMMENT: {clip.name}")
+        if (how := clip.transition) is not None and how.kind != "cut":
+            lines.append(f"* ENDS WITH {how.kind.upper()}: {timecode(how.start)} TO {timecode(how.end)}")
     return "\n".join(lines) + "\n"
 
 
@@ -85,7 +89,8 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
     """An OpenTimelineIO timeline (JSON): a track of pictures and, where the film has sound, one of sound.
 
     Rates are floating-point numbers in this format. Each scene is a clip and a marker of the timeline; the metadata of
-    both have its score.
+    both have its score, those of the clip how it ends: a dissolve is in the pictures already, and a transition between
+    clips would make a second one.
     """
     timeline = timeline_of(scenes, shots)
 
@@ -110,7 +115,8 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
     def clip_of(clip: Clip) -> dict[str, Any]:
         of_source = span(timeline.source_start + clip.start, timeline.source_start + clip.end)
         references = {"media_references": {"DEFAULT_MEDIA": media}, "active_media_reference_key": "DEFAULT_MEDIA"}
-        return item("Clip.2", clip.name, of_source, {"bassl": {"score": clip.score}}, **references)
+        facts = {"score": clip.score} | ({"transition": asdict(clip.transition)} if clip.transition else {})
+        return item("Clip.2", clip.name, of_source, {"bassl": facts}, **references)
 
     clips = [clip_of(clip) for clip in timeline.clips]
     markers = [

@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
 
-from pipelines.scenes import Scene, SceneList, Shot
+from pipelines.scenes import Scene, SceneList, Shot, Transition
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Segment:
     start: float
     end: float
     score: float
+    transition: Transition | None  # with which it ends
 
 
 def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
@@ -37,6 +38,7 @@ def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
             start=item.start,
             end=item.end,
             score=item.score if isinstance(item, Shot) else item.confidence,
+            transition=item.transition if isinstance(item, Shot) else scenes.shots[item.end_shot - 1].transition,
         )
         for number, item in enumerate(listed, start=1)
     )

@@ -9,7 +9,7 @@ from pathlib import Path, PureWindowsPath
 
 from pipelines.outputs.exports.segments import film_name, segments_of
 from pipelines.outputs.exports.timecode import edit_rate, may_drop, parse_smpte, timecode_base
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneList, Transition
 from pipelines.video.films import film_at
 
 # Rates that differ by less are the same: 23.98 means 23.976, but 24 does not.
@@ -40,6 +40,7 @@ class Clip:
     start: int
     end: int
     score: float
+    transition: Transition | None = None  # with which it ends, in frames of the film
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = No
         width=scenes.video.width,
         height=scenes.video.height,
         clips=tuple(
-            Clip(segment.number, segment.name, places[segment.start_frame], places[segment.end_frame], segment.score)
-            for segment in segments_of(scenes, shots)
+            Clip(s.number, s.name, places[s.start_frame], places[s.end_frame], s.score, s.transition)
+            for s in segments_of(scenes, shots)
         ),
         media=media,
     )

@@ -30,8 +30,9 @@ class FilmTask:
 
     @property
     def store_settings(self) -> dict[str, Any]:
-        """The settings that decide the content of the store, which are recorded in it."""
-        return {key: getattr(self.settings, key) for key in ("detector", "keyframes", "lines", "quality")}
+        """The settings that decide the content of the store, which are recorded in it; without those not given."""
+        names = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
+        return {name: value for name in names if (value := getattr(self.settings, name)) is not None}
 
     def to_json(self) -> dict[str, Any]:
         """The task as plain JSON values."""
@@ -70,7 +71,14 @@ def work(message: dict[str, Any], send: Send) -> None:
     settings = task.settings
     reader = FilmReader(
         task.film,
-        ReaderSettings(settings.detector, None, settings.keyframes, settings.lines, task.threads),
+        ReaderSettings(
+            settings.detector,
+            settings.detector_threshold,
+            settings.min_shot,
+            keyframes=settings.keyframes,
+            lines=settings.lines,
+            threads=task.threads,
+        ),
         lambda done, total: send("progress", {"done": done, "total": total, "frames": reader.frames_read}),
     )
     shots = iter(reader)

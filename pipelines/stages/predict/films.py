@@ -26,7 +26,17 @@ from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.films import find_films, fingerprint, video_ids
 
 # What decides a result: what is not the same makes another.
-_DECIDING = ("detector", "shots", "encoder_id", "model_id", "threshold", "min_scene", "scenes")
+_DECIDING = (
+    "detector",
+    "detector_threshold",
+    "min_shot",
+    "shots",
+    "encoder_id",
+    "model_id",
+    "threshold",
+    "min_scene",
+    "scenes",
+)
 
 
 def predict_to_files(

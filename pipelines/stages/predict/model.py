@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
 Progress = Callable[[str, float, float | None], None]
 """Called with what is being done, how much of it is done, and how much there is in all (None: not known)."""
 
-DEFAULT_DETECTOR = "adaptive"
+DEFAULT_DETECTOR = "transitions"
 
 
 class SceneModel:
@@ -90,7 +90,8 @@ class SceneModel:
             film = encode_film(self._loaded, reading, max(1, self._cores // 2), on_shot)
         report("scoring", 0.0, None)
         scores, chosen = choose_scene_ends(self._loaded, film, settings)
-        shots = tuple(Shot(i, *r, score=p) for i, (r, p) in enumerate(zip(film.ranges, scores, strict=True)))
+        found = zip(film.ranges, scores, film.transitions, strict=True)
+        shots = tuple(Shot(i, *r, score=p, transition=how) for i, (r, p, how) in enumerate(found))
         return SceneList(
             video=replace(
                 reading.facts,
@@ -142,6 +143,14 @@ def _reading(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
         raise StoreError(
             f"{opened.file}: does not say how its keyframes were made: {made}; get or make the model again"
         )
-    how = ReaderSettings(settings.detector or detector or DEFAULT_DETECTOR, settings.shots)
+    how = ReaderSettings(
+        settings.detector or detector or DEFAULT_DETECTOR,
+        settings.detector_threshold,
+        settings.min_shot,
+        settings.shots,
+    )
     given = {name: value for name, value in (("lines", lines), ("keyframes", keyframes)) if value is not None}
+    if isinstance(made, dict) and how.detector == detector:  # options of the model's own detector
+        names = ("detector_threshold", "min_shot")
+        given |= {name: made[name] for name in names if name in made and getattr(settings, name) is None}
     return replace(how, **given)  # type: ignore[arg-type]

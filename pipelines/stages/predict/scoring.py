@@ -26,6 +26,7 @@ from pipelines.models.encoders import (
     load_encoder,
 )
 from pipelines.models.opening import OpenedModel
+from pipelines.scenes import Transition
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stores.jpeg import from_jpeg, to_jpeg
 from pipelines.video.shots import FilmedShot
@@ -37,9 +38,11 @@ Range = tuple[int, int, float, float]
 
 @dataclass(frozen=True, eq=False)
 class EncodedFilm:
-    """What the scores of a film's N shots rest on: their ranges, features (N, D_e) and colour (N, 180)."""
+    """A film's N shots: their ranges and transitions, and what their scores rest on, features (N, D_e) and colour
+    (N, 180)."""
 
     ranges: list[Range]
+    transitions: list[Transition | None]
     features: NDArray[np.float32]
     colour: NDArray[np.float32]
 
@@ -79,6 +82,7 @@ def encode_film(
     """Encode the shots of a film as they come, in threads; on a GPU in one."""
     encoder = loaded.encoder
     ranges: list[Range] = []
+    transitions: list[Transition | None] = []
     features: list[NDArray[np.float32]] = []
     colour: list[NDArray[np.float32]] = []
     threads = 1 if encoder.on_gpu else threads
@@ -89,9 +93,10 @@ def encode_film(
             colour.append(colours)
             for shot in group:
                 ranges.append((shot.start_frame, shot.end_frame, shot.start, shot.end))
+                transitions.append(shot.transition)
                 if on_shot is not None:
                     on_shot(shot)
-    return EncodedFilm(ranges, np.concatenate(features), np.concatenate(colour))
+    return EncodedFilm(ranges, transitions, np.concatenate(features), np.concatenate(colour))
 
 
 def choose_scene_ends(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from pipelines.models.encoder_options import EncoderOptions, check_device, check_encoder
-from pipelines.video.shots import DETECTOR_NAMES
+from pipelines.video.shots import DETECTOR_NAMES, check_detector_options
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,18 @@ class PredictSettings:
     """
 
     detector: str | None = None
-    """Shot detector: adaptive, content, histogram, hash, threshold or transnetv2. Unless given: the model's
-    own, or adaptive.
+    """Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram, hash and
+    threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames a second on two cores.
+    Unless given: the model's own, or transitions.
 
     The model's own is the one that its keyframes were made with.
     """
+    detector_threshold: float | None = None
+    """Threshold of the shot detector, in its own unit; a lower one gives more shots. Unless given: its own."""
+    min_shot: float | None = None
+    """Shortest shot that a detector finds, in seconds. Unless given: 0.6; with transnetv2 any."""
     shots: Path | None = None
-    """A file of shots or cuts to use instead of a detector."""
+    """A file of shots or cuts to use instead of a detector, in frames, seconds or timecodes."""
     encoder: str | None = None
     """Shot encoder: efficientnet_lite0; an ONNX file of an image network; resnet50 or timm:NAME, which download
     weights; or a pre-trained run. Unless given: the model's own, or efficientnet_lite0."""
@@ -53,6 +58,7 @@ class PredictSettings:
         check_device(self.device)
         if self.detector not in (None, *DETECTOR_NAMES):
             raise ValueError(f"no shot detector is called {self.detector!r}; there are {', '.join(DETECTOR_NAMES)}")
+        check_detector_options(self.detector_threshold, self.min_shot)
         if not 0.0 < self.threshold < 1.0:
             raise ValueError(f"the threshold must lie between 0 and 1, not {self.threshold:g}")
         if not (math.isfinite(self.min_scene) and self.min_scene >= 0.0):
@@ -65,6 +71,8 @@ class FilmOptions(TypedDict, total=False):
     """Those of the settings that may differ from film to film with one loaded model."""
 
     detector: str | None
+    detector_threshold: float | None
+    min_shot: float | None
     shots: Path | str | None
     threshold: float
     min_scene: float
