@@ -14,8 +14,8 @@ from hypothesis import given, settings, strategies as st
 
 from pipelines.datasets.synthetic import SyntheticFilm
 from pipelines.errors import BasslError, DatasetError, VideoError
-from pipelines.video import reader as reader_module
 from pipelines.scenes import Transition
+from pipelines.video import reader as reader_module
 from pipelines.video.detectors import DETECTORS
 from pipelines.video.frames import RGBImage, YUVImage
 from pipelines.video.reader import FilmReader, FrameBuffer, keyframe_indices
