@@ -88,7 +88,8 @@ def test_what_is_saved_is_valid_and_complete(result: SceneList, tmp_path: Path) 
     assert (tmp_path / saved["video"].pop("relative_path")).samefile(result.video.path)
     assert saved["video"] == entry(result.video)
     assert [Scene(**scene) for scene in saved["scenes"]] == list(result.scenes)
-    assert [Shot(**shot) for shot in saved["shots"]] == list(result.shots)
+    assert saved["shots"] == [entry(shot) for shot in result.shots]
+    assert [shot.get("transition", {}).get("kind") for shot in saved["shots"]] == ["cut"] * 3 + [None]
 
 
 def test_all_that_made_the_result_is_recorded(result: SceneList, model: Path) -> None:
