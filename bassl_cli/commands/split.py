@@ -14,7 +14,10 @@ from pipelines.scenes import timecode
 from pipelines.stages.split import Piece, SplitSettings, split as stage, write_chapters
 
 
-@with_settings(flags={"folder": "--output -o"}, metavars={"folder": "FOLDER"})
+@with_settings(
+    flags={"folder": "--output -o", "filename": "--filename -f"},
+    metavars={"folder": "FOLDER", "filename": "TEMPLATE"},
+)
 def split(
     film: Annotated[Path, typer.Argument(help="The film.", show_default=False)],
     settings: SplitSettings,

@@ -70,7 +70,8 @@ _WITH_CHAPTERS = ("mov", "matroska")
 _H264_FORMATS = frozenset(
     "yuv420p yuvj420p yuv422p yuvj422p yuv444p yuvj444p yuv420p10le yuv422p10le yuv444p10le gray gray10le".split()  # noqa: SIM905
 )
-_H264 = {"crf": "18", "preset": "fast"}
+H264: Mapping[str, str] = {"crf": "18", "preset": "fast"}
+"""Options of libx264."""
 _AAC_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350)
 _LAYOUTS: Mapping[int, str] = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
 
@@ -415,8 +416,10 @@ def copy_with_chapters(film: Path, scenes: SceneList, titles: Sequence[str], pat
 # --- re-encoded scenes ----------------------------------------------------------------------------------------------
 
 
-def encode_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: Progress) -> list[Cut]:
-    """Encode exactly the frames of each scene to its file: H.264 with CRF 18, AAC, upright.
+def encode_scenes(
+    film: Path, scenes: SceneList, paths: Sequence[Path], progress: Progress, options: Mapping[str, str] = H264
+) -> list[Cut]:
+    """Encode exactly the frames of each scene to its file: H.264 with these options, AAC, upright.
 
     Frames keep their times, also with a variable frame rate; sound is cut to the sample.
 
@@ -439,7 +442,7 @@ def encode_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress
                 if index == 0:
                     sound.begin(frame)
                 if current not in opened:
-                    opened[current] = _Encoding(paths[current], source, frame, sound.tracks)
+                    opened[current] = _Encoding(paths[current], source, frame, sound.tracks, options)
                 opened[current].add_frame(frame, time - listed[current].start)
                 for heard_at, track, part in sound.until(time):
                     _share(film, track, part, heard_at, listed, opened, closed)
@@ -538,7 +541,14 @@ def _samples(part: AudioFrame, start: int, end: int) -> AudioFrame:
 class _Encoding:
     """Encodes a piece from frames and samples, with times from its own start."""
 
-    def __init__(self, path: Path, film: VideoDecoder, frame: VideoFrame, tracks: Sequence[AudioStream]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        film: VideoDecoder,
+        frame: VideoFrame,
+        tracks: Sequence[AudioStream],
+        options: Mapping[str, str],
+    ) -> None:
         self._container = av.open(f"file:{path}", "w", format=_MUXERS[path.suffix])
         self._turns = film.rotation
         width, height = (frame.height, frame.width) if film.rotation % 2 else (frame.width, frame.height)
@@ -547,7 +557,7 @@ class _Encoding:
             layout = "yuv444p"  # chroma subsampling needs even sizes
         self._clock = frame.time_base if frame.time_base else Fraction(1, 90_000)
         rate = Fraction(film.frame_rate).limit_denominator(1001)
-        picture = self._container.add_stream("libx264", rate=rate, options=dict(_H264))
+        picture = self._container.add_stream("libx264", rate=rate, options=dict(options))
         picture.width, picture.height, picture.pix_fmt = width, height, layout
         aspect = Fraction(film.pixel_aspect).limit_denominator(1000)
         context = picture.codec_context

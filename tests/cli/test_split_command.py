@@ -52,6 +52,23 @@ def test_exact_says_nothing_of_key_frames(bassl: Bassl, movie: Path) -> None:
     assert numbers(Path("out/movie-scene-002.mp4")) == list(range(30, 61))
 
 
+def test_clips_are_named_by_a_template(bassl: Bassl, movie: Path) -> None:
+    assert bassl(movie, "-f", "$SCENE_NUMBER $SCENE_NAME at $START_TIME", "-o", "out", "-q")[0] == 0
+    assert sorted(path.name for path in Path("out").iterdir())[:2] == [
+        "001 Scene 1 at 00-00-00.000.mp4",
+        "002 Scene 2 at 00-00-01.250.mp4",
+    ]
+
+
+def test_a_higher_crf_makes_smaller_clips(bassl: Bassl, movie: Path) -> None:
+    sizes = []
+    for crf in (10, 40):
+        assert bassl(movie, "--exact", "--crf", crf, "--preset", "ultrafast", "-o", crf, "-q")[0] == 0
+        with av.open(f"{crf}/movie-scene-001.mp4") as container:
+            sizes.append(sum(packet.size for packet in container.demux(video=0)))
+    assert sizes[1] < sizes[0] / 2
+
+
 def test_json(bassl: Bassl, movie: Path) -> None:
     code, out, err = bassl(movie, "--json", "--quiet", "-o", "out")
     assert code == 0
@@ -88,9 +105,14 @@ def test_chapters(bassl: Bassl, movie: Path) -> None:
         (["text.json"], ["text.json"]),
         (["{movie}", "--chapters", "--exact"], ["leave --exact out"]),
         (["{movie}", "-o", "text.json"], ["text.json"]),
+        (["{movie}", "--crf", "20"], ["add --exact"]),
+        (["{movie}", "--exact", "--crf", "52"], ["between 0 and 51"]),
+        (["{movie}", "--exact", "--preset", "warp"], ["warp", "ultrafast"]),
+        (["{movie}", "-f", "$NUMBER"], ["$SCENE_NUMBER", "NUMBER"]),
+        (["{movie}", "-f", "$VIDEO_NAME"], ["several scenes", "$SCENE_NUMBER"]),
         (["{movie}", "-o", "full"], ["movie-scene-004.mp4", "--overwrite"]),
     ],
-    ids=range(7),
+    ids=range(12),
 )
 def test_wrong_use_is_one_line_and_nothing_is_written(
     bassl: Bassl, movie: Path, arguments: list[str], words: list[str]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from string import Template
 
 from pipelines.errors import BasslError
 from pipelines.files import check_inputs_kept, check_writable, files_together
@@ -14,6 +17,7 @@ from pipelines.scenes import SceneList
 from pipelines.stages.split.result import Piece
 from pipelines.stages.split.settings import SplitSettings
 from pipelines.video.cutting import (
+    H264,
     copy_scenes,
     copy_with_chapters,
     encode_scenes,
@@ -29,10 +33,30 @@ def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progres
     name = video_ids([film])[0]
     ending = ending_for_encoding(film) if settings.exact else ending_for_copies(film)
     digits = max(3, len(str(len(scenes.scenes))))
-    names = [f"{name}-scene-{scene.index + 1:0{digits}d}{ending}" for scene in scenes.scenes]
+    names = [
+        re.sub(
+            r'[/\\:*?"<>|]',
+            "_",
+            Template(settings.filename).substitute(
+                VIDEO_NAME=name,
+                SCENE_NUMBER=f"{scene.index + 1:0{digits}d}",
+                SCENE_NAME=segment.name,
+                START_TIME=scene.start_timecode.replace(":", "-"),
+                END_TIME=scene.end_timecode.replace(":", "-"),
+            ),
+        )
+        + ending
+        for scene, segment in zip(scenes.scenes, segments_of(scenes), strict=True)
+    ]
+    if twice := [each for each, times in Counter(map(str.casefold, names)).items() if times > 1]:
+        raise BasslError(f"{twice[0]}: is the name of several scenes; put $SCENE_NUMBER into --filename")
     with _written_together(film, names, settings) as (targets, partials):
-        cutter = encode_scenes if settings.exact else copy_scenes
-        cuts = cutter(film, scenes, partials, progress)
+        if settings.exact:
+            given = {"crf": settings.crf, "preset": settings.preset}
+            options = {**H264, **{key: str(value) for key, value in given.items() if value is not None}}
+            cuts = encode_scenes(film, scenes, partials, progress, options)
+        else:
+            cuts = copy_scenes(film, scenes, partials, progress)
     return tuple(
         Piece(scene.index, path, scene.start, scene.end, cut.early, cut.late)
         for scene, path, cut in zip(scenes.scenes, targets, cuts, strict=True)
