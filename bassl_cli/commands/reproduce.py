@@ -18,6 +18,9 @@ def reproduce(
     plan: Annotated[
         bool, typer.Option("--plan", help="Only show the stages, and what MovieNet at full size costs.")
     ] = False,
+    timed: Annotated[
+        bool, typer.Option("--time", help="With --plan: time a few steps here, and estimate hours on this machine.")
+    ] = False,
     quiet: console.Quiet = False,
 ) -> None:
     """Measure a table of the paper: every system, on one data set.
@@ -27,8 +30,10 @@ def reproduce(
 
     Example: bassl reproduce table1
     """
+    if timed and not plan:
+        raise typer.BadParameter("--time belongs to --plan")
     if plan:
-        _show_plan(plan_rows(settings), settings)
+        _show_plan(plan_rows(settings), settings, _seconds_per_image(settings.gpus) if timed else None)
         return
     with console.stage_progress(quiet) as progress:
         result = stage(settings, lambda row, doing, done, total: progress(f"{row}: {doing}", done, total))
@@ -51,7 +56,20 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings) -> None:
+def _seconds_per_image(gpus: int | None) -> float:
+    """Of pre-training on this machine, with so many GPUs (0: the CPU)."""
+    import torch  # start-up time
+
+    from pipelines.stages.pretrain.settings import PretrainSettings  # start-up time
+    from pipelines.stages.reproduce.timing import seconds_per_image  # start-up time: torch
+
+    gpu = torch.cuda.is_available() if gpus is None else gpus > 0
+    # Few windows: a step of the whole batch of 256 takes a core an hour.
+    timed = PretrainSettings(batch=32 if gpu else 2, device="cuda" if gpu else "cpu")
+    return seconds_per_image(timed) / max(1, gpus or 1)
+
+
+def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings, seconds_per_image: float | None) -> None:
     from pipelines.stages.reproduce.cost import costs, disk  # start-up time: numpy
 
     said: set[str] = set()
@@ -65,13 +83,23 @@ def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings) -> None:
     found = costs(settings)
     total = sum(cost.hours for cost in found)
     typer.echo()
+    here = None if seconds_per_image is None else [cost.images * seconds_per_image / 3600 for cost in found]
+
+    def row(stage: str, hours: str, local: float, how: str) -> tuple[str, ...]:
+        return (stage, hours, how) if here is None else (stage, hours, _number(local, 10), how)
+
+    locally = here or [0.0] * len(found)
+    header = ("stage", "V100 hours", *(() if here is None else ("hours here",)), "how it is estimated")
     console.show_table(
-        ("stage", "V100 hours", "how it is estimated"),
+        header,
         [
-            *((cost.stage, _number(cost.hours, 10), cost.how) for cost in found),
-            ("all", f"{total:,.0f}", f"{total / 16 / 24:.1f} days on 16 GPUs"),
+            *(
+                row(cost.stage, _number(cost.hours, 10), local, cost.how)
+                for cost, local in zip(found, locally, strict=True)
+            ),
+            row("all", f"{total:,.0f}", sum(locally), f"{total / 16 / 24:.1f} days on 16 GPUs"),
         ],
-        text=(0, 2),
+        text=(0, len(header) - 1),
         title="What it costs on MovieNet at full size, from the paper's 16 V100 GPUs for two days, scaled:",
     )
     typer.echo()

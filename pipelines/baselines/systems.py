@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,10 +51,10 @@ def _learn_siamese(films: Sequence[Labelled], seed: int) -> Any:
     return train_siamese([LabelledShots(sets[0], ends) for sets, ends in films], seed=seed)
 
 
-def _learn_lgss(films: Sequence[Labelled], seed: int) -> Any:
-    from pipelines.baselines.lgss_network import LabelledModalities, train_lgss  # start-up time: torch
+def _learn_lgss(films: Sequence[Labelled], seed: int, **training: Any) -> Any:
+    from pipelines.baselines.lgss_network import LabelledModalities, LGSSTraining, train_lgss  # start-up time: torch
 
-    return train_lgss([LabelledModalities(sets, ends) for sets, ends in films], seed=seed)
+    return train_lgss([LabelledModalities(sets, ends) for sets, ends in films], LGSSTraining(**training), seed)
 
 
 SYSTEMS: dict[str, Baseline] = {
@@ -74,5 +75,14 @@ SYSTEMS: dict[str, Baseline] = {
         siamese, SiameseSettings, "Siamese", _learn_siamese, candidates={"temporal": (0.3, 1.0, 3.0, 10.0)}
     ),
     "lgss": Baseline(lgss, LGSSSettings, "LGSS", _learn_lgss, several=True, candidates={"supershots": (2.0, 3.0, 4.0)}),
+    # Sizes of the authors' release, for its 190 training films; rounds of the paper.
+    "lgss-movienet": Baseline(
+        lgss,
+        LGSSSettings,
+        None,
+        partial(_learn_lgss, width=512, epochs=30),
+        several=True,
+        candidates={"supershots": (2.0, 3.0, 4.0), "rounds": (5,)},
+    ),
     "fixed-length": Baseline(fixed_length, FixedLengthSettings, None),
 }

@@ -85,8 +85,22 @@ def is_movienet(root: Path) -> bool:
     return any(_is_there(root / part) for part in (_KEYFRAMES, _LABELS, _SHOTS, *_list_files()))
 
 
-def read_movienet(root: Path) -> list[VideoAnnotation]:
-    """Read every film with keyframes, a shot list or labels.
+def films_with_keyframes(root: Path) -> set[str]:
+    """The films that have a folder of keyframes."""
+    return set(_subfolders(root / _KEYFRAMES))
+
+
+def movienet_of_part(folder: Path) -> Path | None:
+    """The root folder of MovieNet where the folder is one of those in it."""
+    folder = folder.resolve()
+    parts = (_KEYFRAMES, _LABELS.parent, _LABELS, _SHOTS, _LISTS)
+    roots = (folder.parents[len(part.parts) - 1] for part in parts if folder.match(str(part)))
+    return next((root for root in roots if is_movienet(root)), None)
+
+
+def read_movienet(root: Path, left_out: dict[str, str] | None = None) -> list[VideoAnnotation]:
+    """Read every film with keyframes, a shot list or labels. ``left_out`` takes the films whose files are damaged,
+    contradict each other or lack a keyframe, with the reason by film id; without it such a film is an error.
 
     Shots and labels come from `scene318` if it has the film, else from the ndjson lists. The number of shots is that of
     the shot list, else of the keyframe folder, else of the ndjson list. Shots without a label (at most `MAX_UNLABELLED`
@@ -111,18 +125,16 @@ def read_movienet(root: Path) -> list[VideoAnnotation]:
     ids = {*shot_files, *label_files, *keyframe_folders, *labelled}
     if not ids:
         raise fault(root, "has the folders or lists of MovieNet, but no film's keyframes, shots or labels")
-    return by_id(
-        _film(
-            video_id,
-            shot_files.get(video_id),
-            label_files.get(video_id),
-            keyframe_folders.get(video_id),
-            listed.get(video_id),
-            splits.get(video_id),
-            root,
-        )
-        for video_id in ids
-    )
+    films = []
+    for video_id in ids:
+        files = shot_files.get(video_id), label_files.get(video_id), keyframe_folders.get(video_id)
+        try:
+            films.append(_film(video_id, *files, listed.get(video_id), splits.get(video_id), root))
+        except DatasetError as error:
+            if left_out is None:
+                raise
+            left_out[video_id] = str(error)
+    return by_id(films)
 
 
 def read_movienet_splits(root: Path) -> dict[str, str]:

@@ -172,7 +172,7 @@ def colour_of(index: Index, stores: Sequence[Path]) -> NDArray[np.float32] | Non
         return None
     colour = np.zeros((int(index.first_row[-1]), widths.pop()), np.float32)
     for video, name in enumerate(index.video_ids):
-        if name in known:
+        if name in known and len(known[name]) == len(colour[index.span(video)]):
             colour[index.span(video)] = known[name]
     return colour
 
@@ -214,10 +214,13 @@ def _mapped(path: Path, file: h5py.File) -> NDArray[np.floating]:
     return np.memmap(path, data.dtype, "c", start, data.shape)
 
 
-def features_of(index: Index, stores: Sequence[Path]) -> tuple[str, NDArray[np.float32]]:
-    """The encoder, and the features (T, D_e) of feature stores in the rows of an index. Features of one store that has
-    exactly the videos of the index are memory-mapped. Raises StoreError where a video of the index
-    is in no store, or with other shots or keyframes, or where the stores' features have different widths."""
+def features_of(
+    index: Index, stores: Sequence[Path], used: Sequence[int] | None = None
+) -> tuple[str, NDArray[np.float32]]:
+    """The encoder, and the features (T, D_e) of feature stores in the rows of an index; rows of videos other than
+    ``used`` (None: all) mean nothing. Features of one store that has exactly the videos of the index are memory-mapped.
+    Raises StoreError where a used video is in no store, or with other shots or keyframes, or where the stores' features
+    have different widths."""
     opened = [open_features(path) for path in stores]
     encoders = list(dict.fromkeys(store.encoder for store in opened))
     videos: dict[str, NDArray[np.floating]] = {}
@@ -228,7 +231,9 @@ def features_of(index: Index, stores: Sequence[Path]) -> tuple[str, NDArray[np.f
     expected = shot_checksums(index)
     named = ", ".join(map(str, stores))
     lengths = np.diff(index.first_row).tolist()
-    for video_id, length, pictures in zip(index.video_ids, lengths, index.pictures, strict=True):
+    used = range(len(lengths)) if used is None else used
+    for video in used:
+        video_id, length, pictures = index.video_ids[video], lengths[video], index.pictures[video]
         if video_id not in videos:
             raise StoreError(f"{named}: has no features of {video_id}, which is in {index.path}; name its store too")
         if len(videos[video_id]) != length:
@@ -242,9 +247,13 @@ def features_of(index: Index, stores: Sequence[Path]) -> tuple[str, NDArray[np.f
                 f"{named}: its features of {video_id} are of other shots or keyframes than {index.path} has; encode "
                 "them again"
             )
-    if len(opened) == 1 and tuple(videos) == index.video_ids and opened[0].features.dtype == np.float32:
+    same = tuple(videos) == index.video_ids and [len(part) for part in videos.values()] == lengths
+    if len(opened) == 1 and same and opened[0].features.dtype == np.float32:
         return encoders[0], opened[0].features
-    parts = [videos[name] for name in index.video_ids]
-    if len({part.shape[1] for part in parts}) > 1:
+    widths = {videos[index.video_ids[video]].shape[1] for video in used}
+    if len(widths) != 1:
         raise StoreError(f"{named}: features of different widths cannot be mixed; name stores of one encoder")
-    return " + ".join(encoders), np.concatenate(parts).astype(np.float32)
+    features = np.zeros((sum(lengths), widths.pop()), np.float32)
+    for video in used:
+        features[index.span(video)] = videos[index.video_ids[video]]
+    return " + ".join(encoders), features

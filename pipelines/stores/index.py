@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -134,6 +134,20 @@ class Index:
         if labelled:
             wanted &= self.usable
         return np.flatnonzero(wanted).astype(np.int64)
+
+    def videos_of(self, splits: Sequence[str] | None = None, labelled: bool = False) -> list[int]:
+        """The videos of :meth:`rows_of`."""
+        return [int(video) for video in np.unique(self.video_of(self.rows_of(splits, labelled)))]
+
+    def check_keyframes(self, videos: Iterable[int]) -> None:
+        """Raise StoreError where one of these videos has no keyframes."""
+        lacking = [self.video_ids[video] for video in videos if self.pictures[video] is None or not self.keyframes]
+        if lacking:
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            raise StoreError(
+                f"{self.path}: has no keyframes of {lacking[0]}{more}; run `bassl extract-keyframes`, leave such films "
+                "out with `bassl build-index --only-complete`, or name a feature store with --features"
+            )
 
     def targets(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Labels of rows as 0 and 1 (the release reads -1 as a scene end)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,20 @@ def store_path(folder: Path, encoder: str) -> Path:
     return folder / f"{encoder}.h5"
 
 
-def find_features(index: Index, encoder: str | None, folder: Path) -> tuple[Path, ...]:
+def find_features(
+    index: Index, encoder: str | None, folder: Path, used: Sequence[int] | None = None
+) -> tuple[Path, ...]:
     """The feature stores of an index, for :func:`pipelines.stores.features.features_of`; empty where there is none for
     an encoder.
 
     ``encoder`` is an id, or several joined by `JOINED`; None stands for every store that the index names. A store that
-    the index names comes before ``<folder>/<encoder id>.h5``, which is taken only if it has all videos of the index,
-    encoded from the same shots and keyframes; :func:`pipelines.stages.encode.encode_shots` adds what is missing there.
+    the index names comes before ``<folder>/<encoder id>.h5``, which is taken only if it has all ``used`` videos (None:
+    those of the index), encoded from the same shots and keyframes; :func:`pipelines.stages.encode.encode_shots` adds
+    what is missing there.
     Raises StoreError for a damaged store, or without ``encoder`` where two stores have a video of the index.
     """
     names = tuple(index.features) if encoder is None else tuple(encoder.split(JOINED))
-    stores = tuple(store for name in names if (store := _store_of(index, name, folder)) is not None)
+    stores = tuple(store for name in names if (store := _store_of(index, name, folder, used)) is not None)
     if len(stores) < len(names):
         return ()
     if encoder is None and len(stores) > 1:
@@ -41,28 +45,30 @@ def find_features(index: Index, encoder: str | None, folder: Path) -> tuple[Path
     return stores
 
 
-def _store_of(index: Index, encoder: str, folder: Path) -> Path | None:
+def _store_of(index: Index, encoder: str, folder: Path, used: Sequence[int] | None) -> Path | None:
     named = index.features.get(encoder)
     if named is not None and named.exists():
         return named
     path = store_path(folder, encoder)
-    return path if path.exists() and _has_all(path, index) else None
+    return path if path.exists() and _has_all(path, index, used) else None
 
 
-def _has_all(path: Path, index: Index) -> bool:
-    """Whether a store has all videos of an index and, if it says what it was made of, of the same keyframes."""
+def _has_all(path: Path, index: Index, used: Sequence[int] | None) -> bool:
+    """Whether a store has all used videos of an index and, if it says what it was made of, of the same keyframes."""
     stored, expected = read_shot_checksums(path), shot_checksums(index)
     says = any(checksum is not None for checksum in stored.values())
-    return all(name in stored and (not says or stored[name] == crc) for name, crc in expected.items())
+    names = index.video_ids if used is None else [index.video_ids[video] for video in used]
+    return all(name in stored and (not says or stored[name] == expected[name]) for name in names)
 
 
 def keyframe_facts(index: Index) -> dict[str, Any]:
     """How the keyframes of an index were made, for the header of a model that is trained on them: ``detector``,
     ``detector_threshold``, ``min_shot``, ``keyframes``, ``lines`` and ``quality`` of its keyframe stores, those in
     which all agree; empty for folders of JPEG files. Raises StoreError for a store that is missing or damaged."""
-    if any(store is None or store.suffix != ".h5" for store in index.pictures):
+    stores = [store for store in index.pictures if store is not None]
+    if not stores or any(store.suffix != ".h5" for store in stores):
         return {}
-    made = [read_keyframes(store).settings for store in index.pictures if store is not None]
+    made = [read_keyframes(store).settings for store in stores]
     known = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
     names = [name for name in known if name in made[0]]
     return {name: made[0][name] for name in names if all(other.get(name) == made[0][name] for other in made)}

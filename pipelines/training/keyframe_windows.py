@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
 from pipelines.training.seeds import KEYFRAMES, WINDOW_ORDER
@@ -83,15 +83,9 @@ class WindowBatch:
 
 class KeyframeWindows:
     """Windows of keyframes, resized to squares of side ``size`` Q, read and decoded by worker processes; 0 workers read
-    in this one. Raises StoreError where a video has no keyframes."""
+    in this one. The videos need keyframes, see `Index.check_keyframes`."""
 
     def __init__(self, index: Index, windows: WindowRows, process: Process, workers: int, size: int) -> None:
-        for video_id, store in zip(index.video_ids, index.pictures, strict=True):
-            if store is None or index.keyframes == 0:
-                raise StoreError(
-                    f"{index.path}: has no keyframes of {video_id}; run `bassl extract-keyframes`, "
-                    "or name a feature store with --features"
-                )
         self.index, self.process, self.workers = index, process, workers
         self._windows = _Windows(index.path, windows, size)
 

@@ -28,7 +28,7 @@ def test_a_plan_has_commands_costs_and_disk_and_does_nothing(tmp_path: Path) -> 
     assert sum(line.startswith("bassl pretrain ") for line in lines) == 1
     assert sum(line.startswith("bassl finetune ") for line in lines) == 1
     # What goes to a pipe is not cut for a terminal's width.
-    assert "pretrain bassl-10 768 10 epochs, 19 pictures a window" in [" ".join(line.split()) for line in lines]
+    assert "pretrain bassl-10 768 10 epochs, 19 images a window" in [" ".join(line.split()) for line in lines]
     assert "Disk:" in lines
     assert any(line.startswith("keyframes ") for line in lines)
     assert not list(tmp_path.iterdir())

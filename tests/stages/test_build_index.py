@@ -123,6 +123,7 @@ def test_movienet_in_place(tmp_path: Path, settings: Settings) -> None:
     assert np.isnan(index.seconds[6:]).all()
     assert list(index.pictures) == [root / "240P_frames" / film for film in index.video_ids]
     assert report.notes == (
+        "no video is in the split val",
         "1 of 3 videos have no labels: tt03",
         "1 of 3 videos have no split: tt03",
         "1 of 3 videos have no times in seconds: tt03",
@@ -130,6 +131,89 @@ def test_movienet_in_place(tmp_path: Path, settings: Settings) -> None:
     assert read_all(KeyframeReader(index), [0, 1, 2]) == [
         [jpeg(0, shot, image) for image in range(3)] for shot in range(3)
     ]
+
+
+def test_films_that_are_not_complete_are_left_out_and_counted(tmp_path: Path, settings: Settings) -> None:
+    root = put_movienet(tmp_path / "movienet")
+    for film in ("tt04", "tt05", "tt06"):
+        put_shots(root, film, [(0, 48), (49, 329), (330, 499)])
+        put_labels(root, [0, 1], film)
+    put_labels(root, [0, 1], "tt07")  # labels of shots that nothing lists
+    (put_frames(root, "tt05", 3) / "shot_0001_img_2.jpg").unlink()
+    put_frames(root, "tt06", 4)
+    refusal(lambda: build_index([root], settings()), error=BasslError)
+    report = build_index([root], settings(only_complete=True))
+    assert report.index.video_ids == ("tt01", "tt02", "tt03")
+    first, *others = [note for note in report.notes if "left out" in note]
+    assert first == "4 of 7 videos are left out, 1 of them because they have no keyframes or features"
+    assert [note.split()[0] for note in others] == ["tt05", "tt06", "tt07"]
+    assert "lacks shot_0001_img_2.jpg" in others[0]
+    assert "has keyframes of 4 shots" in others[1]
+
+
+def test_a_damaged_store_or_packed_film_is_left_out(tmp_path: Path, settings: Settings) -> None:
+    put_store(tmp_path / "stores" / "a.h5")
+    (tmp_path / "stores" / "b.h5").write_bytes(b"damaged")
+    root = put_movienet(tmp_path / "movienet")
+    (root / "240P_frames" / "tt02" / "shot_0000_img_0.jpg").write_bytes(b"no JPEG")
+    sources = [tmp_path / "stores", root]
+    report = build_index(sources, settings(only_complete=True, pack=tmp_path / "packed"))
+    assert report.index.video_ids == ("a", "tt01", "tt03")
+    assert sum("is left out" in note for note in report.notes) == 2
+
+
+def test_a_list_of_splits_may_name_films_that_are_left_out(tmp_path: Path, settings: Settings) -> None:
+    root, split = put_movienet(tmp_path / "movienet"), tmp_path / "split.json"
+    put_shots(root, "tt04")
+    split.write_text(json.dumps({"train": ["tt01"], "test": ["tt04"]}))
+    report = build_index([root], settings(only_complete=True, split=split))
+    assert report.index.splits == ("train", "", "")
+    assert "no video is in the split test" in report.notes
+
+
+def test_where_no_film_is_complete_the_first_reason_is_given(tmp_path: Path, settings: Settings) -> None:
+    put_shots(tmp_path / "movienet")
+    refusal(
+        lambda: build_index([tmp_path / "movienet"], settings(only_complete=True)),
+        "no film is complete",
+        "has no keyframes",
+        error=BasslError,
+    )
+
+
+def test_an_empty_split_is_said_when_it_is_drawn(tmp_path: Path, settings: Settings) -> None:
+    for name in "ab":
+        put_store(tmp_path / "stores" / f"{name}.h5")
+    drawn = build_index([tmp_path / "stores"], settings(split="0.5,0.1,0.4"))
+    assert drawn.notes[0] == "no video is in the split val"
+    assert "val" not in " ".join(build_index([tmp_path / "stores"], settings(split="0.5,0.5", overwrite=True)).notes)
+
+
+def test_a_frame_rate_gives_times_to_videos_that_have_frames_only(tmp_path: Path, settings: Settings) -> None:
+    put_npz(tmp_path / "vgg", "01")
+    put_npz(tmp_path / "vgg", "02", frame_rate=np.float64(50))
+    index = build_index([tmp_path / "vgg"], settings(frame_rate=20.0)).index
+    assert index.frame_rates.tolist() == [20.0, 50.0]
+    assert index.seconds[1].tolist() == [10 / 20, 25 / 20]
+    assert index.seconds[4].tolist() == [10 / 50, 25 / 50]
+    with pytest.raises(ValueError, match="frame_rate"):
+        settings(frame_rate=0.0)
+
+
+@pytest.mark.parametrize("part", ["scene318", "scene318/label318", "240P_frames"])
+def test_a_part_of_movienet_is_refused_with_the_name_of_the_whole(
+    tmp_path: Path, settings: Settings, part: str
+) -> None:
+    root = put_movienet(tmp_path / "movienet")
+    refusal(lambda: build_index([root / part], settings()), f"name the whole, {root}", error=BasslError)
+
+
+def test_a_folder_with_an_index_is_refused_with_the_folder_to_name(tmp_path: Path, settings: Settings) -> None:
+    build_index([put_store(tmp_path / "data" / "keyframes" / "a.h5")], settings())
+    again = settings(output=tmp_path / "again.h5")
+    refusal(
+        lambda: build_index([tmp_path / "data"], again), "holds an index", tmp_path / "data/keyframes", error=BasslError
+    )
 
 
 def test_movienets_doubtful_ends_may_be_left_out(tmp_path: Path, settings: Settings) -> None:

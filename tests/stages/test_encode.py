@@ -35,6 +35,7 @@ from pipelines.stores.index import read_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.lookup import find_features, keyframe_facts, store_path
 from pipelines.video.resizing import resize_to_square
+from tests.datasets.test_movienet import put_shots
 from tests.small_stores import jpeg, put_store, refusal
 from tests.stages.test_build_index import put_movienet
 from tests.stores.test_index import video, written
@@ -270,6 +271,26 @@ def test_a_store_that_others_made_is_not_taken_for_ours(index: Path, encoder: Sh
 def test_an_index_without_key_frames(tmp_path: Path, encoder: ShotEncoder) -> None:
     written(tmp_path / "index.h5", video("a"))
     refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), "no keyframes of a", "bassl extract-keyframes")
+
+
+def test_only_the_videos_that_are_asked_for_are_encoded_and_need_keyframes(
+    tmp_path: Path, encoder: ShotEncoder
+) -> None:
+    root = put_movienet(tmp_path / "movienet")
+    put_shots(root, "tt04")
+    build_index([root], IndexSettings(output=tmp_path / "index.h5"))
+    settings = settings_of(tmp_path / "index.h5")
+    refusal(lambda: encode_shots(settings), "no keyframes of tt04", "--only-complete")
+    index = read_index(settings.index)
+    labelled = encode_shots(replace(settings, labelled=True))
+    assert sorted(open_features(labelled).videos) == ["tt01", "tt02"] == [index.video_ids[v] for v in (0, 1)]
+    assert find_features(index, encoder.id, settings.folder) == ()
+    assert find_features(index, encoder.id, settings.folder, [0, 1]) == (labelled,)
+    _, features = features_of(index, [labelled], [0, 1])
+    assert features.shape == (len(index.label), 3)
+    np.testing.assert_array_equal(features[index.span(1)], open_features(labelled).videos["tt02"])
+    encode_shots(settings, videos=[2])
+    assert sorted(open_features(labelled).videos) == ["tt01", "tt02", "tt03"]
 
 
 def test_a_damaged_key_frame_is_named_and_the_videos_before_it_are_kept(index: Path, encoder: ShotEncoder) -> None:

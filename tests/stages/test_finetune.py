@@ -43,7 +43,8 @@ from pipelines.stages.finetune.data import (
 )
 from pipelines.stages.finetune.evaluation import summary_of
 from pipelines.stages.pretrain import PretrainSettings, pretrain
-from pipelines.stores.features import read_features
+from pipelines.stages.score import ScoreSettings, score
+from pipelines.stores.features import read_features, write_features
 from pipelines.stores.index import NO_LABEL, read_index
 from pipelines.training.distributed import Process
 from pipelines.training.settings import AugmentationSettings
@@ -366,6 +367,23 @@ def test_without_a_validation_split_the_last_epoch_is_taken(settings: FinetuneSe
     assert [seed["chosen_epoch"] for seed in result_of(settings)["seeds"]] == [3, 3]
     assert open_model(settings.output).boundary_model().calibration == Calibration()
     assert result.mean["ap"] > 0
+
+
+def test_films_that_are_not_used_need_no_features(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
+    finetune(settings)
+    _, features = read_features(data / "features.h5")
+    index = read_index(settings.index)
+    splits = ["" if name == "e" else split for name, split in zip(index.video_ids, index.splits, strict=True)]
+    unused = write_relabelled(settings.index, tmp_path / "index.h5", index.label, splits)
+    write_features(tmp_path / "some.h5", "made up", {name: features[name] for name in "abcd"})
+    some = replace(settings, index=unused, features=(tmp_path / "some.h5",), output=tmp_path / "runs" / "some")
+    result = finetune(some)
+    assert result.tested_on == "val"
+    assert_equal(weights(some), weights(settings))
+    scored = score(some.output, None, ScoreSettings(unused, "val", tmp_path / "some.h5", resamples=0))
+    assert scored.measures["ap"].pooled == pytest.approx(result_of(some)["seeds"][0]["validation"]["ap"])
+    with pytest.raises(BasslError, match="no features of e"):
+        score(some.output, None, ScoreSettings(unused, "all", tmp_path / "some.h5"))
 
 
 def test_without_splits_all_films_are_learned_from(settings: FinetuneSettings, tmp_path: Path) -> None:

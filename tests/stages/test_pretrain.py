@@ -37,7 +37,7 @@ from pipelines.stages.pretrain import PretrainSettings, loop, pretrain, validati
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.step import make_trainer, take_step
-from pipelines.stores.features import write_features
+from pipelines.stores.features import read_features, write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.training.distributed import Process
@@ -47,6 +47,7 @@ from pipelines.video.resizing import resize_to_square
 from tests import another_device
 from tests.labelled_films import write_relabelled
 from tests.small_stores import put_store, refusal
+from tests.stages.test_build_index import put_npz
 
 HERE = Process(0, 1, torch.device("cpu"))
 
@@ -350,7 +351,43 @@ def test_windows_of_each_method(data: Path) -> None:
     np.testing.assert_array_equal(some, chooser(pseudo_boundary="synthesized").rows(0, centres)[0][3:])
 
 
+def test_synthesized_windows_join_videos_to_learn_from_only(data: Path) -> None:
+    first_row = read_index(data / "index.h5").first_row
+    centres = np.array([0, 30, 59, 120, 179])
+
+    def rows(learned: np.ndarray | None) -> np.ndarray:
+        return PretextWindows(first_row, PretextSettings(pseudo_boundary="synthesized"), 3, 0, learned).rows(
+            0, centres
+        )[0]
+
+    assert set((rows(np.r_[0:60, 120:180]) // 60).ravel()) == {0, 2}
+    assert 1 in rows(None) // 60
+    np.testing.assert_array_equal(rows(np.arange(180)), rows(None))
+
+
+def test_videos_of_other_splits_need_no_features(settings: PretrainSettings, tmp_path: Path) -> None:
+    _, features = read_features(settings.features[0])
+    del features["c"]  # of the validation split
+    write_features(tmp_path / "some.h5", "made up", features)
+    some = replace(settings, features=(tmp_path / "some.h5",), validate_epochs=1)
+    refusal(lambda: pretrain(some), "no features of c", error=BasslError)
+    pretrain(replace(some, splits=("train",)))
+    without = weights(some)
+    pretrain(replace(settings, splits=("train",), overwrite=True))
+    assert_equal(without, weights(settings))
+
+
 # Keyframes
+
+
+def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, films: Path, tmp_path: Path) -> None:
+    put_npz(tmp_path / "npz", "bare")
+    (tmp_path / "split.json").write_text('{"train": ["film1"], "val": ["bare"]}')
+    sources, output = [films.parent / "stores" / "film1.h5", tmp_path / "npz"], tmp_path / "index" / "index.h5"
+    build_index(sources, IndexSettings(output, split=tmp_path / "split.json", features=tmp_path / "index"))
+    some = replace(pixels, index=output, validate_epochs=1, encoder="timm:test_resnet")
+    refusal(lambda: pretrain(some), "no keyframes of bare", "--only-complete", error=BasslError)
+    assert pretrain(replace(some, splits=("train",))).step > 0
 
 
 def test_key_frames_come_whole_from_any_number_of_workers(films: Path) -> None:

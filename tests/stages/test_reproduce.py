@@ -25,6 +25,8 @@ from pipelines.models.threads import one_thread
 from pipelines.options import parse
 from pipelines.stages.baseline import BaselineSettings, baseline
 from pipelines.stages.encode import EncodeSettings
+from pipelines.stages.pretrain import PretrainSettings
+from pipelines.stages.pretrain.step import take_step
 from pipelines.stages.reproduce import (
     ReproduceResult,
     ReproduceSettings,
@@ -33,13 +35,19 @@ from pipelines.stages.reproduce import (
     planning,
     reproduce,
     running,
+    timing,
 )
 from pipelines.stages.reproduce.cost import costs, disk, images_of
 from pipelines.stages.reproduce.result import RowResult
 from pipelines.stages.reproduce.rows import BASSL, INSTANCE, NEAREST, ROWS, TABLES, TEMPORAL
 from pipelines.stages.reproduce.settings import NAMES, StageOptions
 from pipelines.stages.reproduce.tables import shown
+from pipelines.stores.features import open_features
+from pipelines.stores.index import read_index
+from pipelines.training.settings import AugmentationSettings
+from tests.datasets.test_movienet import put_labels, put_shots, put_split
 from tests.small_stores import refusal
+from tests.stages.test_build_index import put_frames
 
 SHOTS = 30
 LEARNING = ("Siamese", "MS-LSTM", "LGSS", "BaSSL (10 epochs)", "BaSSL (40 epochs)", "Relational network")
@@ -304,6 +312,53 @@ def test_films_are_drawn_cut_indexed_and_learnt_from(tmp_path: Path, monkeypatch
     assert row_of(own, "Grouping").cells["AP"].values
 
 
+def put_movienet_of_five(root: Path) -> Path:
+    """MovieNet's layout with labels of eight films, keyframes of five labelled films and of one without labels."""
+    names = [f"tt{film:07}" for film in range(8)]
+    shots = 12
+    for seed, name in enumerate(names):
+        put_shots(root, name, [(24 * shot, 24 * shot + 23) for shot in range(shots)])
+        put_labels(root, [int(shot % 4 == 3) for shot in range(shots - 1)], name)
+        if seed < 5:
+            put_frames(root, name, shots, seed=seed)
+    put_frames(root, "tt0000009", shots, seed=9)
+    (put_frames(root, "tt0000010", shots, seed=10) / "shot_0003_img_1.jpg").unlink()
+    put_split(root, train=[names[0], names[1], names[5]], val=[names[2], names[6]], test=[*names[3:5], names[7]])
+    return root
+
+
+def test_table_1_is_measured_on_movienet_with_keyframes_of_five_films(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = put_movienet_of_five(tmp_path / "movienet")
+    monkeypatch.setattr(planning, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)  # needs no download
+    planning.image_encoder.cache_clear()
+    settings = ReproduceSettings("table1", root, gpus=0, seeds=1, output=tmp_path / "runs")
+    result = reproduce(settings, options=FILM_RECIPE)
+    planning.image_encoder.cache_clear()
+    assert not result.failed
+    assert result.data == "MovieNet with keyframes of 5 of 8 labelled films"
+    assert not result.comparable
+    for row in result.tables[0].rows:
+        assert all(one.values and 0 <= one.values[0] <= 1 for one in row.cells.values()), row.label
+    work = settings.output / "work" / "movienet"
+    index = read_index(work / "index.h5")
+    assert len(index.video_ids) == 6
+    for store in (work / "features").glob("*.h5"):
+        assert len(open_features(store).videos) == 5  # those with labels alone
+
+
+def test_rows_on_movienet_have_the_sizes_of_their_sources(tmp_path: Path) -> None:
+    root = put_movienet_of_five(tmp_path / "movienet")
+    lines = {row.label: row.steps[-1].line() for row in plan(ReproduceSettings("table1", root, output=Path("runs")))}
+    assert lines["LGSS"].startswith("bassl baseline lgss-movienet ")
+    assert lines["BaSSL (10 epochs)"] == (
+        "bassl finetune --index runs/work/movienet/index.h5 --output runs/work/movienet/movienet/bassl-10-transformer "
+        "--crn transformer --seeds 5 --feature-folder runs/work/movienet/features "
+        "--init runs/work/movienet/pretrain/bassl-10 --transfer encoder+crn"
+    )
+
+
 def test_without_weights_of_the_papers_encoder_the_built_in_one_is_taken_and_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -361,7 +416,7 @@ def test_what_is_planned_can_be_typed(name: str, sets: Path, tmp_path: Path, mon
 
 
 def test_costs_are_scaled_from_the_papers() -> None:
-    assert [images_of(one) for one in (BASSL, INSTANCE, TEMPORAL, NEAREST)] == [19, 2, 2, 18]
+    assert [images_of(one.options) for one in (BASSL, INSTANCE, TEMPORAL, NEAREST)] == [19, 2, 2, 18]
     by_stage = {cost.stage: cost.hours for cost in costs(ReproduceSettings("table1"))}
     assert by_stage["pretrain bassl-10"] == pytest.approx(768)
     assert by_stage["pretrain bassl-40"] == pytest.approx(4 * 768)
@@ -373,6 +428,31 @@ def test_costs_are_scaled_from_the_papers() -> None:
     needs = {need.what: need.gigabytes for need in disk(ReproduceSettings("table1"))}
     assert 20 < needs["keyframes"] < 200
     assert needs["features"] > 4
+    # A row without GPU work costs the features that it reads; rows that share an encoder count it once.
+    (encoding,) = costs(ReproduceSettings("table1", rows=("GraphCut", "DP")))
+    assert encoding.images == pytest.approx(500_000)  # a third of three keyframes of each labelled shot
+
+
+def test_the_speed_of_this_machine_is_that_of_steps_of_pre_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = PretrainSettings(
+        encoder="timm:test_resnet",
+        augmentation=AugmentationSettings(size=32, kernel_size=3),
+        batch=2,
+        device="cpu",
+        width=16,
+        heads=2,
+    )
+    steps = 0
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return take_step(*arguments, **options)
+
+    monkeypatch.setattr(timing, "take_step", counted)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: 10.0 * steps)  # a step takes ten seconds
+    assert timing.seconds_per_image(settings, steps=3) == pytest.approx(10 / (2 * 19))
+    assert steps == 4
 
 
 def test_what_cannot_be_reproduced_is_one_line(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

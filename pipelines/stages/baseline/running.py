@@ -45,11 +45,11 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
         able = ", ".join(name for name, one in SYSTEMS.items() if one.several)
         raise BasslError(f"{settings.system} takes one feature set; leave --extra out, or use {able}")
     index = read_index(settings.index)
-    sets = _feature_sets(settings, index)
-    films = _films(settings, index, sets, (settings.split,))
-    if not films:
+    if not index.videos_of((settings.split,), labelled=True):
         there = ", ".join(sorted({split for split in index.splits if split})) or "none"
         raise BasslError(f"{settings.index}: no film of the split {settings.split!r} has labels (splits: {there})")
+    sets = _feature_sets(settings, index)
+    films = _films(settings, index, sets, (settings.split,))
     training = _films(settings, index, sets, settings.train_splits)
     if system.learns and len(training) < 2:
         raise BasslError(f"{settings.index}: {settings.system} learns, and needs two labelled films to learn from")
@@ -134,10 +134,11 @@ def _scores(film: BaselineFilm, found: Segmentation) -> FilmScores:
 
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[NDArray[np.float32]]:
     """The feature sets in the rows of the index, (T, D_m) each."""
-    stores = settings.features or find_features(index, None, settings.index.parent / "features")
+    used = index.videos_of((settings.split, *settings.train_splits), labelled=True)
+    stores = settings.features or find_features(index, None, settings.index.parent / "features", used)
     if not stores:
         raise BasslError(f"{settings.index}: has no features; run `bassl encode`, or name a store with --features")
-    return [features_of(index, stores)[1], *(features_of(index, [store])[1] for store in settings.extra)]
+    return [features_of(index, stores, used)[1], *(features_of(index, [store], used)[1] for store in settings.extra)]
 
 
 def _films(

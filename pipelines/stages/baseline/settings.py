@@ -14,7 +14,8 @@ class BaselineSettings:
     """Which system, on which films."""
 
     system: str = "graph-cut"
-    """graph-cut, scsa, dp, story-graph, grouping, siamese, lgss or fixed-length."""
+    """graph-cut, scsa, dp, story-graph, grouping, siamese, lgss, lgss-movienet (lgss in its release's sizes, for about
+    two hundred films) or fixed-length."""
     index: Path = Path("data/index.h5")
     """Index of the films, with labels."""
     features: tuple[Path, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from pipelines.datasets.annotations import VideoAnnotation, read_json
 from pipelines.datasets.matching import MatchReport, match_annotation
+from pipelines.datasets.movienet import SPLITS
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_inputs_kept, check_writable
 from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
-from pipelines.stages.build_index.sources import read_source
+from pipelines.stages.build_index.sources import INCOMPLETE, read_source
 from pipelines.stores.features import write_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, read_index, write_index
 from pipelines.video.films import safe_id
@@ -32,20 +33,33 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
     videos: list[IndexedVideo] = []
     features: dict[str, dict[str, NDArray[np.float32]]] = {}
     colour: dict[str, NDArray[np.float32]] = {}
+    left_out: dict[str, str] = {}
     for source in map(Path, sources):
         found = read_source(source, settings)
         videos += found.videos
+        left_out |= found.left_out
         colour |= found.colour
         if found.features:
             name = f"{source.resolve().name}-{next(iter(found.features.values())).shape[1]}d"
             features.setdefault(name, {}).update(found.features)
     if not videos:
-        raise BasslError("nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
+        reason = "; ".join(f"{name}: {why}" for name, why in list(left_out.items())[:1])
+        raise BasslError(
+            f"nothing to index: no film is complete ({reason})"
+            if left_out
+            else "nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features"
+        )
+    if settings.frame_rate is not None:
+        videos = [_timed(video, settings.frame_rate) for video in videos]
     videos, matches, notes = _label(videos, settings)
+    expected: Iterable[str] = SPLITS if any(video.split for video in videos) else ()
     if isinstance(settings.split, Path):
-        videos = _listed_splits(videos, settings.split)
+        videos, expected = _listed_splits(videos, settings.split, left_out)
     elif isinstance(settings.split, tuple):
         videos = _drawn_splits(videos, settings.split, settings.seed)
+        expected = [name for name, share in zip(_names(settings.split), settings.split, strict=True) if share]
+    empty = [name for name in expected if name not in {video.split for video in videos}]
+    notes += [f"no video is in the split {name}" for name in empty] + _reasons(left_out, len(videos))
     recorded = {
         "split": str(settings.split) if isinstance(settings.split, Path) else settings.split,
         "seed": settings.seed,
@@ -58,6 +72,22 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
         write_features(stores[name], name, encodings, colour=known)
     write_index(settings.output, videos, recorded, settings.doubtful, stores)
     return describe(settings.output, matches, notes)
+
+
+def _timed(video: IndexedVideo, frame_rate: float) -> IndexedVideo:
+    """The video with times of its frames, where it has neither times nor a frame rate."""
+    if not np.isnan(video.frame_rate) or np.isfinite(video.seconds).all():
+        return video
+    return replace(video, seconds=video.frames / frame_rate, frame_rate=frame_rate)
+
+
+def _reasons(left_out: Mapping[str, str], kept: int) -> list[str]:
+    """Lines on the videos that were left out: one for those without keyframes, one for each that is damaged."""
+    if not left_out:
+        return []
+    damaged = [f"{name} is left out: {why}" for name, why in sorted(left_out.items()) if why != INCOMPLETE]
+    named = f"{len(left_out)} of {len(left_out) + kept} videos are left out"
+    return [f"{named}, {len(left_out) - len(damaged)} of them because they have no keyframes or features", *damaged]
 
 
 def describe(path: Path, matches: Mapping[str, MatchReport] = {}, notes: Sequence[str] = ()) -> IndexReport:
@@ -106,8 +136,11 @@ def _named_with_folder(record: VideoAnnotation, known: Set[str]) -> VideoAnnotat
     return replace(record, video_id=name)
 
 
-def _listed_splits(videos: list[IndexedVideo], path: Path) -> list[IndexedVideo]:
-    """The videos with the splits that a JSON file lists them in; videos that it does not list have none."""
+def _listed_splits(
+    videos: list[IndexedVideo], path: Path, left_out: Collection[str]
+) -> tuple[list[IndexedVideo], list[str]]:
+    """The videos with the splits that a JSON file lists them in, none for videos that it does not list; and the names
+    of these splits. The file may list films that were left out."""
     content = read_json(path)
     if not isinstance(content, dict) or not all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
@@ -118,21 +151,25 @@ def _listed_splits(videos: list[IndexedVideo], path: Path) -> list[IndexedVideo]
         for name in names:
             if split_of.setdefault(name, split) != split:
                 raise DatasetError(f"{path}: {name} is in two splits, {split_of[name]} and {split}")
-    unknown = sorted(split_of.keys() - {video.video_id for video in videos})
+    unknown = sorted(split_of.keys() - {video.video_id for video in videos} - set(left_out))
     if unknown:
         raise DatasetError(f"{path}: names {unknown[0]}, which is not among the videos")
-    return [replace(video, split=split_of.get(video.video_id, "")) for video in videos]
+    return [replace(video, split=split_of.get(video.video_id, "")) for video in videos], list(content)
 
 
 def _drawn_splits(videos: list[IndexedVideo], shares: tuple[float, ...], seed: int) -> list[IndexedVideo]:
     """The videos with splits drawn by video, so that the shots of one video are never in two splits."""
-    names = ("train", "val", "test") if len(shares) == 3 else ("train", "test")
+    names = _names(shares)
     videos = sorted(videos, key=lambda video: video.video_id)
     order = np.random.default_rng(seed).permutation(len(videos))
     bounds = np.round(np.cumsum(shares) * len(videos)).astype(int)
     part = np.searchsorted(bounds, np.arange(len(videos)), side="right")
     drawn = dict(zip(order.tolist(), part.tolist(), strict=True))
     return [replace(video, split=names[min(drawn[i], len(names) - 1)]) for i, video in enumerate(videos)]
+
+
+def _names(shares: tuple[float, ...]) -> tuple[str, ...]:
+    return SPLITS if len(shares) == 3 else ("train", "test")
 
 
 # --- what an index holds and lacks -----------------------------------------------------------------------------------

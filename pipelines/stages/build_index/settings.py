@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,10 @@ class IndexSettings:
     """Folder of the feature stores that are made of features in the sources."""
     pack: Path | None = None
     """Folder of keyframe stores to pack folders of JPEG files into. Unless given: none, they are read in place."""
+    only_complete: bool = False
+    """Leave out videos without keyframes or features, and those whose files are damaged or contradict each other."""
+    frame_rate: float | None = None
+    """Frames per second of videos of which the sources have frames only, such as .npz features."""
     overwrite: bool = False
     """Replace an existing index."""
 
@@ -45,6 +50,8 @@ class IndexSettings:
         accept_text(self)
         object.__setattr__(self, "split", _split(self.split))
         check_at_least(self, 0, "tolerance")
+        if self.frame_rate is not None and not 0 < self.frame_rate < math.inf:
+            raise ValueError(f"frame_rate must be above 0, not {self.frame_rate}")
 
 
 def _split(split: str | tuple[float, ...] | Path | None) -> tuple[float, ...] | Path | None:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from pipelines.datasets.annotations import VideoAnnotation
-from pipelines.datasets.movienet import KeyframeFolder, is_movienet, read_jpeg
+from pipelines.datasets.movienet import KeyframeFolder, is_movienet, movienet_of_part, read_jpeg, read_movienet
 from pipelines.datasets.shot_features import read_shot_feature_folder
 from pipelines.datasets.sources import read_annotations
-from pipelines.errors import DatasetError
+from pipelines.errors import BasslError, DatasetError
 from pipelines.scenes import VideoFacts
 from pipelines.stages.build_index.settings import IndexSettings
 from pipelines.stores.index import NO_LABEL, IndexedVideo
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
+
+Item = TypeVar("Item")
+INCOMPLETE = "has no keyframes or features"
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +33,48 @@ class Source:
     videos: list[IndexedVideo]
     features: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     colour: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)  # films that are not complete, and why
 
 
 def read_source(source: Path, settings: IndexSettings) -> Source:
-    """Read a source of any kind. Raises DatasetError for one of no known kind, or damaged."""
+    """Read a source of any kind. Raises DatasetError for one of no known kind, or damaged; with ``only_complete`` a
+    damaged film is left out instead."""
 
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")
     stores = [source] if source.suffix == ".h5" else sorted(source.glob("[!.]*.h5")) if source.is_dir() else []
+    if source / "index.h5" in stores:
+        raise DatasetError(
+            f"{source}: holds an index; name its folder of keyframe stores, such as {source / 'keyframes'}"
+        )
+    if source.is_dir() and (whole := movienet_of_part(source)) is not None:
+        raise DatasetError(f"{source}: is a part of MovieNet; name the whole, {whole}")
+    left_out: dict[str, str] = {}
+
+    def complete(read: Callable[[Item], IndexedVideo], items: Iterable[tuple[str, Item]]) -> Source:
+        videos = []
+        for name, item in items:
+            try:
+                video = read(item)
+                if settings.only_complete and video.pictures is None:
+                    raise DatasetError(INCOMPLETE)
+                videos.append(video)
+            except BasslError as error:
+                if not settings.only_complete:
+                    raise
+                left_out[name] = str(error)
+        return Source(videos, left_out=left_out)
+
     if stores:
-        return Source([_from_store(path) for path in stores])
+        return complete(_from_store, ((path.stem, path) for path in stores))
     # MovieNet first: a search for files in it would visit five million.
     if source.is_dir() and not is_movienet(source) and next(source.rglob("*.npz"), None) is not None:
         return _from_features(source)
-    return Source([_from_annotation(record, settings) for record in read_annotations(source, settings.annotator)])
+    if source.is_dir() and is_movienet(source):
+        records = read_movienet(source, left_out if settings.only_complete else None)
+    else:
+        records = read_annotations(source, settings.annotator)
+    return complete(partial(_from_annotation, settings=settings), ((record.video_id, record) for record in records))
 
 
 def _from_store(path: Path) -> IndexedVideo:

@@ -11,7 +11,7 @@ is the same, byte for byte, whatever the number of processes and however often i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ def encode_shots(
     settings: EncodeSettings = EncodeSettings(),
     progress: Callable[[EncodeProgress], None] | None = None,
     process: Process | None = None,
+    videos: Sequence[int] | None = None,
 ) -> Path:
     """Make the feature store of an index and an encoder, if it is not there yet.
 
@@ -36,6 +37,7 @@ def encode_shots(
         settings: all of it.
         progress: called after each group of shots, in the first process only.
         process: this one, where it has joined its process group already.
+        videos: numbers in the index of those to encode; None: as the settings say.
 
     Returns:
         the store, ``<folder>/<encoder id>.h5``.
@@ -46,4 +48,4 @@ def encode_shots(
     """
     from pipelines.stages.encode import encoding  # start-up time: torch
 
-    return encoding.run(settings, progress or (lambda state: None), process)
+    return encoding.run(settings, progress or (lambda state: None), process, videos)

@@ -23,20 +23,21 @@ from pipelines.training.distributed import Process, any_process, first_decides, 
 Report = Callable[[EncodeProgress], None]
 
 
-def run(settings: EncodeSettings, report: Report, process: Process | None) -> Path:
+def run(settings: EncodeSettings, report: Report, process: Process | None, used: Sequence[int] | None) -> Path:
     """Make a feature store; see :func:`pipelines.stages.encode.encode_shots`."""
     with process_group(settings.device) if process is None else nullcontext(process) as joined:
-        return _encode(settings, joined, report if joined.is_first else lambda state: None)
+        return _encode(settings, joined, report if joined.is_first else lambda state: None, used)
 
 
-def _encode(settings: EncodeSettings, process: Process, report: Report) -> Path:
+def _encode(settings: EncodeSettings, process: Process, report: Report, used: Sequence[int] | None) -> Path:
     index = read_index(settings.index)
-    for video_id, keyframes in zip(index.video_ids, index.pictures, strict=True):
-        if keyframes is None or not index.keyframes:
-            raise StoreError(f"{settings.index}: has no keyframes of {video_id}; run `bassl extract-keyframes`")
+    used = index.videos_of(labelled=settings.labelled) if used is None else used
+    if not used:
+        raise StoreError(f"{settings.index}: has no labelled videos; leave --labelled out")
+    index.check_keyframes(used)
     device = str(process.device)
     encoder = load_encoder(settings.encoder, device, index.keyframes, settings.preparation, settings.encoder_options)
-    store = StoreInParts(store_path(settings.folder, encoder.id), encoder.id, index)
+    store = StoreInParts(store_path(settings.folder, encoder.id), encoder.id, index, used)
     # Only the first process looks what is there: others could see it while it changes, and divide the work otherwise.
     missing = first_decides(process, lambda: store.begin(settings.overwrite))
     if not missing:

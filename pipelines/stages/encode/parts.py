@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,12 +23,14 @@ class StoreInParts:
         path: of the store.
         encoder: its id.
         index: of the videos.
+        videos: those that the store shall have.
     """
 
-    def __init__(self, path: Path, encoder: str, index: Index) -> None:
-        self.path, self._encoder, self._index = path, encoder, index
+    def __init__(self, path: Path, encoder: str, index: Index, videos: Sequence[int]) -> None:
+        self.path, self._encoder, self._index, self._videos = path, encoder, index, videos
         self._folder = path.with_name(f".{path.name}.parts")
-        self._checksums = shot_checksums(index)
+        checksums = shot_checksums(index)
+        self._checksums = {name: checksums[name] for name in (index.video_ids[video] for video in videos)}
 
     def begin(self, overwrite: bool) -> list[int]:
         """Remove what cannot be used.
@@ -45,7 +47,8 @@ class StoreInParts:
             self.path.unlink(missing_ok=True)
         done = self._open()
         missing = []
-        for video, name in enumerate(self._index.video_ids):
+        for video in self._videos:
+            name = self._index.video_ids[video]
             part = self._part(name)
             remove_partials(part)
             if overwrite or not self._fits(part, name):

@@ -21,6 +21,8 @@ class EncodeSettings:
     weights), or the path of a pre-trained run or model file."""
     folder: Path = Path("data/features")
     """Folder of the stores, one an encoder."""
+    labelled: bool = False
+    """Only videos with labels: all that fine-tuning, scoring and baselines read."""
     workers: int | None = None
     """Threads that read, decode and encode, for each process; None shares the cores out."""
     device: str = "auto"

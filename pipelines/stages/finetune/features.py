@@ -43,12 +43,15 @@ class Encoding:
     colour: NDArray[np.float32] | None
 
 
-def find_encoding(settings: FinetuneSettings, index: Index, start: Start, process: Process, report: Report) -> Encoding:
-    """The features of the stores that are named, else of the index or the feature folder, else computed now. Raises
+def find_encoding(
+    settings: FinetuneSettings, index: Index, videos: Sequence[int], start: Start, process: Process, report: Report
+) -> Encoding:
+    """The features of the stores that are named, else of the index or the feature folder, else computed now; of these
+    videos. Raises
     BasslError where they are not there and cannot be made, or are not those of the model to begin with."""
     own = _encoder_of(start, index, settings)
     if settings.features:
-        made_by, features = features_of(index, settings.features)
+        made_by, features = features_of(index, settings.features, videos)
         _check_encoder(made_by, start, own, settings.features)
         colour = colour_of(index, settings.features)
         return Encoding(features, own or FrozenEncoder(made_by, named_encoder(made_by)), colour)
@@ -56,12 +59,12 @@ def find_encoding(settings: FinetuneSettings, index: Index, start: Start, proces
     if own is None:
         source = _wanted_encoder(settings, index, start)
         own = _encoder_called(source, index)
-    stores = find_features(index, own.id, settings.feature_folder)
+    stores = find_features(index, own.id, settings.feature_folder, videos)
     if not stores:
         if not own.weights:
             source = _computable(own, index, start)
         assert source is not None
-        report(f"computes the features of all shots once, into {settings.feature_folder}")
+        report(f"computes the features of the labelled films once, into {settings.feature_folder}")
         encoding = EncodeSettings(
             settings.index,
             source,
@@ -70,8 +73,8 @@ def find_encoding(settings: FinetuneSettings, index: Index, start: Start, proces
             device=settings.device,
             preparation=settings.preparation if own.weights else None,
         )
-        stores = (encode_shots(encoding, process=process),)
-    return Encoding(features_of(index, stores)[1], own, colour_of(index, stores))
+        stores = (encode_shots(encoding, process=process, videos=videos),)
+    return Encoding(features_of(index, stores, videos)[1], own, colour_of(index, stores))
 
 
 def known_keyframe_facts(index: Index) -> Mapping[str, Any]:

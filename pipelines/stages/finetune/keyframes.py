@@ -69,11 +69,14 @@ class KeyframeTask:
     """Labelled films by their keyframes, with the methods of `FeatureTask`. Raises BasslError where the index has no
     keyframes, the encoder cannot be trained, or the sizes are no network."""
 
-    def __init__(self, settings: FinetuneSettings, index: Index, start: Start, process: Process) -> None:
+    def __init__(
+        self, settings: FinetuneSettings, index: Index, videos: Sequence[int], start: Start, process: Process
+    ) -> None:
         if not index.keyframes:
             raise BasslError(
                 f"{index.path}: has no keyframes; run `bassl extract-keyframes`, or leave --end-to-end out"
             )
+        index.check_keyframes(videos)
         self.settings, self.index, self.start, self.process = settings, index, start, process
         self.targets = index.targets(np.arange(len(index.label)))
         self.durations = durations_of(index)

@@ -102,10 +102,11 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     start = find_start(settings, note)
     with process_group(settings.device) as process:
         # Encoding does not wait for signals: what it has done is kept when it is killed.
-        encoding = None if settings.end_to_end else find_encoding(settings, index, start, process, note)
+        videos = split.train + split.val + split.test
+        encoding = None if settings.end_to_end else find_encoding(settings, index, videos, start, process, note)
         with stop_signals() as signals, ExitStack() as held:
             task: FinetuneTask = (
-                KeyframeTask(settings, index, start, process)
+                KeyframeTask(settings, index, videos, start, process)
                 if encoding is None
                 else FeatureTask(settings, index, start, encoding, process)
             )

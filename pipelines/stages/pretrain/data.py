@@ -33,6 +33,7 @@ class PretextWindows:
     pretext: PretextSettings
     neighbours: int  # K
     seed: int  # of synthesized windows and of SimCLR (temporal)
+    learned: NDArray[np.int64] | None = None  # (N,) rows, sorted, of the videos to learn from; None: all
 
     @property
     def single(self) -> bool:
@@ -64,11 +65,12 @@ class PretextWindows:
             return np.stack([centres, np.array(others, np.int64)], axis=1), None
         if self.pretext.needs_boundary and self.pretext.pseudo_boundary == "synthesized":
             # The other video is drawn by its shots, so that each shot is as likely as any other to be a right side.
-            first, last = (self.first_row[np.searchsorted(self.first_row, centres, "right") + k] for k in (-1, 0))
-            T, ranges = self.first_row[-1], list(zip(first, last, strict=True))
-            others = [int(rng.integers(T - (b - a))) for rng, (a, b) in zip(draws, ranges, strict=True)]
-            strange = [o if o < a else o + b - a for o, (a, b) in zip(others, ranges, strict=True)]
-            right = window_rows(self.first_row, np.array(strange, np.int64), self.neighbours, "shift")
+            rows = np.arange(self.first_row[-1]) if self.learned is None else self.learned
+            ends = (self.first_row[np.searchsorted(self.first_row, centres, "right") + k] for k in (-1, 0))
+            first, last = (np.searchsorted(rows, end) for end in ends)
+            others = [int(rng.integers(len(rows) - (b - a))) for rng, a, b in zip(draws, first, last, strict=True)]
+            strange = rows[[o if o < a else o + b - a for o, a, b in zip(others, first, last, strict=True)]]
+            right = window_rows(self.first_row, strange, self.neighbours, "shift")
             joined = [joined_rows(left, other, rng) for left, other, rng in zip(windows, right, draws, strict=True)]
             return np.stack([rows for rows, _ in joined]), np.array([int(b) for _, b in joined], np.int64)
         return windows, None
@@ -84,8 +86,15 @@ class FeatureWindows:
     """Windows of the encodings of feature stores, all of them in the device's memory. Raises StoreError for a store
     that does not fit the index."""
 
-    def __init__(self, index: Index, stores: Sequence[Path], windows: PretextWindows, process: Process) -> None:
-        self.encoder, self.features = features_of(index, stores)
+    def __init__(
+        self,
+        index: Index,
+        stores: Sequence[Path],
+        windows: PretextWindows,
+        process: Process,
+        videos: Sequence[int] | None = None,
+    ) -> None:
+        self.encoder, self.features = features_of(index, stores, videos)
         self.windows, self.process = windows, process
         self.on_device = torch.from_numpy(self.features).to(process.device)
 

@@ -21,7 +21,7 @@ from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, make_
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stages.pretrain.start import identity_of, make_model, model_weights, open_source, window_order
 from pipelines.stages.pretrain.step import limits_in_one_line, make_trainer, take_step
-from pipelines.stages.pretrain.validation import labelled_videos, validate
+from pipelines.stages.pretrain.validation import available, labelled_videos, validate
 from pipelines.stores.index import read_index
 from pipelines.training.checkpoints import load_state, save_state
 from pipelines.training.distributed import Process, any_process, first_decides, process_group
@@ -74,15 +74,15 @@ def _train(
 ) -> PretrainResult:
     index = read_index(settings.index)
     order = window_order(settings, index, process.world_size)
-    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.seed)
-    source = open_source(settings, index, windows, process)
+    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.seed, order.rows)
+    videos = labelled_videos(index, settings.validate_split, available(settings, index))
+    learned = index.videos_of(settings.splits or None)
+    source = open_source(settings, index, sorted({*learned, *videos.numbers}), windows, process)
     features = source if isinstance(source, FeatureWindows) else None
     encoder, model = make_model(settings, features, process)
     augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std) if encoder else None
-    videos = labelled_videos(index, settings.validate_split)
     identity = identity_of(settings, index)
-    seen = len(set(index.video_of(order.rows).tolist()))
-    data = {"path": str(settings.index), "videos": seen, "shots": len(order.rows)}
+    data = {"path": str(settings.index), "videos": len(learned), "shots": len(order.rows)}
     folder = open_run_folder(settings.output, settings.resume, settings.overwrite)
     first_decides(process, lambda: held.enter_context(folder))
 

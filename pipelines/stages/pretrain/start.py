@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +39,18 @@ def window_order(settings: PretrainSettings, index: Index, world_size: int) -> W
     order = WindowOrder(rows, settings.batch, settings.epochs, settings.seed)
     if not order.epoch_steps:
         raise BasslError(f"{index.path}: {len(rows)} shots do not fill a batch of {settings.batch}; use --batch")
-    if settings.pretext.pseudo_boundary == "synthesized" and len(index.video_ids) < 2:
+    if settings.pretext.pseudo_boundary == "synthesized" and len(index.videos_of(settings.splits or None)) < 2:
         raise BasslError(f"{index.path}: synthesized pseudo-boundaries need at least two videos")
     return order
 
 
 def open_source(
-    settings: PretrainSettings, index: Index, windows: PretextWindows, process: Process
+    settings: PretrainSettings, index: Index, videos: Sequence[int], windows: PretextWindows, process: Process
 ) -> FeatureWindows | KeyframeWindows:
-    """Where the shots of windows are read: feature stores if the settings name any, else keyframes."""
+    """Where the shots of windows are read: feature stores if the settings name any, else keyframes; of these videos."""
     if settings.features:
-        return FeatureWindows(index, settings.features, windows, process)
+        return FeatureWindows(index, settings.features, windows, process, videos)
+    index.check_keyframes(videos)
     return KeyframeWindows(index, windows, process, settings.workers, settings.decoded_size)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,9 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.image_networks import TrainableEncoder
 from pipelines.stages.pretrain.data import FeatureWindows
+from pipelines.stages.pretrain.settings import PretrainSettings
 from pipelines.stages.pretrain.step import Trainer
+from pipelines.stores.features import read_shot_checksums
 from pipelines.stores.index import NO_LABEL, Index, window_rows
 from pipelines.training.distributed import send
 from pipelines.training.keyframe_windows import KeyframeWindows, read_ahead
@@ -34,16 +36,25 @@ class LabelledVideos:
     """The videos to validate on."""
 
     index: Index
+    numbers: list[int]  # of the chosen ones in the index
     rows: NDArray[np.int64]  # (N,) all shots of the chosen ones
     first: NDArray[np.int64]  # (V + 1,) where each chosen video begins in ``rows``
 
 
-def labelled_videos(index: Index, split: str) -> LabelledVideos:
-    """The labelled videos of a split; all labelled ones where the split has none."""
-    labelled = [v for v in range(len(index.splits)) if (index.label[index.span(v)] != NO_LABEL).any()]
+def available(settings: PretrainSettings, index: Index) -> set[int]:
+    """The videos that have keyframes, or that the named feature stores have."""
+    if not settings.features:
+        return {video for video, place in enumerate(index.pictures) if place is not None}
+    stored = {name for store in settings.features for name in read_shot_checksums(store)}
+    return {video for video, name in enumerate(index.video_ids) if name in stored}
+
+
+def labelled_videos(index: Index, split: str, available: Collection[int]) -> LabelledVideos:
+    """The labelled videos of a split, of those available; all such labelled ones where the split has none."""
+    labelled = [v for v in sorted(available) if (index.label[index.span(v)] != NO_LABEL).any()]
     chosen = [video for video in labelled if index.splits[video] == split] or labelled
     first = np.cumsum([0, *(len(index.rows([video])) for video in chosen)]).astype(np.int64)
-    return LabelledVideos(index, index.rows(chosen), first)
+    return LabelledVideos(index, chosen, index.rows(chosen), first)
 
 
 def validate(

@@ -7,15 +7,18 @@ number of images that the encoder reads, or by multiplications, at the same rate
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stages.pretrain.data import PretextWindows
-from pipelines.stages.reproduce.planning import is_wanted
-from pipelines.stages.reproduce.rows import ROWS, TABLES, Pretraining, SystemSpec
+from pipelines.stages.reproduce.data import MOVIENET, movienet_data
+from pipelines.stages.reproduce.planning import chosen_rows, final_step
 from pipelines.stages.reproduce.settings import ReproduceSettings
+from pipelines.stages.reproduce.steps import Step, in_order
 
 PAPER_HOURS = 16 * 48.0
 SHOTS, FILMS = 1_600_000, 1_100
@@ -33,11 +36,16 @@ _CRN_PARAMETERS = 15.8e6  # the paper's transformer, its input layer included
 
 @dataclass(frozen=True)
 class Cost:
-    """Computing time of a step, in hours of one V100, and how it is estimated."""
+    """Computing time of a step, and how it is estimated."""
 
     stage: str
-    hours: float
+    images: float  # images in pre-training that take as long
     how: str
+
+    @property
+    def hours(self) -> float:
+        """Of one V100."""
+        return PAPER_HOURS * self.images / _PAPER_IMAGES
 
 
 @dataclass(frozen=True)
@@ -51,52 +59,59 @@ class Need:
 
 @dataclass(frozen=True)
 class TrainingWork:
-    """The training runs behind the rows of a table, each once, however many rows share it."""
+    """The steps behind the rows of a table, each once, however many rows share it."""
 
-    pretrainings: tuple[Pretraining, ...]  # runs of pre-training
-    encoders: frozenset[str]  # names of the encoders of the labelled films
-    tuned: tuple[SystemSpec, ...]  # networks that are fine-tuned
+    pretrainings: tuple[Step, ...]
+    encoders: frozenset[str]  # names of the encoders of the labelled films, or of the runs that they are of
+    tuned: tuple[Step, ...]
 
 
 def work_of(settings: ReproduceSettings) -> TrainingWork:
-    """The training runs behind the wanted rows of a table."""
-    rows = [row for name in TABLES[settings.table] for row in ROWS[name] if is_wanted(settings, row)]
-    systems = {cell.system.name: cell.system for row in rows for cell in row.cells.values()}.values()
-    return TrainingWork(
-        tuple({one.pretraining.name: one.pretraining for one in systems if one.pretraining is not None}.values()),
-        frozenset(one.encoder or (one.pretraining and one.pretraining.name) or "ImageNet" for one in systems),
-        tuple(one for one in systems if one.baseline is None and one.finetune),
-    )
+    """The steps that the wanted rows of a table take on MovieNet at full size, as they would be run."""
+    data = movienet_data(MOVIENET, settings.output / "work" / "movienet")
+    finals = [
+        final_step(cell, data, protocol, settings, row, ask=False)
+        for _, protocol, rows in chosen_rows(settings, data)
+        for row, wanted in rows
+        for cell in row.cells.values()
+        if wanted
+    ]
+    steps = in_order([final for final in finals if isinstance(final, Step)])
+
+    def of(command: str) -> tuple[Step, ...]:
+        return tuple(step for step in steps if step.command == command)
+
+    encoders = {str(step.options.get("encoder") or step.options["init"]) for step in of("encode") + of("finetune")}
+    pretrained = {str(step.output) for step in of("pretrain")}
+    encoders |= pretrained & {step.subjects[0] for step in of("score")}
+    return TrainingWork(of("pretrain"), frozenset(encoders), of("finetune"))
 
 
 def costs(settings: ReproduceSettings) -> list[Cost]:
     """Of the steps that need GPUs; those that several rows share are counted once."""
     work = work_of(settings)
     found = []
-    for pretraining in work.pretrainings:
-        images = images_of(pretraining)
-        epochs = pretraining.epochs / 10 * (settings.epochs or 10)
-        hours = PAPER_HOURS * SHOTS * epochs * images / _PAPER_IMAGES
-        found.append(Cost(f"pretrain {pretraining.name}", hours, f"{epochs:g} epochs, {images} pictures a window"))
-    images = LABELLED_SHOTS * KEYFRAMES
-    hours = len(work.encoders) * PAPER_HOURS * images / 3 / _PAPER_IMAGES
-    how = f"{len(work.encoders)} encoders x {images:,} keyframes, a third of training on one"
-    found.append(Cost("encode the labelled films", hours, how))
+    for step in work.pretrainings:
+        images, epochs = images_of(step.options), step.options["epochs"]
+        assert step.output is not None
+        how = f"{epochs} epochs, {images} images a window"
+        found.append(Cost(f"pretrain {step.output.name}", SHOTS * epochs * images, how))
+    how = f"{len(work.encoders)} encoders x {LABELLED_SHOTS * KEYFRAMES:,} keyframes, a third of training on one"
+    found.append(Cost("encode the labelled films", len(work.encoders) * LABELLED_SHOTS * KEYFRAMES / 3, how))
     if work.tuned:
-        windows = TRAINING_SHOTS * EPOCHS * settings.seeds
+        windows = sum(TRAINING_SHOTS * EPOCHS * int(step.options["seeds"]) for step in work.tuned)
         # In multiplications: training on an image takes 3 x inference; on a window, 3 x parameters x shots.
         each = _CRN_PARAMETERS * (_WINDOW + 1) / _RESNET50
-        hours = len(work.tuned) * PAPER_HOURS * windows * each / _PAPER_IMAGES
         how = f"{len(work.tuned)} networks x {settings.seeds} seeds x {EPOCHS} epochs, as the paper's transformer"
-        found.append(Cost("finetune", hours, how))
+        found.append(Cost("finetune", windows * each, how))
     return found
 
 
-def images_of(pretraining: Pretraining) -> int:
-    """Images that the encoder reads for one window."""
-    options = {name: value for name, value in pretraining.options.items() if name != "neighbours"}
-    neighbours = pretraining.options.get("neighbours", NEIGHBOURS)
-    windows = PretextWindows(np.zeros(1, np.int64), PretextSettings(**options), neighbours, 0)
+def images_of(options: Mapping[str, Any]) -> int:
+    """Images that the encoder reads for one window in pre-training with these options."""
+    pretext = {field.name: options[field.name] for field in fields(PretextSettings) if field.name in options}
+    neighbours = options.get("neighbours", NEIGHBOURS)
+    windows = PretextWindows(np.zeros(1, np.int64), PretextSettings(**pretext), neighbours, 0)
     return len(windows.dense) + len(windows.slow)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.datasets.movienet import is_movienet
+from pipelines.datasets.movienet import films_with_keyframes, is_movienet, read_movienet_splits
 from pipelines.datasets.shot_features import read_shot_feature_folder
 from pipelines.datasets.synthetic import SyntheticFilmSettings
 from pipelines.errors import BasslError, DatasetError
@@ -38,7 +38,7 @@ def _of_all(options: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
 
 _SMALL = {"width": 64, "heads": 4}
 OPTIONS: Mapping[Kind, StageOptions] = {
-    "movienet": StageOptions(),
+    "movienet": StageOptions(baselines={"lgss": "lgss-movienet"}),
     # Two or three dozen films: with the paper's batch sizes and rates the epochs end before the loss falls. Batch sizes
     # and rates were chosen by the losses of pre-training.
     "features": StageOptions(
@@ -104,6 +104,7 @@ class Data:
     extra: Step | None  # step that makes a store of sound features, if all films have sound
     options: StageOptions
     splits: Mapping[Path, bytes] = field(default_factory=dict)  # files that assign videos to splits, and their content
+    comparable: bool = False  # whether the paper's numbers were measured on it
 
     @property
     def home(self) -> Path:
@@ -116,11 +117,6 @@ class Data:
         for path, content in self.splits.items():
             if not path.exists() or path.read_bytes() != content:
                 write_atomically(path, content)
-
-    @property
-    def comparable(self) -> bool:
-        """Whether the paper's numbers were measured on it."""
-        return self.kind == "movienet"
 
 
 def find_data(given: Path | None, work: Path, options: StageOptions | None = None) -> Data:
@@ -147,10 +143,21 @@ def _found(given: Path | None, work: Path) -> Data:
 
 
 def _movienet(folder: Path, home: Path) -> Data:
-    index = Step("build-index", {"output": home / "index.h5"}, (str(folder),), home / "index.h5", (), _digest(folder))
+    data = movienet_data(folder, home, _digest(folder))
+    labelled, there = read_movienet_splits(folder).keys(), films_with_keyframes(folder)
+    if labelled and labelled <= there:
+        return data
+    title = f"MovieNet with keyframes of {len(labelled & there)} of {len(labelled)} labelled films"
+    return replace(data, title=title, comparable=False)
+
+
+def movienet_data(folder: Path, home: Path, digest: str = "") -> Data:
+    """MovieNet as it is when it is whole; of the folder nothing is read."""
+    options = {"output": home / "index.h5", "only_complete": True}
+    index = Step("build-index", options, (str(folder),), home / "index.h5", (), digest)
     title = "MovieNet, test split of MovieNet-SSeg"
     protocol = EvaluationProtocol("movienet", "", "MovieNet-SSeg", index)
-    return Data("movienet", home.name, title, index, (protocol,), (), None, OPTIONS["movienet"])
+    return Data("movienet", home.name, title, index, (protocol,), (), None, OPTIONS["movienet"], comparable=True)
 
 
 def _features(folder: Path, home: Path) -> Data:

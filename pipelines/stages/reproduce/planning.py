@@ -188,7 +188,9 @@ def _baseline(
     else:
         name, identity = image_encoder(ask)
         store = data.home / "features" / f"{identity}.h5"
-        encoding = {"index": protocol.index.output, "encoder": name, "folder": data.home / "features"}
+        encoding: dict[str, Any] = {"index": protocol.index.output, "encoder": name, "folder": data.home / "features"}
+        if data.kind == "movienet":  # elsewhere all films have labels
+            encoding["labelled"] = True
         options["features"] = (store,)
         needs = (Step("encode", encoding, (), store, needs),)
         if system.several and data.extra is not None:
@@ -196,7 +198,7 @@ def _baseline(
             needs += (data.extra,)
     if SYSTEMS[system.baseline].learns:
         options["seeds"] = settings.seeds
-    return Step("baseline", options, (system.baseline,), None, needs)
+    return Step("baseline", options, (data.options.baselines.get(system.baseline, system.baseline),), None, needs)
 
 
 @functools.cache

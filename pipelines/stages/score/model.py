@@ -39,7 +39,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     if path.suffix.lower() == ".h5":
         if not settings.representation:
             raise BasslError(f"{path}: is a feature store, not a model; --representation scores the features")
-        encoder, features = features_of(index, [path])
+        encoder, features = features_of(index, [path], videos)
         return ScoreResult(
             name=str(subject),
             films=(),
@@ -67,8 +67,8 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             f"the built-in model learned from {len(known)} of these {len(videos)} films: their scores are better than "
             "on other films; docs/default-model.md has figures on films that it did not learn from",
         )
-    stores = _feature_stores(model, opened, index, settings, progress)
-    (encoder, features), colour = features_of(index, stores), colour_of(index, stores)
+    stores = _feature_stores(model, opened, index, videos, settings, progress)
+    (encoder, features), colour = features_of(index, stores, videos), colour_of(index, stores)
     threshold = THRESHOLD if settings.threshold is None else settings.threshold
     seeds = _seed_files(opened)
     total = len(videos) * (1 + len(seeds))
@@ -143,12 +143,17 @@ def _seed_files(opened: OpenedModel) -> dict[int, Path]:
 
 
 def _feature_stores(
-    model: BoundaryModel, opened: OpenedModel, index: Index, settings: ScoreSettings, progress: ReportProgress
+    model: BoundaryModel,
+    opened: OpenedModel,
+    index: Index,
+    videos: Sequence[int],
+    settings: ScoreSettings,
+    progress: ReportProgress,
 ) -> Sequence[Path]:
     """The stores of the features that a model reads; computed if there are none yet."""
     if settings.features.suffix.lower() == ".h5":
         return [settings.features]
-    if stores := find_features(index, model.encoder, settings.features):
+    if stores := find_features(index, model.encoder, settings.features, videos):
         return stores
     if not index.keyframes:
         wanted = "any encoder" if model.encoder is None else model.encoder
@@ -165,7 +170,7 @@ def _feature_stores(
             "its encoder is, or name their store with --features"
         )
     making = EncodeSettings(settings.index, encoder, settings.features, device=settings.device)
-    return [encode_shots(making, lambda state: progress("encoding", state.shots, state.total))]
+    return [encode_shots(making, lambda state: progress("encoding", state.shots, state.total), videos=videos)]
 
 
 def _representation(index: Index, videos: Sequence[int], encoder: str, features: Features) -> Representation:
