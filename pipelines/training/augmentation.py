@@ -93,6 +93,8 @@ def plan_augmentations(
     )
     if settings.jitter_gate == "window":
         gate = gate[:, :1].expand(B, shots, 1)
+    if settings.jitter_per == "window":
+        strengths, keys = (drawn[:, :1].expand(B, shots, 4) for drawn in (strengths, keys))
     if settings.sigma_per == "window":
         sigma = sigma[:, :1].expand(B, shots, 1)
     spread = torch.tensor([settings.brightness, settings.contrast, settings.saturation, settings.hue])

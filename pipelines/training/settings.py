@@ -27,8 +27,10 @@ class AugmentationSettings:
     jitter: float = 0.8
     """Probability of colour jitter (appendix A)."""
     jitter_gate: Literal["window", "shot"] = "window"
-    """Whether there is jitter is drawn once a window (the release) or for each shot. Its strengths and its order are
-    drawn for each shot either way (appendix A)."""
+    """Whether there is jitter is drawn once a window (the release) or for each shot."""
+    jitter_per: Literal["shot", "window"] = "shot"
+    """Whether the strengths and the order of the jitter are drawn for each shot (appendix A) or once a window (in effect
+    the release)."""
     brightness: float = 0.2
     """The factor is drawn from 1 - x to 1 + x (appendix A)."""
     contrast: float = 0.2

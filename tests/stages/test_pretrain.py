@@ -259,6 +259,7 @@ def test_a_run_from_before_lars_groups_could_be_chosen_is_resumed_with_those_of_
     done = pretrain(paper)
     stored = torch.load(settings.output / "state.pt", weights_only=True)["settings"]
     assert "lars_exclude" not in stored  # nor had such runs a word of it
+    assert "jitter_per" not in stored
     assert pretrain(replace(paper, resume=True)).step == done.step
     with pytest.raises(BasslError, match="lars_exclude"):
         pretrain(replace(settings, resume=True))

@@ -12,6 +12,9 @@ from pipelines.evaluation.metrics import evaluate
 from pipelines.evaluation.representation import knn_precision, scene_ids
 from pipelines.models.boundary import save_boundary_model
 from pipelines.models.opening import open_model
+from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.encode import EncodeSettings, encode_shots
+from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.score import ScoreSettings, compare, model as model_scoring, score
 from pipelines.stages.score.result import SeedSpread, seed_spreads
 from pipelines.stores.index import read_index
@@ -141,8 +144,6 @@ def test_a_model_of_another_encoder_is_refused(home: Path, tmp_path: Path, setti
 
 
 def test_features_are_made_where_there_are_none(tmp_path: Path) -> None:
-    from pipelines.stages.build_index import IndexSettings, build_index
-
     for name in ("a", "b"):
         put_store(tmp_path / "keyframes" / f"{name}.h5", shots=4, seed=ord(name))
         put_csv(tmp_path / "labels" / f"{name}.csv", 0, 4, 8)
@@ -159,6 +160,26 @@ def test_features_are_made_where_there_are_none(tmp_path: Path) -> None:
     before = store.stat().st_mtime_ns
     assert score("default", settings=settings).measures == result.measures
     assert store.stat().st_mtime_ns == before
+
+
+def test_features_are_made_with_the_preparation_that_the_model_was_trained_on(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        put_store(tmp_path / "keyframes" / f"{name}.h5", shots=4, seed=ord(name))
+        put_csv(tmp_path / "labels" / f"{name}.csv", 0, 4, 8)
+    index = tmp_path / "index.h5"
+    build_index([tmp_path / "keyframes"], IndexSettings(output=index, labels=(tmp_path / "labels",)))
+    store = encode_shots(EncodeSettings(index, folder=tmp_path / "features", preparation="centre", device="cpu"))
+    tuning = FinetuneSettings(index, (store,), tmp_path / "run", "none", crn="mlp", width=8, epochs=1, batch=4, seeds=1)
+    finetune(replace(tuning, device="cpu"))
+    settings = replace(QUICK, index=index, split="all", features=tmp_path / "features", device="cpu")
+    before = score(tmp_path / "run", settings=settings)
+    store.unlink()
+    assert score(tmp_path / "run", settings=settings).measures == before.measures
+    assert list((tmp_path / "features").glob("*.h5")) == [store]
+    store.unlink()
+    again = replace(tuning, features=(), output=tmp_path / "again", device="cpu", feature_folder=tmp_path / "features")
+    finetune(replace(again, encoder=store.stem))
+    assert list((tmp_path / "features").glob("*.h5")) == [store]
 
 
 @pytest.mark.parametrize(

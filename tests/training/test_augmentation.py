@@ -194,6 +194,16 @@ def test_a_window_is_blurred_alike_unless_the_release_is_followed() -> None:
     assert torch.equal(alike[:, 0], apart[:, 0])
 
 
+def test_jitter_is_drawn_for_each_shot_or_once_a_window_with_the_same_distribution() -> None:
+    each = draw_augmentations(frames(500), 3, generator())
+    once = draw_augmentations(frames(500), 3, generator(), AugmentationSettings(jitter_per="window"))
+    assert (once.factors == once.factors[:, :1]).all()
+    assert (once.order == once.order[:, :1]).all()
+    assert torch.equal(once.factors[:, 0], each.factors[:, 0])
+    assert (each.factors[:, 1:] != each.factors[:, :1]).any(dim=2).all()
+    assert torch.equal(once.jittered, each.jittered)
+
+
 def test_nothing_is_made_grey_by_default() -> None:
     assert not draw_augmentations(frames(1000), 2, generator()).greyscale.any()
 

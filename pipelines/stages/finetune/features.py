@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.models.encoder_options import DEFAULT_ENCODER, is_published, named_encoder
-from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, encoder_of_id, load_encoder
+from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, Preparation, encoder_of_id, load_encoder
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import Report, Start
@@ -46,9 +46,9 @@ class Encoding:
 def find_encoding(
     settings: FinetuneSettings, index: Index, videos: Sequence[int], start: Start, process: Process, report: Report
 ) -> Encoding:
-    """The features of the stores that are named, else of the index or the feature folder, else computed now; of these
-    videos. Raises
-    BasslError where they are not there and cannot be made, or are not those of the model to begin with."""
+    """The features of these videos: of the stores that are named, else of the index or the feature folder, else
+    computed now. Raises BasslError where they are not there and cannot be made, or are not those of the model to begin
+    with."""
     own = _encoder_of(start, index, settings)
     if settings.features:
         made_by, features = features_of(index, settings.features, videos)
@@ -61,8 +61,9 @@ def find_encoding(
         own = _encoder_called(source, index)
     stores = find_features(index, own.id, settings.feature_folder, videos)
     if not stores:
+        how = settings.preparation
         if not own.weights:
-            source = _computable(own, index, start)
+            source, how = _computable(own, index, start)
         assert source is not None
         report(f"computes the features of the labelled films once, into {settings.feature_folder}")
         encoding = EncodeSettings(
@@ -71,7 +72,7 @@ def find_encoding(
             settings.feature_folder,
             workers=settings.workers or None,
             device=settings.device,
-            preparation=settings.preparation if own.weights else None,
+            preparation=how,
         )
         stores = (encode_shots(encoding, process=process, videos=videos),)
     return Encoding(features_of(index, stores, videos)[1], own, colour_of(index, stores))
@@ -126,13 +127,13 @@ def _encoder_called(text: str, index: Index) -> FrozenEncoder:
     return FrozenEncoder(text, named_encoder(text))
 
 
-def _computable(encoder: FrozenEncoder, index: Index, start: Start) -> str:
-    """The name by which an encoder is loaded. Raises BasslError where it has none, or that name stands for another
-    encoder here."""
+def _computable(encoder: FrozenEncoder, index: Index, start: Start) -> tuple[str, Preparation]:
+    """The name by which an encoder is loaded, and how images are prepared for it. Raises BasslError where it has no
+    name, or that name stands for another encoder here."""
     if encoder.name is None:
         raise BasslError(
             f"{index.path}: has no features of {encoder.id}, and they cannot be computed here; "
             "run `bassl encode` where their encoder is, or name their store with --features"
         )
-    encoder_of_id(encoder.id, "cpu", index.keyframes or KEYFRAMES, str(start.path or index.path))
-    return encoder.name
+    found = encoder_of_id(encoder.id, "cpu", index.keyframes or KEYFRAMES, str(start.path or index.path))
+    return encoder.name, found.preparation

@@ -135,4 +135,6 @@ def identity_of(settings: PretrainSettings, index: Index) -> dict[str, Any]:
     chosen = plain_settings(settings, without=_FREE)
     if settings.lars_exclude == "paper":
         del chosen["lars_exclude"]  # runs that began before there was a choice left these parameters out
+    if settings.augmentation.jitter_per == "shot":
+        del chosen["augmentation"]["jitter_per"]  # the same: theirs was drawn for each shot
     return {**chosen, "shots of the index": zlib.crc32(index.first_row.tobytes())}

@@ -14,6 +14,7 @@ from pipelines.evaluation.indexed_films import film_scores
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.boundary import BoundaryModel
+from pipelines.models.encoders import encoder_of_id
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode import EncodeSettings, encode_shots
@@ -169,7 +170,10 @@ def _feature_stores(
             f"{opened.path}: reads features of {model.encoder}, which cannot be made here; run `bassl encode` where "
             "its encoder is, or name their store with --features"
         )
-    making = EncodeSettings(settings.index, encoder, settings.features, device=settings.device)
+    how = None
+    if model.encoder is not None and not model.encoder_weights:  # its id tells how its images were prepared
+        how = encoder_of_id(model.encoder, "cpu", index.keyframes, str(opened.path)).preparation
+    making = EncodeSettings(settings.index, encoder, settings.features, device=settings.device, preparation=how)
     return [encode_shots(making, lambda state: progress("encoding", state.shots, state.total), videos=videos)]
 
 
