@@ -235,7 +235,10 @@ def features_of(
     for video in used:
         video_id, length, pictures = index.video_ids[video], lengths[video], index.pictures[video]
         if video_id not in videos:
-            raise StoreError(f"{named}: has no features of {video_id}, which is in {index.path}; name its store too")
+            raise StoreError(
+                f"{named}: has no features of {video_id}, which is in {index.path}; name its store too, or add them "
+                "with `bassl encode`"
+            )
         if len(videos[video_id]) != length:
             raise StoreError(
                 f"{named}: has {len(videos[video_id])} shots of {video_id} where {index.path} has {length}; "

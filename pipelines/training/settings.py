@@ -29,7 +29,7 @@ class AugmentationSettings:
     jitter_gate: Literal["window", "shot"] = "window"
     """Whether there is jitter is drawn once a window (the release) or for each shot."""
     jitter_per: Literal["shot", "window"] = "shot"
-    """Whether the strengths and the order of the jitter are drawn for each shot (appendix A) or once a window (in effect
+    """Whether the strengths and the order of the jitter are drawn for each shot (appendix A) or once a window (as in
     the release)."""
     brightness: float = 0.2
     """The factor is drawn from 1 - x to 1 + x (appendix A)."""

@@ -14,9 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import torchvision
 from numpy.typing import NDArray
+from PIL import Image
 
 from pipelines.errors import BasslError
+from pipelines.models import torch_encoders
 from pipelines.models.colour import hue_histogram
 from pipelines.models.encoders import ShotEncoder
 from pipelines.stages.build_index import IndexSettings, build_index
@@ -29,6 +33,7 @@ from pipelines.stages.encode import (
 )
 from pipelines.stages.encode.__main__ import main
 from pipelines.stages.finetune import FinetuneSettings
+from pipelines.stages.import_checkpoint import import_checkpoint
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stores.features import colour_of, features_of, open_features, read_features, write_features
 from pipelines.stores.index import read_index
@@ -36,6 +41,7 @@ from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.lookup import find_features, keyframe_facts, store_path
 from pipelines.video.resizing import resize_to_square
 from tests.datasets.test_movienet import put_shots
+from tests.released_layout import released_state
 from tests.small_stores import jpeg, put_store, refusal
 from tests.stages.test_build_index import put_movienet
 from tests.stores.test_index import video, written
@@ -122,6 +128,39 @@ def test_folders_of_jpeg_files_are_read_in_place(tmp_path: Path, encoder: ShotEn
     _, features = features_of(read_index(tmp_path / "index.h5"), [encode_shots(settings_of(tmp_path / "index.h5"))])
     expected = [colour(seed, shot) for seed, shots in enumerate((3, 3, 2)) for shot in range(shots)]
     np.testing.assert_allclose(features, expected, rtol=1e-5)
+
+
+def test_an_imported_checkpoint_gives_the_features_of_the_releases_own_pipeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_encoders, "_fastest_dtype", lambda place: torch.float32)
+    torch.manual_seed(0)
+    network = torchvision.models.resnet50()
+    network.fc = torch.nn.Identity()
+    torch.save({"state_dict": released_state(encoder=network.state_dict(), D_e=2048)}, tmp_path / "theirs.ckpt")
+    import_checkpoint(tmp_path / "theirs.ckpt", tmp_path / "run" / "model.safetensors")
+    shots, folder = 3, tmp_path / "movienet" / "240P_frames" / "tt01"
+    folder.mkdir(parents=True)
+    expected = []
+    for shot in range(shots):
+        tensors = []
+        for k in range(3):
+            path = folder / f"shot_{shot:04d}_img_{k}.jpg"
+            path.write_bytes(jpeg(shot, k, width=427, height=240))
+            # torchvision's Resize(256, BICUBIC), CenterCrop(224), ToTensor and Normalize, with Pillow.
+            image = Image.open(path).convert("RGB").resize((int(256 * 427 / 240), 256), Image.Resampling.BICUBIC)
+            left = round((image.width - 224) / 2)
+            pixels = np.asarray(image.crop((left, 16, left + 224, 240)), np.float32) / 255
+            normal = (pixels - [0.485, 0.456, 0.406]) / np.array([0.229, 0.224, 0.225])
+            tensors.append(torch.from_numpy(normal.astype(np.float32)).permute(2, 0, 1))
+        with torch.inference_mode():
+            expected.append(network.eval()(torch.stack(tensors)).mean(dim=0).numpy())
+    build_index([tmp_path / "movienet"], IndexSettings(output=tmp_path / "index.h5"))
+    settings = settings_of(tmp_path / "index.h5", encoder=tmp_path / "run")
+    _, features = features_of(read_index(settings.index), [encode_shots(settings)])
+    # What all shots share would hide what tells them apart.
+    for found, wanted in zip(features - features.mean(axis=0), expected - np.mean(expected, axis=0), strict=True):
+        assert found @ wanted / np.linalg.norm(found) / np.linalg.norm(wanted) >= 0.999
 
 
 def test_the_same_bytes_from_any_number_of_threads(index: Path) -> None:

@@ -80,7 +80,10 @@ def store_of(index: Index, features: Path, encoder: str | None = None) -> Path:
     having = [path for path in stores() if name in read_shot_checksums(path)]
     wanted = "features" if encoder is None else f"features of {encoder}"
     if not having:
-        raise StoreError(f"{index.path}: has no {wanted} of {name}, nor has {features}; name a store with --features")
+        raise StoreError(
+            f"{index.path}: has no {wanted} of {name}, nor has {features}; run `bassl encode`, or name a store with "
+            "--features"
+        )
     if len(having) > 1:
         named = ", ".join(map(str, having))
         raise StoreError(f"{index.path}: has {wanted} of {name} in {named}; name one with --features")
