@@ -83,23 +83,18 @@ def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings, seconds_p
     found = costs(settings)
     total = sum(cost.hours for cost in found)
     typer.echo()
-    here = None if seconds_per_image is None else [cost.images * seconds_per_image / 3600 for cost in found]
-
-    def row(stage: str, hours: str, local: float, how: str) -> tuple[str, ...]:
-        return (stage, hours, how) if here is None else (stage, hours, _number(local, 10), how)
-
-    locally = here or [0.0] * len(found)
-    header = ("stage", "V100 hours", *(() if here is None else ("hours here",)), "how it is estimated")
+    rows = [["stage", "V100 hours", "how it is estimated"]]
+    rows += [[cost.stage, _number(cost.hours, 10), cost.how] for cost in found]
+    rows += [["all", f"{total:,.0f}", f"{total / 16 / 24:.1f} days on 16 GPUs"]]
+    if seconds_per_image is not None:
+        here = [cost.images * seconds_per_image / 3600 for cost in found]
+        numbers = (_number(hours, 10) for hours in (*here, sum(here)))
+        for line, cell in zip(rows, ("hours here", *numbers), strict=True):
+            line.insert(2, cell)
     console.show_table(
-        header,
-        [
-            *(
-                row(cost.stage, _number(cost.hours, 10), local, cost.how)
-                for cost, local in zip(found, locally, strict=True)
-            ),
-            row("all", f"{total:,.0f}", sum(locally), f"{total / 16 / 24:.1f} days on 16 GPUs"),
-        ],
-        text=(0, len(header) - 1),
+        rows[0],
+        rows[1:],
+        text=(0, len(rows[0]) - 1),
         title="What it costs on MovieNet at full size, from the paper's 16 V100 GPUs for two days, scaled:",
     )
     typer.echo()
