@@ -64,7 +64,7 @@ def _seconds_per_image(gpus: int | None) -> float:
     from pipelines.stages.reproduce.timing import seconds_per_image  # start-up time: torch
 
     gpu = torch.cuda.is_available() if gpus is None else gpus > 0
-    # Few windows: a step of the whole batch of 256 takes a core an hour.
+    # Few windows, because a step of the whole batch of 256 would keep a CPU busy for long.
     timed = PretrainSettings(batch=32 if gpu else 2, device="cuda" if gpu else "cpu")
     return seconds_per_image(timed) / max(1, gpus or 1)
 
@@ -89,8 +89,8 @@ def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings, seconds_p
     if seconds_per_image is not None:
         here = [cost.images * seconds_per_image / 3600 for cost in found]
         numbers = (_number(hours, 10) for hours in (*here, sum(here)))
-        for line, cell in zip(rows, ("hours here", *numbers), strict=True):
-            line.insert(2, cell)
+        for cells, number in zip(rows, ("hours here", *numbers), strict=True):
+            cells.insert(2, number)
     console.show_table(
         rows[0],
         rows[1:],

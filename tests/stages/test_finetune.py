@@ -378,7 +378,7 @@ def test_films_that_are_not_used_need_no_features(settings: FinetuneSettings, da
     write_features(tmp_path / "some.h5", "made up", {name: features[name] for name in "abcd"})
     some = replace(settings, index=unused, features=(tmp_path / "some.h5",), output=tmp_path / "runs" / "some")
     result = finetune(some)
-    assert result.tested_on == "val"
+    assert result.tested_on == "validation"
     assert_equal(weights(some), weights(settings))
     scored = score(some.output, None, ScoreSettings(unused, "val", tmp_path / "some.h5", resamples=0))
     assert scored.measures["ap"].pooled == pytest.approx(result_of(some)["seeds"][0]["validation"]["ap"])
