@@ -10,8 +10,8 @@ annotator labelled from keyframes (``big_buck_bunny_scenes.txt`` says how). No f
 
 Of each encoder: AP of left-right contrast, closest pair across, GraphCut and the built-in model, over its features;
 and how well the similarity of two shots says whether they are of one scene (AUC of pairs of shots at most `NEAR` apart,
-those at one distance compared with each other, so that being near does not help). Differences are from the encoder in
-the box, on the same draws: of films, or of stretches of the one real film.
+those at one distance compared with each other, so that being near does not help). Differences are from the encoder
+built in, on the same draws: of films, or of stretches of the one real film.
 
 Networks are computed here in floating point, batch norms folded, for all three and for inputs of any size; that Lite0
 gives nearly what the package's quantised file gives is checked first. One pass through a network gives all the

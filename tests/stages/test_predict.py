@@ -303,7 +303,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Path:
-    """A run on an index and the encoder in the box, with networks that have learned nothing."""
+    """A run on an index and the default encoder, with networks that have learned nothing."""
     torch.manual_seed(0)
     encoder = load_encoder("efficientnet_lite0", "cpu", index.keyframes)
     model = BoundaryModel(
