@@ -35,7 +35,7 @@ def test_all_four_figures(bassl: Bassl) -> None:
 def test_help_names_the_figures_among_the_other_commands(bassl: Bassl) -> None:
     whole = bassl("--help")
     assert whole.code == 0
-    assert whole.out.index("│ report ") < whole.out.index("│ figure ") < whole.out.index("│ export ")
+    assert whole.out.index("│ score ") < whole.out.index("│ figure ") < whole.out.index("│ reproduce ")
     own = bassl("figure", "--help")
     assert own.code == 0
     for name in ("similarity", "pseudo-boundaries", "boundaries", "curves", "Example: bassl figure"):

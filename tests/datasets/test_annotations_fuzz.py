@@ -371,7 +371,7 @@ def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     with path.open("wb") as file:
         file.truncate(2**33)  # a hole: takes no space
-    with pytest.raises(DatasetError, match=r"a\.json: is larger than 64 MB"):
+    with pytest.raises(DatasetError, match=r"a\.json: is larger than 16 MB"):
         read_scene_files(path)
 
 
