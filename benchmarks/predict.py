@@ -27,7 +27,8 @@ with VideoDecoder(Path(sys.argv[1])) as film:
 """
 
 READ = """
-import sys
+import os, sys
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as in the process that reads
 from pathlib import Path
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings

@@ -395,7 +395,9 @@ def test_an_interruption_is_one_line_and_leaves_nothing(model: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("option", ["--json", "--min-scene=0"])
-def test_a_reader_that_goes_away_costs_no_file_and_is_no_error(film: Path, model: Path, tmp_path: Path, option: str) -> None:
+def test_a_reader_that_goes_away_costs_no_file_and_is_no_error(
+    film: Path, model: Path, tmp_path: Path, option: str
+) -> None:
     process = start("predict", film, "--model", model, option, cwd=tmp_path)
     assert process.stdout is not None
     assert process.stderr is not None
