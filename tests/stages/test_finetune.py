@@ -462,8 +462,11 @@ def test_notes_of_seeds_that_were_done_are_kept_when_a_run_goes_on(
 
     monkeypatch.setattr(loop, "best_of_seed", noted)
 
+    ended: list[int] = []
+
     def end(state: TrainingProgress) -> None:
-        if state.seed == 2:
+        if state.seed == 2 and state.step and not ended:
+            ended.append(state.step)
             os.kill(os.getpid(), signal.SIGTERM)
 
     assert finetune(replace(settings, seeds=2), end).stopped
