@@ -62,9 +62,7 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
     Source: L. Baraldi, C. Grana, R. Cucchiara: A deep siamese network for scene detection in broadcast videos,
     ACM Multimedia 2015.
     """
-    # start-up time: scikit-learn; the command line reads the names of all systems
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
+    from sklearn import cluster, exceptions  # start-up time: scikit-learn; the command line reads all systems' names
 
     if settings.network is None:
         raise ValueError("the siamese baseline needs a network: train one with train_siamese")
@@ -78,8 +76,8 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
     count = min(settings.scenes, N) if settings.scenes is not None else greatest_gap(values, round(expected / 2), most)
     rows = unit_rows(vectors[:, :count], 1e-12)
     with warnings.catch_warnings():  # a film may have fewer distinct shots than clusters
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        clusters = KMeans(count, n_init=5, random_state=0).fit_predict(rows)
+        warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
+        clusters = cluster.KMeans(count, n_init=5, random_state=0).fit_predict(rows)
     jumps = np.concatenate([np.linalg.norm(np.diff(rows, axis=0), axis=1), [-np.inf]])
     return segmentation(np.flatnonzero(np.diff(clusters)), jumps)
 

@@ -137,9 +137,7 @@ def scene_nmi(
 
     Source: BaSSL, appendix; `sklearn.cluster.KMeans`, `sklearn.metrics.normalized_mutual_info_score`.
     """
-    # start-up time: scikit-learn; precision does not need it
-    from sklearn.cluster import KMeans
-    from sklearn.metrics import normalized_mutual_info_score
+    from sklearn import cluster, metrics  # start-up time: scikit-learn; precision does not need it
 
     if min(length, sampled, trials, restarts) < 1:
         raise ValueError("length, sampled, trials and restarts must be at least 1")
@@ -158,8 +156,8 @@ def scene_nmi(
         chosen = rng.choice(usable, count, replace=False)
         start = first[chosen] + rng.integers(0, size[chosen] - length + 1)
         rows = (start[:, None] + np.arange(length)).ravel()
-        clusters = KMeans(count, n_init=restarts, random_state=int(rng.integers(2**31))).fit_predict(x[rows])
-        values.append(float(normalized_mutual_info_score(np.repeat(np.arange(count), length), clusters)))
+        clusters = cluster.KMeans(count, n_init=restarts, random_state=int(rng.integers(2**31))).fit_predict(x[rows])
+        values.append(float(metrics.normalized_mutual_info_score(np.repeat(np.arange(count), length), clusters)))
     return SceneClustering(length, count, tuple(values), float(np.mean(values)))
 
 
