@@ -87,6 +87,19 @@ def test_two_processes_are_stopped_and_go_on(small: list[str], tmp_path: Path) -
 
 
 @pytest.mark.slow
+def test_ctrl_c_stops_a_run_that_goes_on_and_exits_with_130(small: list[str], tmp_path: Path) -> None:
+    long = [*small, "--epochs", "100000", "--log-steps", "1"]
+    job = subprocess.Popen([*BASSL, *long], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    log = tmp_path / "runs" / "run" / "log.csv"
+    assert soon(lambda: log.exists() and log.read_text().count("\n") > 3, 90)
+    job.send_signal(signal.SIGINT)
+    _, said = job.communicate(timeout=90)
+    assert job.returncode == 130, said
+    assert "--resume" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
 def test_two_processes_end_with_the_one_that_started_them(small: list[str], tmp_path: Path) -> None:
     long = [*small, "--epochs", "100000", "--log-steps", "1", "--processes", "2"]
     job = subprocess.Popen([*BASSL, *long], stderr=subprocess.DEVNULL, env=ENVIRONMENT)

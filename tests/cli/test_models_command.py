@@ -10,12 +10,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from pipelines.errors import BasslError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
-from pipelines.models.checkpoints import save_model
+from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, save_model
 from pipelines.models.crn import ContextualRelationNetwork
 from pipelines.models.opening import BUILT_IN
 from pipelines.models.relational import load_scorer, save_scorer
@@ -257,3 +259,14 @@ def test_listing_does_not_wait_for_torch(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=HOME, capture_output=True, text=True, check=True)
     assert ended.stdout == "2 False\n"
+
+
+def test_a_header_nested_without_end_costs_its_own_line(bassl: Bassl) -> None:
+    folder = Path("runs/deep")
+    folder.mkdir(parents=True)
+    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "relational", "settings": "[" * 100_000}
+    save_file({"weight": np.zeros(1, np.float32)}, folder / "model.safetensors", metadata)
+    run = bassl("models")
+    assert "relational on any encoder" in run.out
+    assert "deep" in run.out + run.err
+    assert "Traceback" not in run.err
