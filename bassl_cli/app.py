@@ -154,6 +154,8 @@ def _streams() -> Iterator[None]:
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input."""
     named = sys.argv[1:2]
+    app.registered_commands.clear()  # of a call before, in the same process
+    app.registered_groups.clear()
     try:
         if "_BASSL_COMPLETE" in os.environ:
             for name in NAMES:

@@ -26,7 +26,7 @@ from pipelines.models.checkpoints import read_arrays
 from pipelines.stores.features import read_features
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.detectors import read_cuts
+from pipelines.video.shot_lists import read_cuts
 from tests import films
 from tests.faults.conftest import held, inject
 from tests.faults.writers import WRITERS, Writer
@@ -206,7 +206,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "keyframe store": (of_writer("keyframe store"), read_store),
     "feature store": (of_writer("feature store"), read_features),
     "CSV of scenes": (text_file("s.csv", "start,end\n0,1.5\n1.5,3\n3,0:09.5\n"), read_scenes_csv),
-    "list of shots": (text_file("s.txt", "0 24\n25 60\n61 99\n"), read_cuts),
+    "list of shots": (text_file("s.txt", "0 24\n25 60\n61 99\n"), partial(read_cuts, frame_rate=24.0)),
     "features (.npz)": (features_file, read_shot_features),
     "film (.mp4)": (film_file(".mp4"), read_film),
     "film (.ts)": (film_file(".ts"), read_film),

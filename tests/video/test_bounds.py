@@ -14,7 +14,7 @@ from PIL import Image
 from pipelines.errors import DatasetError, VideoError
 from pipelines.video import sound
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.detectors import read_cuts
+from pipelines.video.shot_lists import read_cuts
 from tests import films
 
 
@@ -102,4 +102,4 @@ def test_a_list_of_shots_that_is_no_file_or_too_large_is_refused(tmp_path: Path)
         (tmp_path / "large.txt", "larger than 16 MB"),
     ):
         with pytest.raises(DatasetError, match=words):
-            read_cuts(path)
+            read_cuts(path, 24.0)
