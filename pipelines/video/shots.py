@@ -18,8 +18,10 @@ DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "th
 """The keys of :data:`pipelines.video.detectors.DETECTORS`, without its imports."""
 
 
-def check_detector_options(threshold: float | None, min_shot: float | None) -> None:
-    """Raises ValueError, one line, for options that no shot detector can have."""
+def check_detector(name: str, threshold: float | None, min_shot: float | None) -> None:
+    """Raises ValueError, one line, for an unknown shot detector, or options that none can have."""
+    if name not in DETECTOR_NAMES:
+        raise ValueError(f"no shot detector is called {name!r}; there are {', '.join(DETECTOR_NAMES)}")
     if threshold is not None and not 0 < threshold < math.inf:
         raise ValueError(f"the threshold of a shot detector must be above 0, not {threshold:g}")
     if min_shot is not None and not 0 <= min_shot < math.inf:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.options import accept_text
-from pipelines.video.shots import DETECTOR_NAMES, check_detector_options
+from pipelines.video.shots import check_detector
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,7 @@ class ExtractSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
-        if self.detector not in DETECTOR_NAMES:
-            raise ValueError(f"no shot detector is called {self.detector!r}; there are {', '.join(DETECTOR_NAMES)}")
-        check_detector_options(self.detector_threshold, self.min_shot)
+        check_detector(self.detector, self.detector_threshold, self.min_shot)
         if not 1 <= self.keyframes <= 100:
             raise ValueError(f"a shot can have 1 to 100 keyframes, not {self.keyframes}")
         if not 16 <= self.lines <= 4320:

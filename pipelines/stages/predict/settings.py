@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from pipelines.models.encoder_options import EncoderOptions, check_device, check_encoder
-from pipelines.video.shots import DETECTOR_NAMES, check_detector_options
+from pipelines.video.shots import DETECTOR_NAMES, check_detector
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,8 @@ class PredictSettings:
         if self.encoder is not None:
             check_encoder(self.encoder)
         check_device(self.device)
-        if self.detector not in (None, *DETECTOR_NAMES):
-            raise ValueError(f"no shot detector is called {self.detector!r}; there are {', '.join(DETECTOR_NAMES)}")
-        check_detector_options(self.detector_threshold, self.min_shot)
+        detector = DETECTOR_NAMES[0] if self.detector is None else self.detector
+        check_detector(detector, self.detector_threshold, self.min_shot)
         if not 0.0 < self.threshold < 1.0:
             raise ValueError(f"the threshold must lie between 0 and 1, not {self.threshold:g}")
         if not (math.isfinite(self.min_scene) and self.min_scene >= 0.0):
