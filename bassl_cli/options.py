@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from bassl_cli import console
 from pipelines.errors import BasslError
-from pipelines.options import Option, options_of, settings_from
+from pipelines.options import Option, kind_of, options_of, settings_from
 
 Command = Callable[..., None]
 Films = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
@@ -71,20 +71,24 @@ def with_settings(
 
     def decorate(command: Command) -> Command:
         parameters: list[inspect.Parameter] = []
+        settings: dict[str, Any] = {}
         kinds: dict[str, Any] = {}
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
-            kind: Any = parameter.annotation
-            if inspect.isclass(kind) and is_dataclass(kind):
-                kinds[parameter.name] = kind
-                parameters += [parameter_of(option, parameter.name) for option in options_of(kind)]
+            hint: Any = parameter.annotation
+            if inspect.isclass(hint) and is_dataclass(hint):
+                settings[parameter.name] = hint
+                for option in options_of(hint):
+                    parameters.append(parameter_of(option, parameter.name))
+                    kinds[option.name] = (option.kind, option.many or option.name in repeated, option.choices)
             else:
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+                kinds[parameter.name] = kind_of(get_args(hint)[0])
         debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=console.Debug)
         parameters.append(debug)
 
         def run(debug: bool, **given: Any) -> None:
             made: dict[str, Any] = {}
-            for name, kind in kinds.items():
+            for name, kind in settings.items():
                 values = {option.name: given.pop(option.name) for option in options_of(kind)}
                 try:
                     made[name] = settings_from(kind, {key: value for key, value in values.items() if value is not None})
@@ -93,6 +97,7 @@ def with_settings(
             command(**given, **made)
 
         run.__doc__, run.__name__ = command.__doc__, command.__name__
+        run.kinds = kinds  # type: ignore[attr-defined]  # for the configuration file
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run

@@ -69,7 +69,7 @@ def options_of(settings: Any, group: str = "") -> tuple[Option, ...]:
             options += options_of(hint, field.name)
         elif field.metadata.get("option", True):
             default = field.default if field.default is not MISSING else None
-            kind, many, choices = _kind(hint)
+            kind, many, choices = kind_of(hint)
             options.append(Option(field.name, group, kind, many, default, texts.get(field.name, ""), choices))
     return tuple(options)
 
@@ -105,7 +105,7 @@ def accept_text(settings: Any) -> None:
         value = getattr(settings, name)
         if value is None or is_dataclass(hint):
             continue
-        kind, many, choices = _kind(hint)
+        kind, many, choices = kind_of(hint)
         if choices and value not in choices:
             raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
         if many:
@@ -141,12 +141,13 @@ def parse(settings: type[S], program: str, arguments: Sequence[str] | None) -> S
     return settings_from(settings, vars(parser.parse_args(arguments)))
 
 
-def _kind(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
+def kind_of(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
+    """The type of an option's value, whether it has several, and what a Literal lists. Raises TypeError."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return _kind(next(each for each in inner if each is not type(None)))
-    if origin is tuple:
-        return _kind(inner[0])[0], True, ()
+        return kind_of(next(each for each in inner if each is not type(None)))
+    if origin in (tuple, list):
+        return kind_of(inner[0])[0], True, ()
     if origin is typing.Literal:
         return str, False, inner
     if hint not in (bool, int, float, str, Path):

@@ -21,7 +21,7 @@ from pipelines.stages.figure import (
     draw_similarity,
 )
 
-figure = typer.Typer(no_args_is_help=True)
+figure = typer.Typer(no_args_is_help=True, add_completion=False)
 Output = Annotated[Path, typer.Option("--output", "-o", help="Figure to write: .png, .svg or .pdf.")]
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import typer
 
 from bassl_cli import app
 from pipelines.datasets.synthetic import SyntheticFilmSettings
@@ -398,9 +397,7 @@ def test_rows_and_columns_are_the_papers() -> None:
 def test_what_is_planned_can_be_typed(name: str, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The options of every command of every row are those that the command has."""
     monkeypatch.chdir(tmp_path)
-    for command in app.NAMES:
-        app.add_command(command)
-    group: Any = typer.main.get_command(app.app)
+    commands = {command: app.load(command) for command in app.NAMES}
     for data in (None, sets):
         if name == "bbc-ovsd" and data is None:
             continue
@@ -409,7 +406,7 @@ def test_what_is_planned_can_be_typed(name: str, sets: Path, tmp_path: Path, mon
         for line in {stage.line(2) for row in planned for stage in row.steps}:
             words = shlex.split(line)
             if words[0] == "bassl":
-                group.commands[words[1]].make_context(words[1], words[2:])
+                commands[words[1]].make_context(words[1], words[2:])
             elif words[2] == "pipelines.stages.encode":
                 parse(EncodeSettings, "test", words[3:])
     assert not list(tmp_path.rglob("*"))  # a plan leaves nothing

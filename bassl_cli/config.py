@@ -1,0 +1,103 @@
+"""Defaults of options from a file, ``bassl.toml``: a table for each command, its keys the names of options."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import BasslError
+from pipelines.files import os_reason
+from pipelines.training.machines import is_worker
+
+NAME = "bassl.toml"
+_READ = "BASSL_CONFIG"
+"""Environment variable for the processes of a job: path and text of the file that its first process read."""
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path, as text"}
+
+
+def read(given: Path | None) -> tuple[Path, str] | None:
+    """Path and text of the file that is given, or of the nearest one in the working folder and those above it; None
+    where there is none. Raises BasslError for a file that cannot be read."""
+    if is_worker() and _READ in os.environ:
+        name, _, text = os.environ[_READ].partition("\n")
+        return (Path(name), text) if name else None
+    here = Path.cwd()
+    path = given or next((path for each in (here, *here.parents) if (path := each / NAME).is_file()), None)
+    try:
+        text = path.read_text(encoding="utf-8") if path else ""
+    except OSError as error:
+        raise BasslError(f"{path}: cannot be read ({os_reason(error)})") from error
+    except UnicodeDecodeError as error:
+        raise BasslError(f"{path}: not a text file in UTF-8") from error
+    os.environ[_READ] = f"{path or ''}\n{text}"
+    return (path, text) if path else None
+
+
+def apply(path: Path, text: str, commands: Mapping[str, Any], name: str) -> bool:
+    """Make what the file says about a command the defaults of its options; whether it says anything. Of the tables of
+    other commands only the names are looked at. Raises BasslError, one line with file and key, for a file that is not
+    TOML, for unknown keys and for values that do not fit."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BasslError(f"{path}: not TOML: {error}") from error
+    for key, table in tables.items():
+        if key not in commands or not isinstance(table, dict):
+            raise BasslError(f"{path}: {key}: no table of a command, such as [predict]{_meant(key, commands)}")
+    _apply(path, name, tables.get(name, {}), commands[name])
+    return name in tables
+
+
+def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> None:
+    within = getattr(command, "commands", None)
+    options = within or {
+        flag.removeprefix("--"): option
+        for option in command.params
+        for flag in option.opts
+        if flag.startswith("--") and option.name in command.callback.kinds
+    }
+    for key, value in table.items():
+        word = key.replace("_", "-")
+        if word not in options or isinstance(value, dict) != bool(within):
+            kind = "command" if within else "option"
+            raise BasslError(f"{path}: [{name}] {key}: no such {kind}{_meant(word, options)}")
+        if within:
+            _apply(path, f"{name}.{word}", value, within[word])
+            continue
+        option = options[word]
+        kind, many, choices = command.callback.kinds[option.name]
+        each = value if many and isinstance(value, list) else [value]
+        for one in each:
+            if not _fits(one, kind):
+                raise BasslError(f"{path}: [{name}] {key}: must be {'a list, each ' * many}{_WORDS[kind]}, not {one!r}")
+            if choices and one not in choices:
+                raise BasslError(f"{path}: [{name}] {key}: must be one of {', '.join(choices)}, not {one!r}")
+        if kind in (str, Path):
+            each = [_located(path.absolute().parent, one, kind) for one in each]
+        option.default = each if option.multiple else ",".join(map(str, each)) if many else each[0]
+        option.show_default = True
+        if value is True:  # the command line can still say otherwise
+            option.secondary_opts = [f"--no-{word}"]
+
+
+def _fits(value: object, kind: type) -> bool:
+    if kind in (int, float):
+        return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+    return isinstance(value, str if kind is Path else kind)
+
+
+def _located(folder: Path, text: str, kind: type) -> str:
+    """A relative path, as from the folder of the file. Text may be a path or a name, such as that of an encoder: it is
+    a path where it has a separator or an ending and is there."""
+    path = folder / text
+    named = kind is str and not (("/" in text or path.suffix) and path.exists())
+    return text if named or text in ("-", "default") else str(path)
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    close = get_close_matches(word, known, 1)
+    return f"; did you mean {close[0]}?" if close else ""

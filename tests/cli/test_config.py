@@ -1,0 +1,157 @@
+"""``bassl.toml``: defaults of options, from a file in the working folder, above it, or named by --config."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bassl_cli import config
+from tests.cli.test_output import ENVIRONMENT
+from tests.command import Bassl
+from tests.outputs.exporting import scene_list
+
+
+@pytest.fixture
+def scenes(bassl: Bassl) -> Path:
+    """In the working folder: three shots, with scores of 0.1 and 0.2 for the ends of the first two."""
+    path = Path("scenes.json")
+    scene_list([30, 31, 29], [1, 2]).save(path)
+    return path
+
+
+def ends(bassl: Bassl, *arguments: str) -> int:
+    """How many scenes `bassl regroup` finds."""
+    run = bassl(*arguments, "--json")
+    assert run.code == 0, run.err
+    return run.out.count('"start_timecode"')
+
+
+def test_the_file_gives_defaults_and_the_command_line_wins(bassl: Bassl, scenes: Path) -> None:
+    assert ends(bassl, "regroup", "-t", "0.15") == 2
+    Path("bassl.toml").write_text("[regroup]\nthreshold = 0.05\n")
+    assert ends(bassl, "regroup") == 3
+    assert ends(bassl, "regroup", "-t", "0.15") == 2
+
+
+def test_the_nearest_file_above_the_working_folder_is_used_and_config_names_another(
+    bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenes = scenes.absolute()
+    Path("bassl.toml").write_text("[regroup]\nthreshold = 0.05\n")
+    Path("other.toml").write_text("[regroup]\nscenes = 1\n")
+    below = Path("a/b")
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    assert ends(bassl, "regroup", str(scenes)) == 3
+    assert ends(bassl, "--config", "../../other.toml", "regroup", str(scenes)) == 1
+
+
+def test_paths_are_relative_to_the_file(bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("bassl.toml").write_text('[export]\noutput = "out/list.csv"\n')
+    scenes = scenes.absolute()
+    Path("below").mkdir()
+    monkeypatch.chdir("below")
+    run = bassl("export", scenes)
+    assert run.code == 0, run.err
+    assert scenes.with_name("out").joinpath("list.csv").exists()
+
+
+def test_a_name_that_may_be_a_path_is_one_where_a_file_is_there(tmp_path: Path) -> None:
+    (tmp_path / "runs/pretrain").mkdir(parents=True)
+    (tmp_path / "net.onnx").touch()
+    (tmp_path / "test").mkdir()
+    for text, located in (
+        ("runs/pretrain", str(tmp_path / "runs/pretrain")),
+        ("net.onnx", str(tmp_path / "net.onnx")),
+        ("test", "test"),
+        ("timm:org/net", "timm:org/net"),
+    ):
+        assert config._located(tmp_path, text, str) == located
+    assert config._located(tmp_path, "test", Path) == str(tmp_path / "test")
+    assert config._located(tmp_path, "-", Path) == "-"
+
+
+def test_flags_lists_and_commands_within_commands(bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    Path("bassl.toml").write_text(
+        'export.shots = true\nexport.to = "csv"\n[figure.curves]\noutput = "a.svg"\n[build-index]\n'
+        'labels = ["a", "b"]\nonly-complete = true\n[pretrain]\ntasks = ["pp", "msm"]\nscale = [0.5, 1]\n'
+        "min_batch = 2\n"
+    )
+    assert bassl("export", scenes).err == "3 shots; wrote scenes.csv\n"
+    assert bassl("export", scenes, "--no-shots").err == "2 scenes; wrote scenes.csv\n"
+    assert "a.svg" in bassl("figure", "curves", "--help").out
+    assert bassl("build-index", "--help").code == 0
+    run = bassl("pretrain", "--help")
+    assert (run.code, run.err) == (
+        2,
+        f"bassl: {Path.cwd()}/bassl.toml: [pretrain] min_batch: no such option; did you mean micro-batch?\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[regroup]\nthreshhold = 1", "[regroup] threshhold: no such option; did you mean threshold?"),
+        ("[regroup]\nfile = 'a'", "[regroup] file: no such option"),
+        ("[regroup]\nthreshold = 'high'", "[regroup] threshold: must be a number, not 'high'"),
+        ("[regroup]\nthreshold = true", "[regroup] threshold: must be a number, not True"),
+        ("[regroup]\nscenes = 1.5", "[regroup] scenes: must be a whole number, not 1.5"),
+        ("[regroup]\noutput = 3", "[regroup] output: must be a path, as text, not 3"),
+        ("[regroup]\njson = 'yes'", "[regroup] json: must be true or false, not 'yes'"),
+        ("[regroup.threshold]\na = 1", "[regroup] threshold: no such option; did you mean threshold?"),
+        ("[regrup]", "regrup: no table of a command, such as [predict]; did you mean regroup?"),
+        ("threshold = 1", "threshold: no table of a command, such as [predict]"),
+        ("[regroup", "not TOML: "),
+    ],
+)
+def test_what_does_not_fit_is_one_line_with_file_and_key(bassl: Bassl, text: str, complaint: str) -> None:
+    Path("mine.toml").write_text(text)
+    code, out, err = bassl("--config", "mine.toml", "regroup", "scenes.json")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"bassl: mine.toml: {complaint}")
+
+
+def test_a_value_that_is_no_choice_is_said_with_those_that_are(bassl: Bassl) -> None:
+    Path("bassl.toml").write_text('[build-index]\ndoubtful = "ed"\n')
+    assert bassl("build-index").err.endswith("[build-index] doubtful: must be one of end, ignore, not 'ed'\n")
+
+
+def test_a_file_that_is_not_there_or_not_text(bassl: Bassl) -> None:
+    assert bassl("--config", "a.toml", "models").err == "bassl: a.toml: cannot be read (no such file or directory)\n"
+    Path("a.toml").write_bytes(b"\xff\xfe")
+    assert bassl("--config", "a.toml", "models").err == "bassl: a.toml: not a text file in UTF-8\n"
+
+
+def test_help_shows_the_defaults_of_the_file_and_names_it(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    Path("bassl.toml").write_text("[regroup]\nthreshold = 0.05\n")
+    shown = bassl("regroup", "--help").out
+    assert "[default: 0.05]" in shown
+    assert f"Defaults from {Path.cwd()}/bassl.toml" in shown
+    assert "Defaults from" not in bassl("export", "--help").out
+
+
+def test_processes_of_a_job_have_the_defaults_of_the_first(
+    bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path("bassl.toml").absolute()
+    file.write_text("[regroup]\nthreshold = 0.05\n")
+    assert ends(bassl, "regroup") == 3
+    file.write_text("[regroup]\nthreshold = 0.8\n")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    assert config.read(None) == (file, "[regroup]\nthreshold = 0.05\n")
+
+
+def test_an_error_in_the_file_is_said_before_anything_heavy_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "bassl.toml").write_text("[pretrain]\nepoch = 3\n")
+    program = (
+        "import sys; from bassl_cli.app import main\nsys.argv = ['bassl', 'pretrain']\ntry: main()\n"
+        "except SystemExit as end: print(end.code, {'torch', 'numpy', 'h5py'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert run.stdout == "2 set()\n"
+    assert run.stderr == f"bassl: {tmp_path}/bassl.toml: [pretrain] epoch: no such option; did you mean epochs?\n"
