@@ -66,6 +66,11 @@ from pipelines.stages.reproduce import (
     ReproduceSettings as ReproduceSettings,
     reproduce as reproduce,
 )
+from pipelines.stages.save_images import (
+    ImageSettings as ImageSettings,
+    SavedImage as SavedImage,
+    save_images as save_images,
+)
 from pipelines.stages.score import (
     Comparison as Comparison,
     ScoreResult as ScoreResult,

@@ -33,6 +33,7 @@ COMMANDS = {
         "regroup": "Find other scenes from the same scores, without reading the film again.",
         "export": "Convert scenes for an editing tool, a player, a table or a labelling tool.",
         "split": "Cut a film into its scenes.",
+        "save-images": "Save images of the scenes of a film, or of its shots.",
     },
     "Train": {
         "extract-keyframes": "Cut films into shots and store the keyframes of each shot.",

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from rich.table import Table as Grid
 from rich.text import Text
 
-from pipelines.errors import printable
+from pipelines.errors import BasslError, printable
 from pipelines.progress import Ended, FilmProgress, ReportProgress, TrainingProgress
 from pipelines.scenes import SceneList
 
@@ -25,7 +25,7 @@ err = Console(stderr=True, highlight=False)
 _DEBUG = "BASSL_DEBUG"
 _UNBROKEN = 10_000
 """Columns of a file or a pipe, where no cell is to be broken or cut."""
-_UNITS = {"scoring": "film", "encoding": "shot"}
+_UNITS = {"scoring": "film", "encoding": "shot", "saving": "image"}
 """What is counted while a stage does this."""
 
 
@@ -82,6 +82,20 @@ def print_json(content: object) -> None:
 def as_plain(result: object) -> dict[str, object]:
     """A result as plain JSON values, its paths as text."""
     return {key: str(value) if isinstance(value, Path) else value for key, value in vars(result).items()}
+
+
+def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
+    """Call a function with each file, and return how many failed: one of several fails alone, with a line."""
+    failed = 0
+    for file in files:
+        try:
+            act(file)
+        except BasslError as error:
+            if len(files) == 1:
+                raise
+            complain(str(error))
+            failed += 1
+    return failed
 
 
 def conclude(results: Sequence[Ended], written: str, quiet: bool) -> None:

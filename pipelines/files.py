@@ -73,6 +73,27 @@ def files_together(folder: Path, name: str) -> Iterator[Path]:
         raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
 
 
+@contextmanager
+def new_files(
+    folder: Path, names: Iterable[str], read: Iterable[Path | None], overwrite: bool
+) -> Iterator[tuple[list[Path], list[Path]]]:
+    """The paths of files to write in a folder, and temporary ones to write instead; all are renamed when the block ends
+    without an error.
+
+    Raises:
+        BasslError: as :func:`files_together`; a file is one of those that are ``read``, or is there already and
+            ``overwrite`` is not set.
+    """
+    targets = [folder / name for name in names]
+    check_inputs_kept(targets, read)
+    for target in targets:
+        check_writable(target)
+        if target.exists() and not overwrite:
+            raise BasslError(f"{target}: is there already; name another folder with -o, or give --overwrite")
+    with files_together(folder, "bassl-files") as temporary:
+        yield targets, [temporary / target.name for target in targets]
+
+
 def _move_files(source: Path, target: Path) -> None:
     for file in sorted(source.iterdir()):
         file.replace(target / file.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import typer
 
@@ -20,25 +21,21 @@ def export(settings: ExportSettings, files: SceneFiles = [SCENES], quiet: consol
 
     Examples: bassl export scenes.json --to edl, bassl export out/*.json --to youtube -o chapters/
     """
-    each, failed = [settings], 0
+    each = {files[0]: settings}
     if len(files) > 1:
         if settings.to is None or settings.film is not None:
             raise BasslError("several files are exported with --to FORMAT, and without --film; -o names a folder")
         names = [None if settings.output is None else settings.output / name for name in video_ids(files)]
         ending = FORMATS[settings.to].ending
-        each = [replace(settings, output=name and name.with_name(name.name + ending)) for name in names]
-    for file, own in zip(files, each, strict=True):
-        try:
-            result = stage(file, own)
-        except BasslError as error:
-            if len(files) == 1:
-                raise
-            console.complain(str(error))
-            failed += 1
-            continue
+        paths = [name and name.with_name(name.name + ending) for name in names]
+        each = {file: replace(settings, output=path) for file, path in zip(files, paths, strict=True)}
+
+    def export_one(file: Path) -> None:
+        result = stage(file, each[file])
         for warning in result.warnings:
             console.warn(warning)
         if not quiet:
             console.say(f"{console.count(result.listed, 'shot' if settings.shots else 'scene')}; wrote {result.path}")
-    if failed:
+
+    if console.try_each(files, export_one):
         raise typer.Exit(1)

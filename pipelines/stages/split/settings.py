@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 from typing import Literal, get_args
+
+from pipelines.outputs.names import check_template
 
 Preset = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
 _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TIME")
@@ -36,7 +37,4 @@ class SplitSettings:
             raise ValueError(f"the crf must lie between 0 and 51, not {self.crf}")
         if self.preset not in (None, *get_args(Preset)):
             raise ValueError(f"no preset is called {self.preset!r}; there are {', '.join(get_args(Preset))}")
-        try:
-            Template(self.filename).substitute(dict.fromkeys(_NAMES, "1"))
-        except (KeyError, ValueError) as error:
-            raise ValueError(f"the filename may have {', '.join(f'${name}' for name in _NAMES)}; {error}") from error
+        check_template(self.filename, _NAMES)

@@ -1,0 +1,32 @@
+"""Names of several files of one film, from a template as PySceneDetect has them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from string import Template
+
+from pipelines.errors import BasslError
+
+
+def check_template(template: str, names: Collection[str]) -> None:
+    """Raises ValueError, one line, for a template with another name than these after a dollar sign."""
+    try:
+        Template(template).substitute(dict.fromkeys(names, "1"))
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"the filename may have {', '.join(f'${name}' for name in names)}; {error}") from error
+
+
+def file_names(template: str, rows: Iterable[Mapping[str, object]], ending: str, needed: str) -> list[str]:
+    """A name for each row of values, safe for every file system. Raises BasslError where two are the same, which says
+    that ``needed`` has to be in the template."""
+    names = [re.sub(r'[/\\:*?"<>|]', "_", Template(template).substitute(row)) + ending for row in rows]
+    if twice := [name for name, times in Counter(map(str.casefold, names)).items() if times > 1]:
+        raise BasslError(f"{twice[0]}: is the name of several files; put {needed} into --filename")
+    return names
+
+
+def number(index: int, of: int) -> str:
+    """A number from 1, with as many digits as the last one has, but at least three."""
+    return f"{index + 1:0{max(3, len(str(of)))}d}"

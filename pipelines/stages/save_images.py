@@ -1,0 +1,163 @@
+"""Images of the scenes of a film, or of its shots, as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PureWindowsPath
+from typing import Literal
+
+from pipelines.errors import BasslError
+from pipelines.files import new_files
+from pipelines.options import accept_text
+from pipelines.outputs.exports.segments import segments_of
+from pipelines.outputs.names import check_template, file_names, number
+from pipelines.progress import ReportProgress
+from pipelines.scenes import NO_FILM, SceneList, Shot, timecode
+from pipelines.video.films import film_at, safe_id
+
+_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
+# Frames at least so many seconds from a cut have none of its compression artefacts.
+_MARGIN = 0.2
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """Which images, and where they go."""
+
+    output: Path | None = None
+    """Folder of the images. Unless given: FILM-images in the current folder."""
+    images: int = 3
+    """Images of each scene."""
+    shots: bool = False
+    """Images of each shot instead."""
+    format: Literal["jpg", "png", "webp"] = "jpg"
+    """Format of the images."""
+    quality: int = 90
+    """Quality of JPEG and WebP, 1 to 100."""
+    width: int | None = None
+    """Width in pixels. Unless given: that of the film, or what fits the height."""
+    height: int | None = None
+    """Height in pixels. Unless given: that of the film, or what fits the width."""
+    filename: str | None = None
+    """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER, $IMAGE_NUMBER and
+    $TIMECODE. Unless given: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and $SHOT_NUMBER."""
+    film: Path | None = None
+    """The film. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
+    overwrite: bool = False
+    """Replace existing files."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        check_template(self.template, _NAMES)
+        if not 1 <= self.images <= 1000:
+            raise ValueError(f"there can be 1 to 1000 images of each scene, not {self.images}")
+        if not 1 <= self.quality <= 100:
+            raise ValueError(f"the quality goes from 1 to 100, not {self.quality}")
+        for side in (self.width, self.height):
+            if side is not None and not 1 <= side <= 16383:  # the most that WebP can have
+                raise ValueError(f"width and height can be 1 to 16383 pixels, not {side}")
+
+    @property
+    def template(self) -> str:
+        """The name of each file."""
+        unit = "shot-$SHOT_NUMBER" if self.shots else "scene-$SCENE_NUMBER"
+        return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
+
+    def size(self, width: int, height: int) -> tuple[int, int]:
+        """(width, height) of the images of a film of this size."""
+        if self.width is None:
+            return max(1, round(width * (self.height or height) / height)), self.height or height
+        return self.width, self.height or max(1, round(height * self.width / width))
+
+
+@dataclass(frozen=True)
+class SavedImage:
+    """One image: of the scene and shot numbered from 0 in ``scenes.json``, at ``time`` in seconds."""
+
+    path: Path
+    scene: int
+    shot: int
+    time: float
+
+
+def save_images(
+    file: Path | str, settings: ImageSettings = ImageSettings(), progress: ReportProgress | None = None
+) -> tuple[SavedImage, ...]:
+    """Save images of the scenes of a ``scenes.json``, evenly spread over each and outside transitions.
+
+    Returns:
+        the images, in order. They appear under their names together, when all are complete.
+
+    Raises:
+        BasslError: one line, for a ``scenes.json`` or film that cannot be used, or a file that is there already.
+    """
+    from PIL import Image  # start-up time
+
+    from pipelines.datasets.scene_list import read_scene_list  # start-up time: NumPy
+    from pipelines.video.stills import StillReader  # start-up time: PyAV, OpenCV
+
+    scenes = read_scene_list(Path(file), settings.film)
+    film = film_at(Path(scenes.video.path), scenes.video)
+    if film is None:
+        raise BasslError(f"{scenes.video.path}: {NO_FILM}")
+    name = scenes.video.id or safe_id(PureWindowsPath(film).stem)
+    chosen = list(_chosen(scenes, settings))
+    named = [segment.name for segment in segments_of(scenes)]
+    with StillReader(film) as reader:
+        declared = reader.declared_duration
+        if declared is not None and scenes.video.duration - declared > max(1.0, 0.02 * declared):
+            raise BasslError(f"{film}: has {declared:.1f} s, and the film of {file} {scenes.video.duration:.1f} s")
+        rows = [
+            {
+                "VIDEO_NAME": name,
+                "SCENE_NUMBER": number(scene, len(scenes.scenes)),
+                "SCENE_NAME": named[scene],
+                "SHOT_NUMBER": number(shot, len(scenes.shots)),
+                "IMAGE_NUMBER": number(image, settings.images),
+                "TIMECODE": timecode(time).replace(":", "-"),
+            }
+            for scene, shot, image, time in chosen
+        ]
+        needed = f"${'SHOT' if settings.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
+        names = file_names(settings.template, rows, f".{settings.format}", needed)
+        folder = settings.output or Path(f"{name}-images")
+        with new_files(folder, names, (film, Path(file)), settings.overwrite) as (targets, partials):
+            # Times between those of the shots are not known to the frame: the middle of one is safe from rounding.
+            half = 0.5 / scenes.video.frame_rate
+            images = reader.images([time + half for *_, time in chosen], settings.size)
+            saved = []
+            for (scene, shot, *_), (at, image), path, partial in zip(chosen, images, targets, partials, strict=True):
+                Image.fromarray(image).save(partial, quality=settings.quality)
+                saved.append(SavedImage(path, scene, shot, at))
+                if progress is not None:
+                    progress("saving", len(saved), len(chosen))
+    return tuple(saved)
+
+
+def _chosen(scenes: SceneList, settings: ImageSettings) -> Iterator[tuple[int, int, int, float]]:
+    """The scene, the shot, the number among those of the scene, and the time of each image, in order of time."""
+    for scene in scenes.scenes:
+        shots = scenes.shots[scene.start_shot : scene.end_shot]
+        for group in [(shot,) for shot in shots] if settings.shots else [shots]:
+            clear = [_clear_frames(scenes, shot) for shot in group]
+            count = sum(end - start for start, end in clear)
+            for image in range(settings.images):
+                place = (2 * image + 1) * count // (2 * settings.images)
+                for shot, (start, end) in zip(group, clear, strict=True):
+                    if place < end - start:
+                        share = (start + place - shot.start_frame) / (shot.end_frame - shot.start_frame)
+                        yield scene.index, shot.index, image, shot.start + share * (shot.end - shot.start)
+                        break
+                    place -= end - start
+
+
+def _clear_frames(scenes: SceneList, shot: Shot) -> tuple[int, int]:
+    """The frames of a shot that are not in a transition nor next to a cut."""
+    before = scenes.shots[shot.index - 1].transition if shot.index else None
+    start = shot.start_frame if before is None else max(before.end_frame, shot.start_frame)
+    end = shot.end_frame if shot.transition is None else min(shot.transition.start_frame, shot.end_frame)
+    if start >= end:
+        start, end = shot.start_frame, shot.end_frame
+    margin = min(round(_MARGIN * scenes.video.frame_rate), (end - start) // 4)
+    return start + margin, end - margin

@@ -1,0 +1,101 @@
+"""Single frames of a film, found by seeking."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from av.packet import Packet
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from pipelines.errors import VideoError
+from pipelines.files import is_file
+from pipelines.video.decoding import VideoDecoder
+from pipelines.video.frames import FrameReader, RGBImage, rgb, upright
+from pipelines.video.runs import Damage, decode
+
+# Demuxers that find a time by an index, and whose clock never starts again. In other formats a film is read from its
+# beginning, as its times depend on all timestamps before.
+_INDEXED = ("mov", "matroska")
+
+# A frame at most so many seconds ahead is reached by decoding; seeking would go back to a keyframe.
+_NEAR = 2.0
+_SAME_TIME = 0.001
+
+
+class StillReader(VideoDecoder):
+    """A film of which single frames are read; a context manager."""
+
+    def __enter__(self) -> StillReader:
+        return self
+
+    def images(
+        self,
+        times: Sequence[float],
+        size: Callable[[int, int], tuple[int, int]] = lambda width, height: (width, height),
+    ) -> Iterator[tuple[float, RGBImage]]:
+        """The frames that are shown at increasing times, in seconds from the first frame.
+
+        Args:
+            times: in seconds.
+            size: from (width, height) as shown, with square pixels, to that of the images.
+
+        Yields:
+            the time of the frame, and the frame, upright: (height, width, 3) uint8 RGB.
+
+        Raises:
+            VideoError: a frame cannot be decoded, or the film ends before.
+        """
+        reader: FrameReader | None = None
+        for time, frame in self._shown(times):
+            turns = self.rotation
+            sides = (round(frame.width * self.pixel_aspect), frame.height)
+            wanted = size(*(sides[::-1] if turns % 2 else sides))
+            if reader is None:
+                reader = FrameReader(min(wanted))
+            yield time, upright(rgb(reader.read(frame)), wanted, turns)
+
+    def _shown(self, times: Sequence[float]) -> Iterator[tuple[float, VideoFrame]]:
+        indexed = self._container.format.name.split(",")[0] in _INDEXED and is_file(self.path)
+        frames: Iterator[tuple[float, VideoFrame]] = iter(())
+        held = coming = None  # a frame, and the one that follows it
+        first = 0.0
+        if indexed:
+            opening = next(self._decoded(), None)
+            if opening is None:
+                raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
+            first, frame = opening
+            self.rotation = (-round(frame.rotation / 90)) % 4
+        else:
+            frames = ((time, frame) for _, time, frame in self.frames(queue_limit=8))
+            coming = next(frames)
+        for time in times:
+            at, back = first + time + _SAME_TIME, 0.0
+            if indexed and (coming is None or at > coming[0] + _NEAR):
+                held = None
+                while held is None or (held[0] > at and at - back > first):  # a keyframe that is shown later
+                    frames = self._decoded(at - back)
+                    held, coming = next(frames, None), next(frames, None)
+                    if at - back < first:
+                        break
+                    back = 2 * back + 5.0
+            while coming is not None and coming[0] <= at:
+                held, coming = coming, next(frames, None)
+            if held is None or (coming is None and held[0] < at - _NEAR):
+                raise VideoError(f"{self.path}: no frame can be decoded at {time:.3f} s; it ends before, or is damaged")
+            yield held[0] - first, held[1]
+
+    def _decoded(self, time: float | None = None) -> Iterator[tuple[float, VideoFrame]]:
+        """The frames from the beginning, or from the keyframe before a time, with their times on the file's clock."""
+        clock = self._stream.time_base
+        assert clock is not None
+        if time is not None:
+            self._container.seek(math.floor(time / clock), stream=self._stream)
+        packets: Iterator[Packet[VideoStream]] = (
+            packet for packet in self._container.demux(self._stream) if packet.size
+        )
+        for frame in chain.from_iterable(decode(packets, self._stream.codec_context, tuple, Damage())):
+            if frame.pts is not None:
+                yield float(frame.pts * clock), frame

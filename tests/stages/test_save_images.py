@@ -1,0 +1,164 @@
+"""`save-images`: which frames are saved, under which names, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.errors import BasslError
+from pipelines.scenes import SceneList, Transition, group_shots
+from pipelines.stages.save_images import ImageSettings, save_images
+from pipelines.video.stills import StillReader
+from tests import films
+from tests.command import Bassl, running
+from tests.stages.test_split import CUTS, FRAMES, GROUPS, scenes_of
+
+
+@pytest.fixture(scope="module")
+def movie(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four shots, a keyframe each 12 frames, frames not stored in the order in which they are shown."""
+    return films.write_film(
+        tmp_path_factory.mktemp("images") / "movie.mp4", films.pictures(FRAMES, CUTS), options=GROUPS
+    )
+
+
+@pytest.fixture
+def bassl(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
+    monkeypatch.chdir(tmp_path)
+    scenes_of(movie).save(tmp_path / "scenes.json")
+    return running(monkeypatch, capfd, "save-images")
+
+
+def numbers(folder: Path | str) -> list[int]:
+    return [films.number_of(np.asarray(Image.open(path).convert("RGB"))) for path in sorted(Path(folder).iterdir())]
+
+
+@pytest.mark.parametrize("name", ["film.mp4", "film.mkv", "film.ts", "film.avi"])
+def test_any_frame_is_found_in_any_order_of_storage(tmp_path: Path, name: str) -> None:
+    options = GROUPS | ({"bf": "0"} if name.endswith("avi") else {})
+    film = films.write_film(tmp_path / name, films.pictures(FRAMES, CUTS), rate=25, options=options)
+    wanted = [0, 1, 11, 12, 13, 59, 110, 119]
+    with StillReader(film) as reader:
+        found = list(reader.images([frame / 25 for frame in wanted]))
+    assert [films.number_of(image) for _, image in found] == wanted
+    assert [time for time, _ in found] == pytest.approx([frame / 25 for frame in wanted], abs=0.002)
+
+
+def test_frames_of_a_variable_rate_are_those_shown_at_the_time(tmp_path: Path) -> None:
+    times = [frame * 0.04 + (frame > 20) * 3.0 for frame in range(40)]
+    film = films.write_film(tmp_path / "film.mkv", films.pictures(40), times=times, options=GROUPS)
+    with StillReader(film) as reader:
+        found = [films.number_of(image) for _, image in reader.images([0.43, 2.0, 3.9, 4.05])]
+    assert found == [10, 20, 22, 26]
+
+
+def test_a_time_after_the_end_is_an_error(movie: Path) -> None:
+    with (
+        StillReader(movie) as reader,
+        pytest.raises(BasslError, match=r"movie.mp4: no frame can be decoded at 99.000 s"),
+    ):
+        list(reader.images([0.0, 99.0]))
+
+
+def test_images_of_a_scene_are_spread_over_it_and_keep_off_its_cuts(bassl: Bassl) -> None:
+    assert bassl("-n", 3, "-q", "--format", "png") == (0, "", "")
+    found = np.array(numbers("movie-images")).reshape(4, 3)
+    for row, (start, end) in zip(found, zip((0, *CUTS), (*CUTS, FRAMES), strict=True), strict=True):
+        assert start + 5 <= row[0] < row[1] < row[2] < end - 5
+        assert row[2] - row[1] == pytest.approx(row[1] - row[0], abs=1)
+
+
+def test_frames_of_a_dissolve_are_left_out(movie: Path, tmp_path: Path) -> None:
+    listed = scenes_of(movie)
+    shots = list(listed.shots)
+    shots[1] = replace(shots[1], transition=Transition("dissolve", 41, 81, 41 / 24, 81 / 24))
+    scenes = SceneList(listed.video, {}, tuple(shots), group_shots(shots, [0, 3]))
+    scenes.save(tmp_path / "scenes.json")
+    images = save_images(tmp_path / "scenes.json", ImageSettings(tmp_path / "out", images=20))
+    second = [round(image.time * 24) for image in images if image.scene == 1]
+    assert len(set(second)) == 20
+    assert not {*range(41, 81)} & {*second}
+    assert {image.shot for image in images if image.scene == 1} == {1, 2, 3}
+
+
+def test_images_of_each_shot_are_named_by_a_template(bassl: Bassl) -> None:
+    assert (
+        bassl("--shots", "-n", 1, "-f", "$VIDEO_NAME $SHOT_NUMBER $SCENE_NAME at $TIMECODE", "-o", "out", "-q")[0] == 0
+    )
+    assert sorted(path.name for path in Path("out").iterdir())[:2] == [
+        "movie 001 Scene 1 at 00-00-00.625.jpg",
+        "movie 002 Scene 2 at 00-00-01.875.jpg",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [
+        ((), (160, 96)),
+        (("--width", 80), (80, 48)),
+        (("--height", 192), (320, 192)),
+        (("--width", 50, "--height", 60), (50, 60)),
+    ],
+)
+def test_images_have_the_size_of_the_film_or_the_one_that_is_asked_for(
+    bassl: Bassl, given: tuple[object, ...], size: tuple[int, int]
+) -> None:
+    code, out, _ = bassl("-n", 1, "--format", "webp", "--json", *given)
+    image = json.loads(out)[1]
+    assert (code, image["path"], image["scene"], image["shot"]) == (0, "movie-images/movie-scene-002-001.webp", 1, 1)
+    assert Image.open(image["path"]).size == size
+
+
+def test_a_film_that_a_phone_turned_is_upright(movie: Path, tmp_path: Path) -> None:
+    turned = films.rotated(movie, tmp_path / "turned.mp4", 1)
+    with StillReader(turned) as reader:
+        ((_, image),) = reader.images([2.0])
+    assert image.shape == (160, 96, 3)
+    assert films.number_of(np.rot90(image)) == 48
+
+
+def test_several_files_are_done_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
+    Path("bad.json").write_text("{}")
+    code, _, err = bassl("bad.json", "scenes.json", "-n", 1)
+    assert code == 1
+    assert "bassl: bad.json: is not a scenes.json" in err
+    assert "4 images; wrote movie-images" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--film", "gone.mp4"], ["gone.mp4", "no such film"]),
+        (["moved.json"], ["elsewhere.mp4", "--film"]),
+        (["-n", "0"], ["1 to 1000"]),
+        (["--quality", "101"], ["1 to 100"]),
+        (["--width", "0"], ["1 to 16383"]),
+        (["--format", "gif"], ["jpg, png, webp", "gif"]),
+        (["-f", "$NUMBER"], ["$IMAGE_NUMBER", "NUMBER"]),
+        (["-f", "$SCENE_NUMBER"], ["$IMAGE_NUMBER"]),
+        (
+            ["--film", "film001.png", "-o.", "-n1", "-ffilm$SCENE_NUMBER", "--format=png", "--overwrite"],
+            ["an input of"],
+        ),
+        (["-o", "full"], ["movie-scene-004-003.jpg", "--overwrite"]),
+    ],
+    ids=range(10),
+)
+def test_wrong_use_is_one_line_and_nothing_is_written(
+    bassl: Bassl, movie: Path, arguments: list[str], words: list[str]
+) -> None:
+    Path("film001.png").write_bytes(movie.read_bytes())
+    text = Path("scenes.json").read_text()
+    Path("moved.json").write_text(text.replace("movie.mp4", "elsewhere.mp4"))
+    Path("full").mkdir()
+    Path("full/movie-scene-004-003.jpg").write_text("kept")
+    code, out, err = bassl(*arguments)
+    assert (code, out) == (2, "")
+    (line,) = err.splitlines()
+    assert all(word in line for word in words), line
+    assert [str(path) for path in Path.cwd().rglob("*.jpg")] == [str(Path.cwd() / "full/movie-scene-004-003.jpg")]
