@@ -80,12 +80,15 @@ def films_once(index: Path, work: Path, seed: int, before: PretrainSettings, aft
     nothing = replace(before, output=work / f"nothing-{seed}", epochs=1, base_rate=1e-12, warm_up=0.0)
     pretrain(nothing)
     row: dict[str, Any] = {"seed": seed}
-    for name, run, transfer in (
-        ("no pre-training", nothing.output, "encoder"),
-        ("encoder pre-trained", before.output, "encoder"),
-        ("encoder and CRN pre-trained", before.output, "encoder+crn"),
+    for name, run, transfer, how in (
+        ("no pre-training", nothing.output, "encoder", "centre"),
+        ("no pre-training, squeeze", nothing.output, "encoder", "squeeze"),
+        ("encoder pre-trained", before.output, "encoder", "centre"),
+        ("encoder pre-trained, squeeze", before.output, "encoder", "squeeze"),
+        ("encoder and CRN pre-trained", before.output, "encoder+crn", "centre"),
+        ("encoder and CRN pre-trained, squeeze", before.output, "encoder+crn", "squeeze"),
     ):
-        settings = replace(after, index=index, init=str(run), transfer=transfer, seed=seed)  # type: ignore[arg-type]
+        settings = replace(after, index=index, init=str(run), transfer=transfer, seed=seed, preparation=how)  # type: ignore[arg-type]
         settings = replace(settings, output=work / f"{name}-{seed}", feature_folder=work / "features")
         row[name] = finetune(settings).mean["ap"]
     first = states[: len(states) // before.epochs]

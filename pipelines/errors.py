@@ -21,6 +21,14 @@ class DatasetError(BasslError):
     """A label, shot list or feature file that cannot be read or contradicts itself."""
 
 
+class SomeFailedError(BasslError):
+    """Some inputs failed, all others are done: ``what`` lacks them, and ``failed`` has a line for each."""
+
+    def __init__(self, what: str, failed: tuple[str, ...]) -> None:
+        super().__init__(f"{what}: {'; '.join(failed[:3])}{'; ...' if len(failed) > 3 else ''}")
+        self.what, self.failed = what, failed
+
+
 class BasslWarning(UserWarning):
     """What may be wrong with a file that is used all the same, on one line."""
 

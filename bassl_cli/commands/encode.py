@@ -9,20 +9,33 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from bassl_cli.training import job
+from pipelines.errors import BasslError, SomeFailedError
 from pipelines.stages.encode import EncodeSettings, encode_shots
-from pipelines.training.machines import Machines
+from pipelines.training.machines import SOME_FAILED, Machines, is_worker
 
 
-@with_settings(arguments={"index"}, panels={"machines": "Machines"}, metavars={"rdzv_endpoint": "HOST:PORT"})
+@with_settings(
+    arguments={"index"}, panels={"machines": "Machines"}, metavars={"rdzv_endpoint": "HOST:PORT", "dask": "SCHEDULER"}
+)
 def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = False) -> None:
     """Compute the features of all shots of an index once, into one store per encoder.
 
     Finished videos are kept, so a stopped run continues where it was, and videos that are new in the index are added.
+    Videos with damaged keyframes are listed at the end; all others are encoded.
 
     Example: bassl encode --encoder runs/pretrain --gpus 4
     """
+    if settings.dask and machines != Machines():
+        raise BasslError("--dask encodes on the workers of the cluster; leave --gpus and --processes out")
     settings = replace(settings, device=machines.device or settings.device)
     with job(machines, "encode", "run the same command again to go on") as shows, console.stage_progress(quiet) as show:
-        store = encode_shots(settings, lambda state: show("encoding", state.shots, state.total))
+        try:
+            store = encode_shots(settings, lambda state: show("encoding", state.shots, state.total))
+        except SomeFailedError as error:
+            if shows:
+                for line in (*error.failed, error.what):
+                    console.complain(line)
+                raise typer.Exit(SOME_FAILED if is_worker() else 1) from None
+            return
     if shows:
         typer.echo(store)

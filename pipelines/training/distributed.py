@@ -128,6 +128,14 @@ def any_process(process: Process, flag: bool) -> bool:
     return bool(raised)
 
 
+def gather(process: Process, value: T) -> list[T]:
+    """The values of all processes, picklable, in order of rank; all get the same list."""
+    values: list[Any] = [value] * process.world_size
+    if process.world_size > 1:
+        dist.all_gather_object(values, value)
+    return values
+
+
 def average_gradients(process: Process, parameters: Sequence[Tensor]) -> None:
     """Replace gradients by their mean over all processes, for a network that is not wrapped in DDP."""
     if process.world_size == 1:

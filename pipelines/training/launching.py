@@ -18,7 +18,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, g
 from pipelines.errors import BasslError
 from pipelines.options import parse
 from pipelines.progress import TrainingProgress
-from pipelines.training.machines import LAUNCHED, STOPPED, Machines, is_worker
+from pipelines.training.machines import LAUNCHED, SOME_FAILED, STOPPED, Machines, is_worker
 
 S = TypeVar("S")
 
@@ -45,8 +45,9 @@ def check_gpus(machines: Machines, command: str) -> None:
 
 def launch(machines: Machines, module: str, arguments: Sequence[str]) -> int:
     """Run ``python -m MODULE ARGUMENTS`` in each process of the job and wait; a process that dies ends the others.
-    Signal handlers and environment are as before when it returns: 0, or 128 + the signal for a job that was asked to
-    stop. Raises BasslError for an error of a process (see :func:`errors_to_launcher`), or a process that died."""
+    Signal handlers and environment are as before when it returns: 0, 1 where some inputs failed, or 128 + the signal
+    for a job that was asked to stop. Raises BasslError for an error of a process (see :func:`errors_to_launcher`), or a
+    process that died."""
     where = ["--standalone"]
     if machines.nodes > 1:
         where = ["--nnodes", str(machines.nodes)]
@@ -70,8 +71,8 @@ def launch(machines: Machines, module: str, arguments: Sequence[str]) -> int:
             return 128 + int(stop.sigval)
         except ChildFailedError as error:
             rank, failure = error.get_first_failure()
-            if failure.exitcode == STOPPED:
-                return STOPPED
+            if failure.exitcode in (STOPPED, SOME_FAILED):
+                return STOPPED if failure.exitcode == STOPPED else 1
             raise _error_of(rank, failure) from None
     return 0
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 STOPPED = 128 + signal.SIGTERM
 """Exit code of a run that was asked to stop: what a shell shows for a process that SIGTERM ended."""
 
+SOME_FAILED = 3
+"""Exit code of the first process of a job where some inputs failed and all others are done: `bassl` then ends with 1,
+which is the code of a process that crashed."""
 
 LAUNCHED = "BASSL_LAUNCHED"
 """Environment variable of the processes that bassl itself started with torchrun: the id of the one that did."""

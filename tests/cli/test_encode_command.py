@@ -1,4 +1,4 @@
-"""``bassl encode`` as a process: the command between an index and what reads its features."""
+"""``bassl encode``: the command between an index and what reads its features."""
 
 from __future__ import annotations
 
@@ -8,34 +8,61 @@ import sys
 from pathlib import Path
 
 from pipelines.stores.features import read_features
+from tests.command import Bassl
+from tests.small_stores import put_store
 from tests.stages.test_encode import put_index
 
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
-
-def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-m", "bassl_cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, timeout=600)
-
-
-def test_an_index_is_encoded_with_no_options_into_the_store_that_is_named(tmp_path: Path) -> None:
-    put_index(tmp_path / "data", {"a": 3, "b": 2})
-    ended = bassl(tmp_path, "encode", "--gpus", "0")
-    assert ended.returncode == 0, ended.stderr
-    encoder, features = read_features(tmp_path / ended.stdout.strip())
-    assert (tmp_path / ended.stdout.strip()).parent == tmp_path / "data" / "features"
+def test_an_index_is_encoded_with_no_options_into_the_store_that_is_named(bassl: Bassl) -> None:
+    put_index(Path("data"), {"a": 3, "b": 2})
+    code, out, _ = bassl("encode", "--gpus", "0")
+    assert code == 0
+    encoder, features = read_features(Path(out.strip()))
+    assert Path(out.strip()).parent == Path("data/features")
     assert encoder.startswith("efficientnet_lite0-")
     assert {name: values.shape for name, values in features.items()} == {"a": (3, 1280), "b": (2, 1280)}
 
 
-def test_wrong_use_is_one_line(tmp_path: Path) -> None:
+def damage(folder: Path) -> None:
+    """An index of two films, the first of which was made again after it."""
+    put_index(folder, {"a": 3, "b": 2})
+    put_store(folder / "stores" / "a.h5", 3, seed=7)
+
+
+def test_a_damaged_film_is_named_at_the_end_and_the_others_are_encoded(bassl: Bassl) -> None:
+    damage(Path("data"))
+    code, _, err = bassl("encode", "--gpus", "0")
+    assert code == 1
+    assert "a.h5: shot 0 is damaged, or was made again after the index" in err
+    assert "lacks 1 of 2 videos; mend them and run again" in err
+    (store,) = Path("data/features").iterdir()
+    assert list(read_features(store)[1]) == ["b"]
+
+
+def test_several_processes_name_a_damaged_film_once(tmp_path: Path) -> None:
+    damage(tmp_path / "data")
+    ended = subprocess.run(
+        [sys.executable, "-m", "bassl_cli", "encode", "--gpus", "0", "--processes", "2"],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert ended.returncode == 1, ended.stderr
+    assert [line.count("a.h5: shot 0") for line in ended.stderr.splitlines() if line.startswith("bassl:")] == [1, 0]
+    (store,) = (tmp_path / "data" / "features").iterdir()
+    assert list(read_features(store)[1]) == ["b"]
+
+
+def test_wrong_use_is_one_line(bassl: Bassl) -> None:
     for arguments, words in (
         (["nowhere.h5", "--gpus", "0"], "nowhere.h5"),
         (["--gpus", "1600"], "bassl encode --gpus 1600"),
+        (["--gpus", "2", "--dask", "tcp://127.0.0.1:9"], "leave --gpus and --processes out"),
         (["--preparation", "crop"], "preparation must be one of centre, squeeze"),
     ):
-        ended = bassl(tmp_path, "encode", *arguments)
-        assert ended.returncode == 2
-        assert words in ended.stderr
-        assert "Traceback" not in ended.stderr
+        code, _, err = bassl("encode", *arguments)
+        assert code == 2
+        assert words in err
+        assert "Traceback" not in err

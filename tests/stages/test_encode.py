@@ -19,7 +19,7 @@ import torchvision
 from numpy.typing import NDArray
 from PIL import Image
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, SomeFailedError
 from pipelines.models import torch_encoders
 from pipelines.models.colour import hue_histogram
 from pipelines.models.encoders import ShotEncoder
@@ -28,8 +28,8 @@ from pipelines.stages.encode import (
     EncodeProgress,
     EncodeSettings,
     encode_shots,
-    encoding,
     parts,
+    video as video_module,
 )
 from pipelines.stages.encode.__main__ import main
 from pipelines.stages.finetune import FinetuneSettings
@@ -40,6 +40,7 @@ from pipelines.stores.index import read_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.lookup import find_features, keyframe_facts, store_path
 from pipelines.video.resizing import resize_to_square
+from tests.dask_cluster import Cluster
 from tests.datasets.test_movienet import put_shots
 from tests.released_layout import released_state
 from tests.small_stores import jpeg, put_store, refusal
@@ -64,7 +65,7 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> ShotEncoder:
     black, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     made = MeanColour(name="mean", id="mean-0123456789ab", width=3, size=8, mean=black, std=one, keyframes=3)
     monkeypatch.setattr(
-        encoding, "load_encoder", lambda source, device, keyframes, how, options: replace(made, keyframes=keyframes)
+        video_module, "load_encoder", lambda source, device, keyframes, how, options: replace(made, keyframes=keyframes)
     )
     return made
 
@@ -190,6 +191,30 @@ def test_the_same_bytes_from_two_processes_that_share_the_videos(index: Path) ->
     assert [path.name for path in two.iterdir()] == [one.name]
 
 
+def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put_index(Path(), dict.fromkeys("abcde", 3))
+    alone = encode_shots(EncodeSettings(Path("index.h5"), folder=Path("alone"), device="cpu"))
+    put_store(Path("stores/f.h5"), 3, jpegs=[[b"no picture"] * 3] * 3)
+    build_index([Path("stores")], IndexSettings(output=Path("index.h5"), overwrite=True))
+    told: list[EncodeProgress] = []
+
+    def kill_one(state: EncodeProgress) -> None:
+        told.append(state)
+        cluster.workers[0].kill()
+
+    settings = EncodeSettings(Path("index.h5"), folder=Path("shared"), device="cpu", dask=cluster.address)
+    with pytest.raises(SomeFailedError) as caught:
+        encode_shots(settings, kill_one)
+    (line,) = caught.value.failed
+    assert line == f"{tmp_path / 'stores' / 'f.h5'}: shot 0 has a keyframe that is not a JPEG that can be decoded"
+    assert told[-1] == EncodeProgress(18, 18, 6, 6)
+    assert store_path(settings.folder, alone.stem).read_bytes() == alone.read_bytes()
+    assert [path.name for path in settings.folder.iterdir()] == [alone.name]
+
+
 # --- once, and what stops it ------------------------------------------------------------------------------------------
 
 
@@ -275,7 +300,7 @@ def test_a_run_killed_before_the_parts_were_joined(
 ) -> None:
     settings = settings_of(index)
     with monkeypatch.context() as patch:
-        patch.setattr(parts.StoreInParts, "join", lambda self: stop_at(0)(EncodeProgress(0, 0, 0, 0)))
+        patch.setattr(parts.StoreInParts, "join", lambda *given: stop_at(0)(EncodeProgress(0, 0, 0, 0)))
         with pytest.raises(StopError):
             encode_shots(settings)
     assert len(parts_of(settings)) == 3
@@ -332,18 +357,41 @@ def test_only_the_videos_that_are_asked_for_are_encoded_and_need_keyframes(
     assert sorted(open_features(labelled).videos) == ["tt01", "tt02", "tt03"]
 
 
-def test_a_damaged_key_frame_is_named_and_the_videos_before_it_are_kept(index: Path, encoder: ShotEncoder) -> None:
-    settings = settings_of(index, workers=1)
+def test_a_damaged_key_frame_costs_its_video_alone(index: Path, encoder: ShotEncoder) -> None:
+    settings = settings_of(index)
     store = index.parent / "stores" / "c.h5"
-    content = bytearray(store.read_bytes())
+    sound = store.read_bytes()
+    content = bytearray(sound)
     content[content.rindex(jpeg(2, 3, 2)) + 100] ^= 255
     store.write_bytes(content)
-    refusal(lambda: encode_shots(settings), store, "shot 3 is damaged")
-    assert [list(open_features(part).videos) for part in parts_of(settings)] == [["a"]]
-    no_jpeg = [[b"no picture"] * 3] * 4
-    put_store(store, 4, seed=2, jpegs=no_jpeg)
-    build_index([store.parent], IndexSettings(output=index, overwrite=True))
-    refusal(lambda: encode_shots(settings), store, "shot 0 has a keyframe that is not a JPEG")
+    refusal(lambda: encode_shots(settings), "lacks 1 of 3 videos", store, "shot 3 is damaged", error=SomeFailedError)
+    assert list(open_features(store_path(settings.folder, encoder.id)).videos) == ["a", "b"]
+    store.write_bytes(sound)
+    assert shots_encoded(settings) == LENGTHS["c"]
+    assert list(open_features(store_path(settings.folder, encoder.id)).videos) == ["a", "b", "c"]
+
+
+def test_a_picture_of_a_folder_that_is_no_jpeg_or_is_missing_costs_its_video_alone(
+    tmp_path: Path, encoder: ShotEncoder
+) -> None:
+    root = put_movienet(tmp_path / "movienet")
+    build_index([root], IndexSettings(output=tmp_path / "index.h5"))
+    damaged, gone = (root / "240P_frames" / name / "shot_0001_img_1.jpg" for name in ("tt01", "tt03"))
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    gone.unlink()
+    with pytest.raises(SomeFailedError) as caught:
+        encode_shots(settings_of(tmp_path / "index.h5"))
+    assert [line.partition(":")[0] for line in caught.value.failed] == [str(damaged), str(gone)]
+    assert list(open_features(tmp_path / "features" / "mean-0123456789ab.h5").videos) == ["tt02"]
+
+
+def test_keyframes_that_are_no_jpegs_are_named_and_leave_no_store(index: Path, encoder: ShotEncoder) -> None:
+    store = index.parent / "stores" / "c.h5"
+    put_store(store, 4, seed=2, jpegs=[[b"no picture"] * 3] * 4)
+    build_index([store], IndexSettings(output=index, overwrite=True))
+    settings = settings_of(index)
+    refusal(lambda: encode_shots(settings), store, "shot 0 has a keyframe that is not a JPEG", error=SomeFailedError)
+    assert list(settings.folder.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written(index: Path, encoder: ShotEncoder) -> None:

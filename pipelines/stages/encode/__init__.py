@@ -43,8 +43,9 @@ def encode_shots(
         the store, ``<folder>/<encoder id>.h5``.
 
     Raises:
-        BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, damaged keyframes, or a
-            store with features of other shots than those of the index.
+        SomeFailedError: videos whose keyframes are damaged or missing; the store has all others.
+        BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, a store with features of
+            other shots than those of the index, or a Dask cluster that does not answer.
     """
     from pipelines.stages.encode import encoding  # start-up time: torch
 

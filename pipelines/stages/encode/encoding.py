@@ -1,31 +1,27 @@
-"""Encoding the shots of an index: the videos shared among processes, their keyframes read and encoded by threads."""
+"""Encoding the shots of an index: its videos shared among processes, or among the workers of a cluster."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pipelines.datasets.keyframe_reader import KeyframeReader
-from pipelines.errors import BasslError, StoreError
-from pipelines.models.encoders import ShotEncoder, encode_groups, load_encoder
+from pipelines.errors import BasslError, DatasetError, SomeFailedError, StoreError
+from pipelines.models.encoders import ShotEncoder
 from pipelines.processes import cores
+from pipelines.stages.encode.cluster import encode_on_dask
 from pipelines.stages.encode.parts import StoreInParts
-from pipelines.stages.encode.settings import EncodeProgress, EncodeSettings
+from pipelines.stages.encode.settings import EncodeProgress, EncodeSettings, Report
+from pipelines.stages.encode.video import encode_video, open_encoder
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import store_path
-from pipelines.training.distributed import Process, any_process, first_decides, process_group
-
-Report = Callable[[EncodeProgress], None]
+from pipelines.training.distributed import Process, first_decides, gather, process_group
 
 
 def run(settings: EncodeSettings, report: Report, process: Process | None, used: Sequence[int] | None) -> Path:
     """Make a feature store; see :func:`pipelines.stages.encode.encode_shots`."""
-    with process_group(settings.device) if process is None else nullcontext(process) as joined:
+    device = "cpu" if settings.dask else settings.device  # here the encoder is only asked for its id
+    with process_group(device) if process is None else nullcontext(process) as joined:
         return _encode(settings, joined, report if joined.is_first else lambda state: None, used)
 
 
@@ -35,8 +31,7 @@ def _encode(settings: EncodeSettings, process: Process, report: Report, used: Se
     if not used:
         raise StoreError(f"{settings.index}: has no labelled videos; leave --labelled out")
     index.check_keyframes(used)
-    device = str(process.device)
-    encoder = load_encoder(settings.encoder, device, index.keyframes, settings.preparation, settings.encoder_options)
+    encoder = open_encoder(settings, index, str(process.device))
     store = StoreInParts(store_path(settings.folder, encoder.id), encoder.id, index, used)
     # Only the first process looks what is there: others could see it while it changes, and divide the work otherwise.
     missing = first_decides(process, lambda: store.begin(settings.overwrite))
@@ -44,62 +39,45 @@ def _encode(settings: EncodeSettings, process: Process, report: Report, used: Se
         return store.path
     # Long videos first, in turns: no process waits for another for longer than a video takes.
     missing.sort(key=lambda video: -len(index.rows([video])))
-    threads = settings.workers or max(1, cores() // process.world_size)
-    own = missing[process.rank :: process.world_size]
+    failed: dict[int, str] = {}
     fault: BasslError | None = None
     try:
-        _encode_videos(index, encoder, own, threads=threads, keep=store.keep, report=report)
+        if settings.dask:
+            failed = encode_on_dask(settings, index, missing, encoder.id, report)
+        else:
+            threads = settings.workers or max(1, cores() // process.world_size)
+            failed = _encode_videos(index, encoder, missing[process.rank :: process.world_size], threads, store, report)
     except BasslError as error:
         fault = error
-    failed = any_process(process, fault is not None)  # waits until all have done their share
-    if fault is not None:
+    outcomes = gather(process, (failed, fault))  # waits until all have done their share
+    if fault := next((fault for _, fault in outcomes if fault), None):
         raise fault
+    failed = {video: why for each, _ in outcomes for video, why in each.items()}
+    first_decides(process, lambda: store.join(failed))
     if failed:
-        raise BasslError(f"{store.path}: another process of this job could not do its share; what is done is kept")
-    first_decides(process, store.join)
+        what = f"{store.path}: lacks {len(failed)} of {len(used)} videos; mend them and run again, or delete what is "
+        what += "damaged and leave them out with `bassl build-index --only-complete`"
+        raise SomeFailedError(what, tuple(failed.values()))
     return store.path
 
 
 def _encode_videos(
-    index: Index,
-    encoder: ShotEncoder,
-    videos: Sequence[int],
-    *,
-    threads: int,
-    keep: Callable[[int, NDArray[np.float32], NDArray[np.float32]], None],
-    report: Report,
-) -> None:
-    """Encode videos; ``keep`` is called with each video, its features (N, D_e) and colour (N, 180)."""
-    local = threading.local()
+    index: Index, encoder: ShotEncoder, videos: Sequence[int], threads: int, store: StoreInParts, report: Report
+) -> dict[int, str]:
+    """Encode videos into parts of the store; by video, why those failed whose keyframes cannot be read."""
+    failed: dict[int, str] = {}
+    total, before = len(index.rows(videos)), 0
+    for done, video in enumerate(videos):
 
-    def groups() -> Iterator[tuple[int, NDArray[np.int64]]]:
-        for video in videos:
-            rows = index.rows([video])
-            for first in range(0, len(rows), encoder.shots_at_a_time):
-                yield video, rows[first : first + encoder.shots_at_a_time]
+        def count(shots: int, before: int = before, done: int = done) -> None:
+            report(EncodeProgress(before + shots, total, done, len(videos)))
 
-    def keyframes(group: tuple[int, NDArray[np.int64]]) -> Iterator[list[NDArray[np.uint8]]]:
-        # A reader is for one thread; a new one for each video has one file open.
-        if getattr(local, "video", None) != group[0]:
-            local.video, local.reader = group[0], KeyframeReader(index)
-        return _keyframes(local.reader, group[1])
-
-    total, shots, done = len(index.rows(videos)), 0, 0
-    features: list[NDArray[np.float32]] = []
-    colour: list[NDArray[np.float32]] = []
-    with closing(encode_groups(encoder, groups(), keyframes, threads)) as encoded:
-        for (video, rows), encodings, colours in encoded:
-            features.append(encodings)
-            colour.append(colours)
-            shots += len(rows)
-            if rows[-1] + 1 == index.span(video).stop:
-                keep(video, np.concatenate(features), np.concatenate(colour))
-                features, colour, done = [], [], done + 1
-            report(EncodeProgress(shots, total, done, len(videos)))
-
-
-def _keyframes(reader: KeyframeReader, rows: NDArray[np.int64]) -> Iterator[list[NDArray[np.uint8]]]:
-    """The keyframes of shots of one video, a shot at a time."""
-    images = np.tile(np.arange(reader.index.keyframes), (len(rows), 1))
-    for row, jpegs in zip(rows.tolist(), reader.read(rows, images), strict=True):
-        yield [reader.decoded(row, jpeg) for jpeg in jpegs]
+        try:
+            encoded = encode_video(index, encoder, video, threads, count)
+        except (DatasetError, StoreError) as error:
+            failed[video] = str(error)
+        else:
+            store.keep(video, *encoded)
+        before += len(index.rows([video]))
+        report(EncodeProgress(before, total, done + 1, len(videos)))
+    return failed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,17 +65,21 @@ class StoreInParts:
         name = self._index.video_ids[video]
         write_features(self._part(name), self._encoder, {name: features}, {name: self._checksums[name]}, {name: colour})
 
-    def join(self) -> None:
-        """Write the store from what is in it, videos of other indices included, and its parts."""
+    def join(self, without: Collection[int] = ()) -> None:
+        """Write the store from what is in it, videos of other indices included, and its parts; ``without`` are videos
+        that have none."""
         done = self._open()
-        parts = {name: self._part(name) for name in self._checksums}
+        lacking = {self._index.video_ids[video] for video in without}
+        parts = {name: self._part(name) for name in self._checksums if name not in lacking}
         colour = dict(done.colour) if done else {}
         for name in parts.keys() - (done.videos.keys() if done else set()):
             colour |= open_features(parts[name]).colour
-        shots = {**(done.shots if done else {}), **self._checksums}
-        write_features(self.path, self._encoder, _Features(done, parts), shots, colour)
-        for name in self._checksums:
-            self._part(name).unlink(missing_ok=True)
+        shots = {**(done.shots if done else {}), **{name: self._checksums[name] for name in parts}}
+        if shots:
+            write_features(self.path, self._encoder, _Features(done, parts), shots, colour)
+        for part in parts.values():
+            remove_partials(part)  # of a worker of a cluster that died
+            part.unlink(missing_ok=True)
         self._remove_folder()
 
     def _part(self, name: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -24,7 +25,8 @@ class EncodeSettings:
     labelled: bool = False
     """Only videos with labels: all that fine-tuning, scoring and baselines read."""
     workers: int | None = None
-    """Threads that read, decode and encode, for each process; None shares the cores out."""
+    """Threads that read, decode and encode, for each process. Unless given: the cores are shared out; one with
+    --dask."""
     device: str = "auto"
     """Where an encoder of torch runs: auto, cpu or cuda; ONNX encoders run on the CPU."""
     overwrite: bool = False
@@ -32,6 +34,8 @@ class EncodeSettings:
     preparation: Literal["centre", "squeeze"] | None = None
     """How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre cut out, or
     squeeze, the whole frame. Unless given: centre for a pre-trained or imported encoder (release), else squeeze."""
+    dask: str | None = None
+    """Address of a Dask scheduler whose workers encode the videos; they must see the same files."""
     encoder_options: EncoderOptions = field(default_factory=EncoderOptions)
     """For an ONNX file, what its metadata do not say."""
 
@@ -50,3 +54,6 @@ class EncodeProgress:
     total: int
     videos: int
     total_videos: int
+
+
+Report = Callable[[EncodeProgress], None]
