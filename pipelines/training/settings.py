@@ -25,7 +25,7 @@ class AugmentationSettings:
     flip: float = 0.5
     """Probability of a horizontal flip of a window (appendix A)."""
     jitter: float = 0.8
-    """Probability of colour jitter (appendix A)."""
+    """Probability of colour jitter (appendix A), as flip and blur have one; jitter-per says of what it is drawn."""
     jitter_gate: Literal["window", "shot"] = "window"
     """Whether there is jitter is drawn once a window (the release) or for each shot."""
     jitter_per: Literal["shot", "window"] = "shot"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stores.features import read_features
 from tests.command import Bassl
 from tests.small_stores import put_store
@@ -23,14 +24,9 @@ def test_an_index_is_encoded_with_no_options_into_the_store_that_is_named(bassl:
     assert {name: values.shape for name, values in features.items()} == {"a": (3, 1280), "b": (2, 1280)}
 
 
-def damage(folder: Path) -> None:
-    """An index of two films, the first of which was made again after it."""
-    put_index(folder, {"a": 3, "b": 2})
-    put_store(folder / "stores" / "a.h5", 3, seed=7)
-
-
 def test_a_damaged_film_is_named_at_the_end_and_the_others_are_encoded(bassl: Bassl) -> None:
-    damage(Path("data"))
+    put_index(Path("data"), {"a": 3, "b": 2})
+    put_store(Path("data/stores/a.h5"), 3, seed=7)
     code, _, err = bassl("encode", "--gpus", "0")
     assert code == 1
     assert "a.h5: shot 0 is damaged, or was made again after the index" in err
@@ -39,20 +35,24 @@ def test_a_damaged_film_is_named_at_the_end_and_the_others_are_encoded(bassl: Ba
     assert list(read_features(store)[1]) == ["b"]
 
 
-def test_several_processes_name_a_damaged_film_once(tmp_path: Path) -> None:
-    damage(tmp_path / "data")
+def test_two_processes_share_the_films_make_the_same_store_and_name_a_damaged_film_once(
+    bassl: Bassl,
+) -> None:
+    one = Path(bassl("encode", put_index(Path("data"), {"b": 7, "c": 2}), "--gpus", "0").out.strip())
+    put_store(Path("data/stores/a.h5"), 3, seed=5)
+    build_index([Path("data/stores")], IndexSettings(output=Path("data/index.h5"), overwrite=True))
+    put_store(Path("data/stores/a.h5"), 3, seed=6)
     ended = subprocess.run(
-        [sys.executable, "-m", "bassl_cli", "encode", "--gpus", "0", "--processes", "2"],
+        [sys.executable, "-m", "bassl_cli", "encode", "--gpus", "0", "--processes", "2", "--folder", "two"],
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
-        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=600,
     )
     assert ended.returncode == 1, ended.stderr
     assert [line.count("a.h5: shot 0") for line in ended.stderr.splitlines() if line.startswith("bassl:")] == [1, 0]
-    (store,) = (tmp_path / "data" / "features").iterdir()
-    assert list(read_features(store)[1]) == ["b"]
+    (two,) = Path("two").iterdir()
+    assert one.read_bytes() == two.read_bytes()
 
 
 def test_wrong_use_is_one_line(bassl: Bassl) -> None:

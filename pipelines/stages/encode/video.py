@@ -35,10 +35,10 @@ def encode_video(
             yield [local.reader.decoded(row, jpeg) for jpeg in jpegs]
 
     groups = np.split(rows, range(encoder.shots_at_a_time, len(rows), encoder.shots_at_a_time))
-    parts = []
+    encodings, colours = [], []
     with closing(encode_groups(encoder, groups, keyframes, threads)) as encoded:
         for group, features, colour in encoded:
             count(int(group[0] - rows[0]))
-            parts.append((features, colour))
-    features, colour = zip(*parts, strict=True)
-    return np.concatenate(features), np.concatenate(colour)
+            encodings.append(features)
+            colours.append(colour)
+    return np.concatenate(encodings), np.concatenate(colours)
