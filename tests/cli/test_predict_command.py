@@ -223,6 +223,22 @@ def test_what_is_done_is_kept_unless_told_otherwise(bassl: Bassl, library: Path,
     assert sorted(path.name for path in Path("boards").iterdir()) == ["one_x.png", "two.png"]
 
 
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="peak memory of a process and its children: os.wait4 of POSIX")
+def test_memory_does_not_grow_with_the_length_of_the_film(tmp_path: Path) -> None:
+    short = films.write_film(tmp_path / "short.ts", films.pictures(1440, range(0, 1440, 240), 160, 90))
+    long = films.joined([short] * 10, tmp_path / "long.ts")
+
+    def peak(film: Path) -> int:
+        process = start("predict", film, "--report", "--quiet", cwd=tmp_path)
+        with process, process.stderr as errors:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            assert process.returncode == 0, errors.read()
+        return usage.ru_maxrss  # of the larger one of its processes
+
+    assert peak(long) < 1.15 * peak(short)
+
+
 def test_a_film_whose_name_looks_like_a_pattern_is_one_film(bassl: Bassl, library: Path, model: Path) -> None:
     assert bassl("predict", library / "one [x].mp4", "--model", model, "-q", "-o", "one.json").code == 0
     assert Path("one.json").exists()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 from io import BytesIO
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from PIL import Image
@@ -14,7 +16,9 @@ from PIL import Image
 from pipelines.errors import DatasetError, VideoError
 from pipelines.video import sound
 from pipelines.video.decoding import VideoDecoder
+from pipelines.video.reader import FilmReader
 from pipelines.video.shot_lists import read_cuts
+from pipelines.video.shots import ReaderSettings
 from tests import films
 
 
@@ -67,6 +71,25 @@ def test_a_frame_that_would_take_gigabytes_is_refused(tmp_path: Path) -> None:
     path.write_bytes(bomb)
     with pytest.raises(VideoError, match=r"bomb\.gif: has frames of 16000 x 16000 pixels"):
         VideoDecoder(path)
+
+
+def test_a_film_whose_picture_size_is_known_only_later_is_read_from_there_on(tmp_path: Path) -> None:
+    whole = films.write_film(
+        tmp_path / "whole.ts", films.pictures(480, (240,), 64, 48), options={"preset": "ultrafast", "g": "24"}
+    )
+    content = bytearray(whole.read_bytes())
+    header, filler = b"\0\0\1\x67", 0x6C  # H.264's sequence parameter set has the size
+    for found in re.finditer(header, content[: len(content) * 6 // 10]):
+        content[found.end() - 1] = filler
+    late = tmp_path / "late.ts"
+    late.write_bytes(content)
+    with av.open(str(late)) as container:
+        assert (container.streams.video[0].width, container.streams.video[0].height) == (0, 0)
+    reader = FilmReader(late, ReaderSettings())
+    (shot,) = reader
+    assert (reader.facts.width, reader.facts.height) == (64, 48)
+    assert shot.keyframes[0].shape == (48, 64, 3)
+    assert any("damaged" in warning for warning in reader.warnings)
 
 
 MEDIA = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2.0,\npart.ts\n"
