@@ -41,13 +41,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def return_freed_memory() -> None:
-    """Have glibc return arrays of a megabyte or more to the system when they are freed.
+def share_the_machine() -> None:
+    """For a process beside those that decode: keep no BLAS threads that spin, and no memory that is free.
 
-    By default it keeps what is freed, up to 32 MB at a time, and a process that makes large arrays grows with time.
+    By default glibc keeps what is freed, up to 32 MB at a time, and a process that makes large arrays grows with time.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported
     with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(-3, 2**20)  # M_MMAP_THRESHOLD
+        ctypes.CDLL(None).mallopt(-3, 2**20)  # M_MMAP_THRESHOLD: return arrays of a megabyte or more
 
 
 class Send(Protocol):

@@ -12,7 +12,7 @@ from bassl_cli.options import Films, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_writable
 from pipelines.outputs.exports import FORMATS, check_ending, export as write_export, is_scenes_json
-from pipelines.processes import return_freed_memory
+from pipelines.processes import share_the_machine
 from pipelines.stages.export import ExportSettings, beside, export
 from pipelines.stages.predict import PredictSettings, predict_file, predict_films
 from pipelines.video.films import find_films
@@ -88,7 +88,7 @@ def predict(
     """
     if to not in (None, *FORMATS):
         raise BasslError(f"'{to}' is not a format; there are {', '.join(FORMATS)}")
-    return_freed_memory()
+    share_the_machine()
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
         _one(videos[0], output, to, settings, storyboard, report, overwrite, as_json, quiet)
     else:

@@ -26,7 +26,7 @@ from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.processes import cores
 from pipelines.scenes import VideoFacts
-from pipelines.video.runs import Damage, ParallelDecoder, decode, restart_test
+from pipelines.video.runs import Damage, ParallelDecoder, decode, frames_at_a_time, restart_test
 
 # FFmpeg's messages about damaged packets would reach the user's terminal; damage is reported as a warning here.
 logging.getLogger("libav").setLevel(logging.CRITICAL)
@@ -190,9 +190,10 @@ class VideoDecoder:
         packets = self._packets(damage)
         is_restart = restart_test(self._stream)
         decoder = self._stream.codec_context
+        batch_size = frames_at_a_time(self.width, self.height)
         if self._threads == 1 or is_restart is None or not self.path.is_file():
             decoder.thread_type, decoder.thread_count = "AUTO", self._threads
-            yield from chain.from_iterable(decode(packets, decoder, transform, damage))
+            yield from chain.from_iterable(decode(packets, decoder, transform, damage, batch_size))
             return
         others = [open_container(self.path) for _ in range(1, self._threads)]
         try:
@@ -200,7 +201,7 @@ class VideoDecoder:
             decoders = [decoder, *(video_stream(self.path, other).codec_context for other in others)]
             for decoder in decoders:
                 decoder.thread_count = 1
-            runs = ParallelDecoder(packets, decoders, is_restart, transform, damage, queue_limit)
+            runs = ParallelDecoder(packets, decoders, is_restart, transform, damage, batch_size, queue_limit)
             with closing(iter(runs)) as result:
                 yield from result
             self.exact = runs.exact
@@ -303,13 +304,16 @@ def demux(
     packets: Any = container.demux(streams)
     flags: Any = container.format.flags  # an int, which its type says it is not
     longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else _WRONG_CLOCK
+    ticks = {one.index: float(one.time_base or 0) for one in container.streams}  # a packet makes a fraction each time
     gaps = [0.0]  # each jump up to now, in seconds to subtract
     ends: dict[int, float] = {}
     chosen: dict[int, float] = {}
     try:
         for packet in packets:
-            if packet.dts is not None and packet.time_base:
-                stamp, index = float(packet.dts * packet.time_base), packet.stream.index
+            index = packet.stream_index
+            tick = ticks.get(index, 0.0)
+            if packet.dts is not None and tick:
+                stamp = packet.dts * tick
                 gap, end = chosen.get(index, 0.0), ends.get(index)
                 if end is not None and stamp - gap - end > longest:
                     # the gap of the other streams, so that sound stays with its frames
@@ -322,10 +326,10 @@ def demux(
                         gaps.append(gap)
                     chosen[index] = gap
                 if gap:
-                    shift = round(gap / packet.time_base)
+                    shift = round(gap / tick)
                     packet.dts -= shift
                     packet.pts = None if packet.pts is None else packet.pts - shift
-                ends[index] = stamp - gap + float((packet.duration or 0) * packet.time_base)
+                ends[index] = stamp - gap + (packet.duration or 0) * tick
             yield packet
     except IndexError:
         # PyAV knows the streams that were there at opening. Where more appear, which only the header-less formats have,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from threading import local
+from typing import Any
 
 import cv2
 import numpy as np
@@ -163,8 +164,8 @@ def _image(frame: VideoFrame, to_rgb: NDArray[np.float32]) -> YUVImage:
 
 def _plane(plane: VideoPlane) -> Plane:
     # NumPy's type stubs do not know that PyAV's planes support the buffer protocol.
-    lines = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)  # type: ignore[call-overload]
-    return lines[:, : plane.width]  # type: ignore[no-any-return]
+    buffer: Any = plane
+    return np.ndarray((plane.height, plane.width), np.uint8, buffer, strides=(plane.line_size, 1))
 
 
 def _halve_plane(plane: Plane, into: Plane | None = None) -> Plane:

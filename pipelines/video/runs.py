@@ -36,8 +36,9 @@ _SHORTEST_RUN = 24
 _LONGEST_RUN = 600
 _LARGEST_RUN = 32 * 2**20
 
-# Frames that are transformed and handed over at a time.
-_BATCH = 16
+# Frames that are transformed and handed over at a time, and their bytes: more calls cost more than small frames do, and
+# many large ones would leave the caches.
+_MOST_FRAMES, _MOST_BYTES = 32, 16 * 2**20
 
 # Interval in seconds at which a waiting decoder checks whether it should stop.
 _POLL_SECONDS = 0.1
@@ -55,11 +56,17 @@ class Damage:
             self.places += 1
 
 
+def frames_at_a_time(width: int, height: int) -> int:
+    """How many frames of a size are best transformed together."""
+    return max(1, min(_MOST_FRAMES, _MOST_BYTES // (width * height * 3 // 2)))
+
+
 def decode(
     packets: Iterable[Packet[VideoStream]],
     decoder: VideoCodecContext,
     transform: Callable[[Sequence[VideoFrame]], Sequence[Result]],
     damage: Damage,
+    batch_size: int,
 ) -> Iterator[Sequence[Result]]:
     """Decode packets with one decoder, and yield the results of ``transform`` in batches, in presentation order.
 
@@ -68,6 +75,7 @@ def decode(
         decoder: flushed at the end, so that it can be used again.
         transform: must not keep frames longer than necessary, as their memory belongs to the decoder.
         damage: counts packets that cannot be decoded and corrupt frames.
+        batch_size: see :func:`frames_at_a_time`.
     """
     batch: list[VideoFrame] = []
     for packet in chain(packets, [None]):  # None: flush the decoder
@@ -80,7 +88,7 @@ def decode(
             if frame.is_corrupt:
                 damage.note()
             batch.append(frame)
-        if len(batch) >= _BATCH:
+        if len(batch) >= batch_size:
             yield transform(batch)
             batch = []
     if batch:
@@ -106,10 +114,11 @@ class ParallelDecoder(Generic[Result]):
         is_restart: Callable[[Packet[VideoStream]], bool],
         transform: Callable[[Sequence[VideoFrame]], Sequence[Result]],
         damage: Damage,
+        batch_size: int,
         queue_limit: int,
     ) -> None:
         """Args:
-        packets, transform, damage: as for :func:`decode`.
+        packets, transform, damage, batch_size: as for :func:`decode`.
         decoders: not yet used.
         is_restart: from :func:`restart_test`.
         queue_limit: maximum number of results of one run that are held ready.
@@ -118,7 +127,8 @@ class ParallelDecoder(Generic[Result]):
         self._is_restart = is_restart
         self._look = transform
         self._damage = damage
-        self._queue_size = max(2, queue_limit // _BATCH)
+        self._batch_size = batch_size
+        self._queue_size = max(2, queue_limit // batch_size)
         self._threads = [Thread(target=self._work, args=(decoder,), daemon=True) for decoder in decoders]
         self._reading = Lock()  # held by the thread that reads packets
         self._next: Packet[VideoStream] | None = None  # the first packet of the next run, if it was read
@@ -164,9 +174,15 @@ class ParallelDecoder(Generic[Result]):
             while True:
                 self._room.acquire()
                 with self._reading:
-                    packets = self._one_run()
-                    ahead = list(_first(packets))
-                    more = next(packets, None)
+                    try:
+                        packets = self._one_run()
+                        ahead = list(_first(packets))
+                        more = next(packets, None)
+                    except BaseException as error:  # before another thread finds that there are no more packets
+                        run = Queue()
+                        run.put(error)
+                        self._runs.put(run)
+                        return
                     if self._stopped.is_set() or not ahead:
                         self._runs.put(None)
                         return
@@ -180,9 +196,7 @@ class ParallelDecoder(Generic[Result]):
                         continue
                 self._decode(ahead, decoder, run)
         except BaseException as error:
-            # If reading packets failed, the run was consumed already and is queued again.
             self._put(run, error)
-            self._runs.put(run)
 
     def _one_run(self) -> Iterator[Packet[VideoStream]]:
         """The packets of the next run, read one by one."""
@@ -205,7 +219,7 @@ class ParallelDecoder(Generic[Result]):
                 expected += not packet.is_discard
                 yield packet
 
-        for batch in decode(counted(), decoder, self._look, self._damage):
+        for batch in decode(counted(), decoder, self._look, self._damage, self._batch_size):
             shown += len(batch)
             self._put(run, batch)
             if self._stopped.is_set():

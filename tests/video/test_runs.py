@@ -162,7 +162,7 @@ def test_only_so_many_pictures_are_decoded_ahead(film: Path) -> None:
         list(islice(frames, 5))
         time.sleep(0.5)
         # Of four runs 32 each, and what is in hand.
-        assert 60 < len(looked) <= 4 * 32 + 3 * runs._BATCH
+        assert 60 < len(looked) <= 4 * 32 + 3 * runs.frames_at_a_time(160, 96)
         taken = sum(1 for _ in frames)
     assert taken == 595
 
