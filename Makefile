@@ -51,7 +51,7 @@ format: setup
 
 # Trains the model that ships with the package again, from a folder of per-shot features (see data/README.md).
 default-model: setup
-	$(BIN)/python -m recipes.box_model $(FEATURES)
+	$(BIN)/python -m recipes.default_model $(FEATURES)
 
 # Table 1 of the paper, measured: on MovieNet in data/movienet, or on DATA=FOLDER, or on films that are generated.
 # ROWS=, GPUS= and EPOCHS= are the options of `bassl reproduce`.

@@ -51,7 +51,7 @@ from pipelines.models.relational import RelationalScorer, load_scorer
 from pipelines.models.torch_encoders import TorchEncoder
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
-from recipes.box_model.study import closest_across, left_right_contrast, recursive_cuts
+from recipes.default_model.study import closest_across, left_right_contrast, recursive_cuts
 
 Pictures = Sequence[Sequence[NDArray[np.uint8]]]
 Values = NDArray[np.float64]
@@ -237,6 +237,7 @@ class Film:
     pictures: Callable[[], Pictures]
     shots: NDArray[np.int64]
     ends: Mapping[str, NDArray[np.uint8]]
+    rate: float  # frames a second
 
 
 def drawn_film(number: int) -> Film:
@@ -252,12 +253,18 @@ def drawn_film(number: int) -> Film:
         return [[cv2.resize(p, (width, lines), interpolation=cv2.INTER_AREA) for p in shot] for shot in frames]
 
     ends = np.append(scene[1:] != scene[:-1], False).astype(np.uint8)
-    return Film(f"drawn-{FIRST_SEED + number}", pictures, np.array(plan.shot_ranges, np.int64), {"scenes": ends})
+    return Film(
+        f"drawn-{FIRST_SEED + number}",
+        pictures,
+        np.array(plan.shot_ranges, np.int64),
+        {"scenes": ends},
+        float(plan.frame_rate),
+    )
 
 
 def real_film(path: Path) -> Film:
-    """Big Buck Bunny in the shots that `bassl predict` finds, with the labels of `SCENES`, strict and fine."""
-    shots = list(FilmReader(path, ReaderSettings()))
+    """Big Buck Bunny in the shots of the adaptive detector, which were labelled, with `SCENES`, strict and fine."""
+    shots = list(FilmReader(path, ReaderSettings(detector="adaptive")))
     closing = np.array([shot.end for shot in shots])
     ends = {version: np.zeros(len(shots), np.uint8) for version in ("strict", "fine")}
     for line in SCENES.read_text().splitlines():
@@ -270,7 +277,8 @@ def real_film(path: Path) -> Film:
         for which in ("strict", "fine") if version == "strict" else ("fine",):
             ends[which][nearest] = 1
     ranges = np.array([(shot.start_frame, shot.end_frame) for shot in shots], np.int64)
-    return Film(path.stem, lambda: [shot.keyframes for shot in shots], ranges, ends)
+    rate = (ranges[-1, 1] - ranges[0, 0]) / (closing[-1] - shots[0].start)
+    return Film(path.stem, lambda: [shot.keyframes for shot in shots], ranges, ends, float(rate))
 
 
 def encode(film: Film, passes: Sequence[Pass], encoders: Mapping[str, ShotEncoder]) -> None:

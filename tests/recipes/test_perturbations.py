@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipelines.training.relational_films import LabelledFilm
-from recipes.box_model.perturbations import PERTURBATIONS, dropped, merged, split
+from recipes.default_model.perturbations import PERTURBATIONS, dropped, merged, split
 
 
 def film(N: int = 60, D: int = 32, signed: bool = False, seed: int = 0) -> LabelledFilm:

@@ -1,6 +1,11 @@
 """Fitting the linear form of the built-in model, and choosing its penalty by cross-validation on perturbed films."""
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import io
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +15,14 @@ from numpy.typing import NDArray
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.calibration import fit_calibration
 from pipelines.evaluation.metrics import average_precision
+from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration
 from pipelines.models.relational import LinearForm, RelationalScorer, shot_tokens, token_width
 from pipelines.models.shapes import RelationalSettings
 from pipelines.training.relational_films import as_film
-from recipes.box_model.perturbations import PERTURBATIONS, Perturbation
+from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
 
+Report = Callable[[str], None]
 Logits = list[NDArray[np.float64]]
 """One (N,) array per video."""
 STEPS = 20
@@ -25,9 +32,8 @@ PENALTIES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 """L2 penalties to choose from, for evidence of standard deviation 1 and a loss that is a mean over shots."""
 FOLDS = 5
 """Folds of cross-validation."""
-DRAWS = 1
-"""Random draws of the perturbations over which the penalty is chosen. With one it depends a little on the draw; each
-takes a core about five minutes."""
+DRAWS = 5
+"""Random draws of the perturbations over which the penalty is chosen; with one it depends a little on the draw."""
 AS_IT_IS = "as they are"
 
 
@@ -47,9 +53,26 @@ Forms = Mapping[str, Form]
 """All forms of one video: `AS_IT_IS` first, then each perturbation."""
 
 
-def form_of(video: ShotFeatures) -> Form:
-    """The unchanged video with its evidence."""
-    return Form(video, shot_tokens(video.features, video.seconds, video.colour))
+def form_of(video: ShotFeatures, evidence: Path | None = None) -> Form:
+    """The unchanged video with its evidence, which is read from the folder `evidence` or kept there."""
+    if evidence is None:
+        return Form(video, shot_tokens(video.features, video.seconds, video.colour))
+    digest = hashlib.sha256(_fingerprint())
+    for array in (video.features, video.seconds, *([] if video.colour is None else [video.colour])):
+        digest.update(f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes())
+    path = evidence / f"{digest.hexdigest()}.npy"
+    if not path.exists():
+        array_file = io.BytesIO()
+        np.save(array_file, shot_tokens(video.features, video.seconds, video.colour))
+        write_atomically(path, array_file.getvalue())
+    return Form(video, np.load(path))
+
+
+@cache
+def _fingerprint() -> bytes:
+    """Evidence of one made-up film: other code that finds other evidence does not read what this one kept."""
+    rng = np.random.default_rng(0)
+    return shot_tokens(rng.random((150, 32)), rng.uniform(0.5, 9, 150), rng.random((150, 8))).tobytes()
 
 
 def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.random.Generator) -> ShotFeatures:
@@ -62,17 +85,28 @@ def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.rando
     return ShotFeatures(video.video_id, film.features, shots, film.scene_end, film.colour, rate)
 
 
-def prepare(videos: Sequence[ShotFeatures], seed: int = 0) -> list[Forms]:
-    """All forms of each video; the random draw of a form depends only on the seed, the video's number and the form."""
-    return [forms_of(video, i, seed) for i, video in enumerate(videos)]
-
-
-def forms_of(video: ShotFeatures, number: int, seed: int) -> Forms:
-    """A video as it is and in one draw of each perturbation."""
-    return {AS_IT_IS: form_of(video)} | {
-        name: form_of(perturb(video, perturbation, np.random.default_rng((seed, number, k))))
+def forms_of(video: ShotFeatures, number: int, seed: int, evidence: Path | None = None) -> Forms:
+    """A video as it is and in one draw of each perturbation, which depends on the seed, the video's number in the whole
+    and the form only. `evidence`: see `form_of`."""
+    return {AS_IT_IS: form_of(video, evidence)} | {
+        name: form_of(perturb(video, perturbation, np.random.default_rng((seed, number, k))), evidence)
         for k, (name, perturbation) in enumerate(PERTURBATIONS.items())
     }
+
+
+def prepare(
+    videos: Sequence[ShotFeatures], draws: int, report: Report, evidence: Path | None = None
+) -> list[list[Forms]]:
+    """All forms of each video in so many draws. `report` is called with a line a draw; `evidence`: see `form_of`."""
+    found: list[list[Forms]] = []
+    began = time.monotonic()
+    for seed in range(draws):
+        report(f"evidence of {len(videos)} videos in {len(PERTURBATIONS) + 1} forms, draw {seed + 1} of {draws}")
+        found.append([forms_of(video, i, seed, evidence) for i, video in enumerate(videos)])
+        if seed + 1 < draws:
+            left = (time.monotonic() - began) / (seed + 1) * (draws - seed - 1)
+            report(f"about {left / 60:.0f} minutes left for evidence")
+    return found
 
 
 def fit(forms: Sequence[Form], penalty: float) -> RelationalScorer:

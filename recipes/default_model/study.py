@@ -1,6 +1,6 @@
 """What the model card reports, measured: cross-validation, one data set to the other, baselines without learning."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,20 +11,20 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.metrics import Evaluation, FilmScores, evaluate
 from pipelines.models.calibration import Calibration, calibrated
 from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
-from recipes.box_model.fitting import (
+from recipes.default_model.fitting import (
     AS_IT_IS,
     FOLDS,
     Form,
     Forms,
     Logits,
+    Report,
     blind_logits,
     calibrate,
     choose,
     fit,
+    folds,
     form_of,
 )
-
-Report = Callable[[str], None]
 
 
 def left_right_contrast(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
@@ -77,7 +77,20 @@ SIDES = range(2, 9)
 
 
 def scored(videos: Sequence[ShotFeatures], scores: Sequence[NDArray[np.float64]]) -> list[FilmScores]:
-    return [FilmScores(video.scene_end, score, video.shots) for video, score in zip(videos, scores, strict=True)]
+    """Films with scores (N,) each."""
+    return [
+        FilmScores(video.scene_end, score, video.shots, film=video.video_id)
+        for video, score in zip(videos, scores, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Test:
+    """What was learned from some videos, on others."""
+
+    penalties: tuple[float, ...]  # chosen on the videos that were learned from, of each part of the test
+    seen: list[FilmScores]  # the other videos, scored
+    colourless: list[FilmScores]  # the same where their colour is not known
 
 
 @dataclass(frozen=True)
@@ -92,8 +105,8 @@ class Study:
         validation: metrics of these logits, calibrated, on all videos.
         perturbed: the same metrics for each form of the held-out videos.
         colourless: metrics of the same videos and scorers where colour is not known.
-        across: penalty chosen on one set, metrics on the other, and these without the other's colour, by (trained on,
-            tested on); empty unless there are two sets.
+        across: by (set trained on, set tested on); empty unless there are two sets.
+        nested: each video by what was chosen and learned without its fold.
         unlearned: the baselines' metrics, by set (and "all") and baseline, with the best reach.
     """
 
@@ -104,7 +117,8 @@ class Study:
     validation: Evaluation
     perturbed: Mapping[str, Evaluation]
     colourless: Evaluation
-    across: Mapping[tuple[str, str], tuple[float, Evaluation, Evaluation]]
+    across: Mapping[tuple[str, str], Test]
+    nested: Test
     unlearned: Mapping[tuple[str, str], tuple[int, Evaluation]]
 
 
@@ -126,13 +140,42 @@ def judged(forms: Sequence[Form], logits: Logits, calibration: Calibration) -> E
     return evaluate(scored([form.video for form in forms], [calibrated(values, calibration) for values in logits]))
 
 
+def learn_and_test(
+    draws: Sequence[Sequence[Forms]], taught: Sequence[int], tested: Sequence[int], number: int = FOLDS
+) -> Test:
+    """Choose the penalty, fit, and fit the operating point on some videos; score others.
+
+    Args:
+        draws: all forms of all videos, in one or more draws of the perturbations.
+        taught, tested: numbers of videos.
+        number: folds.
+    """
+    penalty, scorers = choose([[films[i] for i in taught] for films in draws], number)
+    plain = [forms[AS_IT_IS] for forms in draws[0]]
+    known = [plain[i] for i in taught]
+    operating = calibrate(blind_logits(scorers, known), [form.video for form in known])
+    scorer = fit(known, penalty)
+
+    def scores(forms: Sequence[Form]) -> list[FilmScores]:
+        logits = [scorer.token_logits(form.tokens) for form in forms]
+        return scored([form.video for form in forms], [calibrated(values, operating) for values in logits])
+
+    others = [plain[i] for i in tested]
+    return Test((penalty,), scores(others), scores([colourless(form) for form in others]))
+
+
+def colourless(form: Form) -> Form:
+    """The same video where its colour is not known."""
+    return form if form.video.colour is None else form_of(replace(form.video, colour=None))
+
+
 def measure(
     videos: Sequence[ShotFeatures],
     draws: Sequence[Sequence[Forms]],
     number: int = FOLDS,
     report: Report = lambda line: None,
 ) -> Study:
-    """Choose the penalty, calibrate, and test from one data set to the other.
+    """Choose the penalty, calibrate, and test: from one data set to the other, and by nested cross-validation.
 
     Args:
         videos: all of them.
@@ -146,22 +189,20 @@ def measure(
     plain = [forms[AS_IT_IS] for forms in films]
     logits = blind_logits(blind, plain)
     calibration = calibrate(logits, videos)
-    grey = [form_of(replace(video, colour=None)) for video in videos]
 
     sets = by_set(videos)
+    members = {name: [i for i, video in enumerate(videos) if set_of(video) == name] for name in sets}
     across = {}
     for training, test in ((a, b) for a in sets for b in sets if a != b):
         report(f"training on {training}, testing on {test}")
-        known = [i for i, video in enumerate(videos) if set_of(video) == training]
-        own, scorers = choose([[each[i] for i in known] for each in draws], number)
-        learned_from = [plain[i] for i in known]
-        operating = calibrate(blind_logits(scorers, learned_from), sets[training])
-        scorer = fit(learned_from, own)
-        seen, unseen = (
-            judged(others, [scorer.token_logits(form.tokens) for form in others], operating)
-            for others in ([form for form in forms if set_of(form.video) == test] for forms in (plain, grey))
-        )
-        across[training, test] = own, seen, unseen
+        across[training, test] = learn_and_test(draws, members[training], members[test], number)
+
+    report("nested cross-validation")
+    parts = folds(len(videos), number)
+    tests = [learn_and_test(draws, [i for i in range(len(videos)) if i not in part], part, number) for part in parts]
+    order = np.argsort([i for part in parts for i in part])
+    seen, unseen = ([each for test in tests for each in getattr(test, name)] for name in ("seen", "colourless"))
+    nested = Test(sum((t.penalties for t in tests), ()), [seen[i] for i in order], [unseen[i] for i in order])
 
     report("baselines")
     unlearned = {}
@@ -173,7 +214,6 @@ def measure(
 
     perturbed = {}
     for name in films[0]:
-        report(f"cross-validation: {name}")
         shown = [forms[name] for forms in films]
         perturbed[name] = judged(shown, blind_logits(blind, shown), calibration)
     return Study(
@@ -182,8 +222,9 @@ def measure(
         logits=logits,
         calibration=calibration,
         validation=judged(plain, logits, calibration),
-        colourless=judged(grey, blind_logits(blind, grey), calibration),
+        colourless=judged(plain, blind_logits(blind, [colourless(form) for form in plain]), calibration),
         perturbed=perturbed,
         across=across,
+        nested=nested,
         unlearned=unlearned,
     )

@@ -16,9 +16,9 @@ from pipelines.models.calibration import calibrated
 from pipelines.models.relational import RelationalScorer, load_scorer
 from pipelines.stages.list_models import read_facts
 from pipelines.training.relational_films import LabelledFilm, as_film, with_scenes_reordered
-from recipes.box_model import __main__ as make, fitting
-from recipes.box_model.__main__ import main
-from recipes.box_model.fitting import (
+from recipes.default_model import __main__ as make, fitting
+from recipes.default_model.__main__ import main
+from recipes.default_model.fitting import (
     AS_IT_IS,
     PENALTIES,
     Form,
@@ -29,11 +29,12 @@ from recipes.box_model.fitting import (
     fit,
     folds,
     form_of,
+    forms_of,
     perturb,
     prepare,
 )
-from recipes.box_model.perturbations import PERTURBATIONS
-from recipes.box_model.study import BASELINES, closest_across, left_right_contrast
+from recipes.default_model.perturbations import PERTURBATIONS
+from recipes.default_model.study import BASELINES, closest_across, left_right_contrast
 
 PENALTY = 0.1
 
@@ -167,12 +168,12 @@ def drawn() -> list[list[Forms]]:
     """The same films in two draws of the perturbations."""
     videos = [made_up(seed, scenes=6) for seed in range(4)]
     videos[3] = replace(videos[3], scene_end=np.zeros_like(videos[3].scene_end))
-    return [prepare(videos, seed) for seed in range(2)]
+    return prepare(videos, 2, print)
 
 
 def test_a_film_is_shown_as_it_is_and_in_each_perturbation_the_same_each_time(drawn: list[list[Forms]]) -> None:
     shown = drawn[0]
-    again = prepare([shown[0][AS_IT_IS].video])[0]
+    again = forms_of(shown[0][AS_IT_IS].video, 0, 0)
     assert list(again) == list(shown[0]) == [AS_IT_IS, *PERTURBATIONS]
     for name, form in shown[0].items():
         np.testing.assert_array_equal(form.tokens, again[name].tokens)
@@ -306,24 +307,39 @@ def test_the_command_writes_a_model_and_its_card_the_same_ones_each_time(
         write(tmp_path / "features", made_up(seed, "one", scenes=6))
         write(tmp_path / "features", made_up(seed + 10, "two", scenes=6))
     monkeypatch.setattr(make, "FOLDS", 2)
+    monkeypatch.setattr(make, "DRAWS", 2)
     monkeypatch.setattr(fitting, "PENALTIES", (0.1, 1.0))
     monkeypatch.setattr(fitting, "PERTURBATIONS", {"shots merged": PERTURBATIONS["shots merged"]})
-    for name in ("first", "second"):
-        main([str(tmp_path / "features"), "--output", str(tmp_path / name / "model.safetensors")])
+
+    def run(name: str, evidence: str) -> None:
+        output = tmp_path / name / "model.safetensors"
+        main([str(tmp_path / "features"), "--output", str(output), "--evidence", str(tmp_path / evidence)])
+
+    run("first", "evidence")
+    run("again", "elsewhere")
+    monkeypatch.setattr(fitting, "shot_tokens", None)  # what was kept is not computed again
+    run("resumed", "evidence")
     assert capsys.readouterr().out == ""
     for file in ("model.safetensors", "MODEL_CARD.md", "model.json"):
-        assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes()
+        whole = (tmp_path / "first" / file).read_bytes()
+        assert whole == (tmp_path / "again" / file).read_bytes() == (tmp_path / "resumed" / file).read_bytes()
 
     scorer = load_scorer(tmp_path / "first" / "model.safetensors")
     assert len(scorer.members) == 1
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
+    assert "| the other folds | each of 2 |" in card
     assert "| one | two |" in card
     assert "| two | one |" in card
     assert "nan" not in card.lower()
     assert str(tmp_path) not in card
     facts = read_facts(tmp_path / "first" / "model.safetensors")
     assert [(each["set"], each["videos"]) for each in facts["trained_on"]] == [("one", 2), ("two", 2)]
-    assert [each["how"] for each in facts["measured"]] == ["2-fold cross-validation", "one to two", "two to one"]
+    assert [each["how"] for each in facts["measured"]] == [
+        "2-fold cross-validation",
+        "one to two",
+        "two to one",
+        "nested cross-validation",
+    ]
     assert f"| all | {100 * facts['measured'][0]['ap']:.1f} |" in card
 
 

@@ -1,4 +1,4 @@
-"""Make the built-in model: ``python -m recipes.box_model FEATURES``.
+"""Make the built-in model: ``python -m recipes.default_model FEATURES``.
 
 Reads a folder of labelled per-shot features (`pipelines.datasets.shot_features`) and writes the files that ship with
 the package: the model, trained on all videos; its model card, whose figures are measured here by cross-validation over
@@ -8,6 +8,7 @@ videos and by training on one data set and testing on the other; and the main fi
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,20 +17,22 @@ from pipelines.files import write_atomically
 from pipelines.models.opening import BUILT_IN
 from pipelines.models.relational import RelationalScorer, save_scorer
 from pipelines.models.threads import one_thread
-from recipes.box_model.card import model_card, model_facts
-from recipes.box_model.fitting import AS_IT_IS, DRAWS, FOLDS, fit, prepare
-from recipes.box_model.perturbations import PERTURBATIONS
-from recipes.box_model.study import Report, Study, measure
-from recipes.box_model.videos import read_videos
+from recipes.default_model.card import model_card, model_facts
+from recipes.default_model.fitting import AS_IT_IS, DRAWS, FOLDS, Report, fit, prepare
+from recipes.default_model.study import Study, measure
+from recipes.default_model.videos import read_videos
 
 
-def make_default_model(folder: Path, output: Path, report: Report = lambda line: None) -> Study:
+def make_default_model(
+    folder: Path, output: Path, report: Report = lambda line: None, evidence: Path | None = None
+) -> Study:
     """Measure, train on all videos, and write the model with `MODEL_CARD.md` and its facts (JSON) beside it.
 
     Args:
         folder: of labelled features, one `.npz` a video.
         output: the model file to write.
         report: called with one line when each part of the work starts.
+        evidence: folder in which evidence is kept, so that a run that was stopped goes on.
 
     Raises:
         DatasetError: the folder or a file in it cannot be read.
@@ -37,10 +40,7 @@ def make_default_model(folder: Path, output: Path, report: Report = lambda line:
         ValueError: fewer than two videos, or a training set without scene ends.
     """
     videos = read_videos(folder)
-    draws = []
-    for seed in range(DRAWS):
-        report(f"computing evidence: {len(videos)} videos, {len(PERTURBATIONS)} perturbations each, draw {seed + 1}")
-        draws.append(prepare(videos, seed))
+    draws = prepare(videos, DRAWS, report, evidence)
     study = measure(videos, draws, FOLDS, report)
     plain = [forms[AS_IT_IS] for forms in draws[0]]
     scorer = RelationalScorer(fit(plain, study.penalty).members, study.calibration)
@@ -52,15 +52,24 @@ def make_default_model(folder: Path, output: Path, report: Report = lambda line:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m recipes.box_model.make", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m recipes.default_model", description=__doc__)
     parser.add_argument("features", type=Path, help="folder of labelled per-shot features, one .npz a video")
     parser.add_argument("--output", type=Path, default=BUILT_IN, help="model file to write (default: %(default)s)")
+    parser.add_argument(
+        "--evidence", type=Path, default=Path("data/evidence"), help="folder that keeps evidence (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
+    began = time.monotonic()
+
+    def report(line: str) -> None:
+        print(f"{(time.monotonic() - began) / 60:5.1f} min  {line}", file=sys.stderr, flush=True)
+
     # The order of summation decides the last digits of the weights: one thread makes them independent of the number of
     # cores, and a model this small gains little from more.
     with one_thread():
         try:
-            make_default_model(options.features, options.output, lambda line: print(line, file=sys.stderr, flush=True))
+            make_default_model(options.features, options.output, report, options.evidence)
+            report(f"written: {options.output}, its facts and MODEL_CARD.md")
         except BasslError as error:
             print(error, file=sys.stderr)
             raise SystemExit(2) from error
