@@ -11,7 +11,8 @@ from pipelines.stages.extract_sound import SoundSettings, extract_sound as stage
 def extract_sound(films: Films, settings: SoundSettings, quiet: console.Quiet = False) -> None:
     """Store features of the sound of each shot: mean and standard deviation of log-mel energies.
 
-    For the systems that take several kinds of features: bassl baseline lgss --extra data/features/sound.h5
+    For bassl finetune --sound data/features/sound.h5, and for the systems that take several kinds of features: bassl
+    baseline lgss --extra data/features/sound.h5
 
     Example: bassl extract-sound movies/
     """

@@ -39,6 +39,8 @@ class BoundaryModel:
     # N_k, keyframes of a shot that the features are a mean of; None where that is not known
     keyframes: int | None = None
     input_size: int | None = None  # side of the encoder's input, where its weights are here
+    # name of the features of sound that it reads beside those of the encoder (`pipelines.models.sound`); None for none
+    sound: str | None = None
     # how the keyframes were made, see `pipelines.stores.lookup.keyframe_facts`
     pictures: Mapping[str, Any] = field(default_factory=dict)
     # how the model was made, as plain JSON values; for the reader, nothing depends on it
@@ -53,7 +55,7 @@ class BoundaryModel:
 
     @property
     def width(self) -> int | None:
-        """D_e, None where any will do."""
+        """D_e, with that of sound where it reads sound; None where any will do."""
         return getattr(self.shape, "input_width", None)
 
     @property
@@ -104,6 +106,7 @@ _PLAIN: Mapping[str, tuple[type, ...]] = {
     "encoder_name": (str, type(None)),
     "keyframes": (int, type(None)),
     "input_size": (int, type(None)),
+    "sound": (str, type(None)),
     "pictures": (dict,),
     "training": (dict,),
 }  # fields that are stored as they are, and their types
@@ -134,6 +137,7 @@ def load_boundary_model(path: Path) -> BoundaryModel:
     """Read a model that `save_boundary_model` wrote. Raises StoreError for a file that is missing, damaged, of another
     version or kind."""
     arrays, stored = read_arrays(path, KIND)
+    stored = {"sound": None, **stored}  # models of before have none
     with settings_fit(path):
         if set(stored) != {"crn", "networks", "shape", "calibration", *_PLAIN} or stored["crn"] not in NETWORKS:
             raise ValueError(f"settings {sorted(stored)}")

@@ -119,7 +119,7 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
         path,
         "fine-tuned",
         method=settings["crn"],
-        encoder=settings["encoder"] or "any encoder",
+        encoder=(settings["encoder"] or "any encoder") + (" and sound" if settings.get("sound") else ""),
         trained=f"epoch {training['epoch']}" if isinstance(training.get("epoch"), int) else "",
         **_measured(training),
     )

@@ -25,6 +25,7 @@ LOWEST, HIGHEST = 60.0, 7800.0
 FLOOR = 1e-6
 """Added to the energy of a band before the logarithm, so that silence has a finite value."""
 WIDTH = 2 * BANDS
+SOUND = "log-mel-64"  # name of these features in a store
 
 # A timestamp that differs by more than this, in seconds, is a gap or an overlap, not rounding.
 _JUMP = 0.02

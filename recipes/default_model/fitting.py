@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ PENALTIES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 """L2 penalties to choose from, for evidence of standard deviation 1 and a loss that is a mean over shots."""
 FOLDS = 5
 """Folds of cross-validation."""
-DRAWS = 5
+DRAWS = 3
 """Random draws of the perturbations over which the penalty is chosen; with one it depends a little on the draw."""
 AS_IT_IS = "as they are"
 
@@ -58,7 +58,8 @@ def form_of(video: ShotFeatures, evidence: Path | None = None) -> Form:
     if evidence is None:
         return Form(video, shot_tokens(video.features, video.seconds, video.colour))
     digest = hashlib.sha256(_fingerprint())
-    for array in (video.features, video.seconds, *([] if video.colour is None else [video.colour])):
+    known: list[NDArray[np.floating[Any]]] = [video.features, video.seconds]
+    for array in known if video.colour is None else [*known, video.colour]:
         digest.update(f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes())
     path = evidence / f"{digest.hexdigest()}.npy"
     if not path.exists():

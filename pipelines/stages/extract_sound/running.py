@@ -18,10 +18,8 @@ from pipelines.stages.extract_sound.settings import SoundResult, SoundSettings
 from pipelines.stores.features import open_features, shot_checksums, write_features
 from pipelines.stores.index import Index, read_index
 from pipelines.video.films import find_films, video_ids
-from pipelines.video.sound import shot_sounds
+from pipelines.video.sound import SOUND, shot_sounds
 
-ENCODER = "log-mel-64"
-"""Name of the encoder in a store of sound."""
 _SAVE_SECONDS = 60.0
 
 
@@ -67,13 +65,13 @@ def run(
                     continue
                 shots[name], unsaved = checksums[name], True
                 if time.monotonic() - saved > _SAVE_SECONDS:
-                    write_features(settings.output, ENCODER, store, shots)
+                    write_features(settings.output, SOUND, store, shots)
                     saved, unsaved = time.monotonic(), False
                 finish(SoundResult(name, film, "done", len(store[name])))
         finally:  # an interrupt keeps what is done
             pool.shutdown(cancel_futures=True)
             if unsaved:
-                write_features(settings.output, ENCODER, store, shots)
+                write_features(settings.output, SOUND, store, shots)
     return [results[name] for name in video_ids(films)]
 
 
@@ -93,6 +91,6 @@ def _read(path: Path) -> tuple[dict[str, NDArray[np.floating]], dict[str, int]]:
     if not path.exists():
         return {}, {}
     store = open_features(path)
-    if store.encoder != ENCODER or store.videos.keys() != store.shots.keys():
+    if store.encoder != SOUND or store.videos.keys() != store.shots.keys():
         raise StoreError(f"{path}: holds features of {store.encoder}, not of sound; name another with --output")
     return dict(store.videos), dict(store.shots)

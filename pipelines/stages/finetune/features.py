@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from pipelines.errors import BasslError
 from pipelines.models.encoder_options import DEFAULT_ENCODER, is_published, named_encoder
 from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, Preparation, encoder_of_id, load_encoder
+from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import Report, Start
@@ -21,6 +22,7 @@ from pipelines.stores.features import colour_of, features_of
 from pipelines.stores.index import Index
 from pipelines.stores.lookup import find_features, keyframe_facts
 from pipelines.training.distributed import Process
+from pipelines.video.sound import SOUND
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,7 @@ class Encoding:
     features: NDArray[np.floating[Any]]
     encoder: FrozenEncoder
     colour: NDArray[np.float32] | None
+    sound: str | None = None  # name of the features of sound that are joined to the encoder's
 
 
 def find_encoding(
@@ -76,6 +79,17 @@ def find_encoding(
         )
         stores = (encode_shots(encoding, process=process, videos=videos),)
     return Encoding(features_of(index, stores, videos)[1], own, colour_of(index, stores))
+
+
+def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[int], report: Report) -> Encoding:
+    """Features joined with the sound of a store. Raises StoreError as `pipelines.models.sound.stored_sound`, and
+    BasslError where the store has none of the videos."""
+    sounds, missing = stored_sound(index, store, videos)
+    if len(missing) == len(videos):
+        raise BasslError(f"{store}: has no sound of the films of {index.path}; run `bassl extract-sound` on them")
+    if missing:
+        report(missing_note(store, missing, len(videos)))
+    return replace(encoding, features=with_sound(encoding.features, sounds), sound=SOUND)
 
 
 def known_keyframe_facts(index: Index) -> Mapping[str, Any]:

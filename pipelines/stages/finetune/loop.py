@@ -22,7 +22,7 @@ from pipelines.models.opening import MODEL
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune.data import Split, labelled_shots, split_videos
 from pipelines.stages.finetune.evaluation import best_of_seed, end_epoch, summary_of
-from pipelines.stages.finetune.features import find_encoding
+from pipelines.stages.finetune.features import find_encoding, join_sound
 from pipelines.stages.finetune.keyframes import KeyframeTask
 from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings, Hyperparameters
 from pipelines.stages.finetune.start import Start, find_start
@@ -49,7 +49,18 @@ from pipelines.training.throughput import Throughput
 
 SCHEMA, VERSION = "bassl.finetune", 1
 _FREE = {
-    *("index", "features", "feature_folder", "output", "device", "workers", "resume", "overwrite", "log_steps"),
+    *(
+        "index",
+        "features",
+        "sound",
+        "feature_folder",
+        "output",
+        "device",
+        "workers",
+        "resume",
+        "overwrite",
+        "log_steps",
+    ),
     *("init", "transfer", "encoder", "seeds"),
 }
 
@@ -81,6 +92,7 @@ class Run:
         return {
             **plain_settings(self.settings, without=_FREE),
             "encoder": self.task.encoder,
+            "sound": self.settings.sound is not None,
             "start": self.task.start_digest,
             "labels of the index": zlib.crc32(index.label.tobytes(), zlib.crc32(index.first_row.tobytes())),
             "splits of the index": zlib.crc32("\n".join(index.splits).encode()),
@@ -104,6 +116,8 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
         # Encoding does not wait for signals: what it has done is kept when it is killed.
         videos = split.train + split.val + split.test
         encoding = None if settings.end_to_end else find_encoding(settings, index, videos, start, process, note)
+        if encoding is not None and settings.sound is not None:
+            encoding = join_sound(encoding, index, settings.sound, videos, partial(note, warning=True))
         with stop_signals() as signals, ExitStack() as held:
             task: FinetuneTask = (
                 KeyframeTask(settings, index, videos, start, process)

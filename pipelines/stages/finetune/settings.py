@@ -51,6 +51,9 @@ class FinetuneSettings:
     features: tuple[Path, ...] = ()
     """Feature store, or several of one encoder, with all videos of the index. Unless given: the index's own, or
     computed ones."""
+    sound: Path | None = None
+    """Store of sound (bassl extract-sound) to learn from too: transformer, mlp and ms-lstm. The model then reads the
+    sound of films that it scores; a film without sound counts as silent."""
     output: Path = Path("runs/finetune")
     """Folder of the models, the result, the logs, and of what is needed to go on."""
     init: str = "last"
@@ -133,6 +136,9 @@ class FinetuneSettings:
             raise ValueError("a run can be resumed or overwritten, not both")
         if self.end_to_end and self.features:
             raise ValueError("end_to_end trains the encoder from keyframes; leave features out")
+        if self.sound is not None and (self.end_to_end or self.crn == "relational"):
+            kind = "end_to_end" if self.end_to_end else self.crn
+            raise ValueError(f"sound goes beside stored features of a transformer, mlp or ms-lstm; {kind} reads none")
         if self.end_to_end and self.crn not in ("transformer", "mlp"):
             raise ValueError(f"end_to_end is for transformer and mlp; {self.crn} reads features that do not change")
 

@@ -58,13 +58,18 @@ def find_start(settings: FinetuneSettings, report: Report) -> Start:
             f"--transfer encoder+crn: pre-training makes a transformer, and --crn {settings.crn} takes nothing of it; "
             "use --transfer encoder"
         )
+    if wanted == "encoder+crn" and settings.sound is not None:
+        raise BasslError(f"--transfer encoder+crn: the CRN of {path} reads no sound; use --transfer encoder")
     if wanted == "encoder+crn" and not has_crn:
         raise BasslError(f"{path}: was pre-trained without a CRN; use --transfer encoder")
     if wanted is None and settings.crn == "transformer" and not has_crn:
         report(f"{path} was pre-trained without a CRN; the CRN begins anew (--transfer encoder)")
     elif wanted is None and settings.crn != "transformer" and has_crn:
         report(f"pre-training makes a transformer: the {settings.crn} begins anew (--transfer encoder)")
-    default: Transfer = "encoder+crn" if settings.crn == "transformer" and has_crn else "encoder"
+    elif wanted is None and settings.sound is not None and has_crn:
+        report(f"the CRN of {path} reads no sound: a new one begins (--transfer encoder)")
+    goes_on = settings.crn == "transformer" and has_crn and settings.sound is None
+    default: Transfer = "encoder+crn" if goes_on else "encoder"
     return Start(path, weights, wanted or default)
 
 

@@ -36,6 +36,7 @@ class FeatureTask:
     ) -> None:
         self.index, self.encoder, self.start_digest = index, encoding.encoder.id, digest_of(start)
         self._start, self._frozen, self._process = start, encoding.encoder, process
+        self._sound = encoding.sound
         self._crn, self._loss, self._dtype = settings.crn, settings.loss, weight_dtype(settings.precision)
         self._shape = shape_for(settings, start, encoding.features.shape[1])
         self._films = labelled_films(index, encoding.features, process.device, encoding.colour)
@@ -92,6 +93,7 @@ class FeatureTask:
             encoder_weights=self._frozen.weights,
             keyframes=self.index.keyframes or None,
             input_size=self._frozen.input_size,
+            sound=self._sound,
             pictures=self._keyframe_facts,
             training=training,
         )

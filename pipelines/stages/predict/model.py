@@ -83,13 +83,16 @@ class SceneModel:
         # The film is read in a process of its own, from now on, while this one imports and loads what it needs.
         reading = FilmProcess(Path(video), how, lambda done, total: report("reading", done, total))
         with reading:
-            from pipelines.stages.predict.scoring import choose_scene_ends, encode_film  # start-up time: OpenCV
+            from pipelines.stages.predict import scoring  # start-up time: OpenCV
 
             known_by = fingerprint(Path(video))
             # Reading takes as much time as encoding, and has the other half of the cores.
-            film = encode_film(self._loaded, reading, max(1, self._cores // 2), on_shot)
+            film = scoring.encode_film(self._loaded, reading, max(1, self._cores // 2), on_shot)
         report("scoring", 0.0, None)
-        scores, chosen = choose_scene_ends(self._loaded, film, settings)
+        silence: list[str] = []
+        if self._loaded.model.sound:
+            film, silence = scoring.add_sound(film, Path(video))
+        scores, chosen = scoring.choose_scene_ends(self._loaded, film, settings)
         found = zip(film.ranges, scores, film.transitions, strict=True)
         shots = tuple(Shot(i, *r, score=p, transition=how) for i, (r, p, how) in enumerate(found))
         return SceneList(
@@ -102,7 +105,7 @@ class SceneModel:
             settings=self.record(settings),
             shots=shots,
             scenes=group_shots(shots, chosen),
-            warnings=tuple(reading.warnings),
+            warnings=(*reading.warnings, *silence),
         )
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:

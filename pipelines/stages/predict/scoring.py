@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -69,10 +69,15 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
             f"{file}: does not say how its keyframes were made: {model.pictures}; get or make the model again"
         )
     encoder = _encoder(model, file, settings)
-    if model.width not in (None, encoder.width):
-        raise BasslError(
-            f"{file}: reads features of width {model.width}, and those of {encoder.id} have {encoder.width}"
-        )
+    width = encoder.width
+    if model.sound is not None:
+        from pipelines.video.sound import SOUND, WIDTH  # start-up time: av, which only few models need here
+
+        if model.sound != SOUND:
+            raise StoreError(f"{file}: reads sound as {model.sound}, and this bassl makes {SOUND}; train it again")
+        width += WIDTH
+    if model.width not in (None, width):
+        raise BasslError(f"{file}: reads features of width {model.width}, and those of {encoder.id} have {width}")
     return LoadedModel(model, encoder, quality)
 
 
@@ -97,6 +102,18 @@ def encode_film(
                 if on_shot is not None:
                     on_shot(shot)
     return EncodedFilm(ranges, transitions, np.concatenate(features), np.concatenate(colour))
+
+
+def add_sound(film: EncodedFilm, path: Path) -> tuple[EncodedFilm, list[str]]:
+    """The film with the sound of its shots in its features, and a warning where it has none and counts as silent."""
+    from pipelines.models.sound import silent, with_sound  # start-up time: h5py, and av in the next
+    from pipelines.video.sound import has_sound, shot_sounds
+
+    heard = has_sound(path)
+    times = np.array([(start, end) for *_, start, end in film.ranges])
+    sounds = shot_sounds(path, times) if heard else silent(len(times))
+    warnings = [] if heard else [f"{path}: has no sound, which its model reads; its shots count as silent"]
+    return replace(film, features=with_sound(film.features, sounds)), warnings
 
 
 def choose_scene_ends(

@@ -16,6 +16,7 @@ from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, sc
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.encoders import encoder_of_id
 from pipelines.models.opening import OpenedModel, open_model
+from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.list_models import read_facts
@@ -70,6 +71,12 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         )
     stores = _feature_stores(model, opened, index, videos, settings, progress)
     (encoder, features), colour = features_of(index, stores, videos), colour_of(index, stores)
+    content = features
+    if model.sound is not None:
+        sounds, missing = stored_sound(index, settings.sound, videos)
+        if missing:
+            notes.append(missing_note(settings.sound, missing, len(videos)))
+        features = with_sound(features, sounds)
     threshold = THRESHOLD if settings.threshold is None else settings.threshold
     seeds = _seed_files(opened)
     total = len(videos) * (1 + len(seeds))
@@ -99,7 +106,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         threshold=threshold,
         settings=settings,
         seeds=seed_spreads(of_seeds),
-        representation=_representation(index, videos, encoder, features) if settings.representation else None,
+        representation=_representation(index, videos, encoder, content) if settings.representation else None,
         notes=tuple(notes),
     )
 

@@ -23,6 +23,8 @@ class ScoreSettings:
     """Films of this split; ``all`` takes every labelled film."""
     features: Path = Path("data/features")
     """Folder of feature stores, where that of the model's encoder is looked for, or made; or the store to use."""
+    sound: Path = Path("data/features/sound.h5")
+    """Store of sound (bassl extract-sound), for a model that was fine-tuned with sound."""
     threshold: float | None = None
     """A shot with at least this score ends a scene. Unless given: 0.5 for a model (as in the paper's release); for
     a list of scenes, the scenes that it lists."""

@@ -1,0 +1,185 @@
+"""Fine-tuning with sound: from films to scenes, where only the sound tells where a scene ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pipelines.errors import BasslError
+from pipelines.evaluation.metrics import average_precision
+from pipelines.models.boundary import load_boundary_model, save_boundary_model
+from pipelines.models.sound import silent, with_sound
+from pipelines.models.threads import one_thread
+from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
+from pipelines.stages.extract_sound import SoundSettings, extract_sound
+from pipelines.stages.finetune import FinetuneSettings, finetune
+from pipelines.stages.list_models import list_models
+from pipelines.stages.predict import PredictSettings
+from pipelines.stages.predict.model import SceneModel
+from pipelines.stages.score import ScoreSettings, score
+from pipelines.stores.features import write_features
+from pipelines.video import sound
+from tests import films
+from tests.small_stores import refusal
+
+RATE, SHOT, SHOTS, TONES = 10, 10, 24, 16000  # frames a second, frames of a shot, shots of a film, samples a second
+ENDS = {
+    "a": (2, 6, 9, 14, 18, 23),
+    "b": (3, 5, 10, 13, 19, 23),
+    "c": (4, 7, 12, 15, 20, 23),
+    "d": (1, 6, 11, 16, 19, 23),
+}
+SPLITS = {"train": ["a", "b"], "val": ["c"], "test": ["d"]}
+
+
+def write_film(path: Path, ends: tuple[int, ...]) -> None:
+    """Shots of random texture; the last shot of each scene sounds high, and the others low."""
+    with av.open(str(path), "w") as container:
+        shown = container.add_stream("libx264", rate=RATE, options={"preset": "ultrafast"})
+        shown.width, shown.height, shown.pix_fmt = 64, 48, "yuv420p"
+        track = container.add_stream("pcm_s16le", rate=TONES, layout="mono")
+        cuts = range(SHOT, SHOT * SHOTS, SHOT)
+        for i, picture in enumerate(films.pictures(SHOT * SHOTS, cuts, 64, 48, seed=ord(path.stem), numbered=False)):
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            frame.pts, frame.time_base = i, Fraction(1, RATE)
+            container.mux(shown.encode(frame))
+        container.mux(shown.encode())
+        seconds = np.arange(SHOTS * TONES * SHOT // RATE) / TONES
+        pitch = np.where(np.isin((seconds * RATE / SHOT).astype(int), ends), 3000, 300)
+        samples = (8000 * np.sin(2 * np.pi * np.cumsum(pitch) / TONES)).astype(np.int16)
+        for start in range(0, len(samples), 1600):
+            part = av.AudioFrame.from_ndarray(samples[None, start : start + 1600], format="s16", layout="mono")
+            part.sample_rate, part.pts, part.time_base = TONES, start, Fraction(1, TONES)
+            container.mux(track.encode(part))
+        container.mux(track.encode())
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Films with their keyframes, index and sound."""
+    folder = tmp_path_factory.mktemp("sound")
+    (folder / "films").mkdir()
+    (folder / "labels").mkdir()
+    for name, ends in ENDS.items():
+        write_film(folder / "films" / f"{name}.mkv", ends)
+        starts = [0, *(end + 1 for end in ends)]
+        rows = [f"{start},{end + 1}" for start, end in zip(starts, ends, strict=False)]
+        (folder / "labels" / f"{name}.csv").write_text("\n".join(["start,end", *rows]))
+    (folder / "splits.json").write_text(json.dumps(SPLITS))
+    extract_keyframes([folder / "films"], ExtractSettings(folder / "keyframes", keyframes=1, workers=1))
+    build_index(
+        [folder / "keyframes"],
+        IndexSettings(folder / "index.h5", labels=(folder / "labels",), split=folder / "splits.json"),
+    )
+    extract_sound([folder / "films"], SoundSettings(folder / "index.h5", folder / "sound.h5", workers=1))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def settings(library: Path) -> FinetuneSettings:
+    return FinetuneSettings(
+        library / "index.h5",
+        sound=library / "sound.h5",
+        output=library / "runs" / "heard",
+        feature_folder=library / "features",
+        init="none",
+        crn="mlp",
+        neighbours=1,
+        width=32,
+        epochs=20,
+        batch=12,
+        rate=2e-3,
+        seeds=1,
+        workers=0,
+        device="cpu",
+    )
+
+
+@pytest.fixture(scope="module")
+def run(settings: FinetuneSettings) -> Path:
+    with one_thread():
+        finetune(settings)
+    return settings.output
+
+
+def test_only_the_model_that_reads_sound_finds_the_scenes(run: Path, settings: FinetuneSettings) -> None:
+    assert settings.sound is not None
+    scoring = ScoreSettings(settings.index, features=settings.feature_folder, sound=settings.sound, device="cpu")
+    heard = score(run, settings=scoring).measures["ap"].pooled
+    with one_thread():
+        finetune(replace(settings, sound=None, output=run.parent / "deaf"))
+    deaf = score(run.parent / "deaf", settings=scoring).measures["ap"].pooled
+    assert heard is not None
+    assert deaf is not None
+    assert heard > 0.95
+    assert deaf < 0.7
+
+
+def test_predict_reads_the_sound_of_the_film(run: Path, library: Path) -> None:
+    """Of a film that it did not learn from, and as score does."""
+    model = SceneModel(PredictSettings(model=run, device="cpu"))
+    found = model.predict(library / "films" / "d.mkv")
+    labels = np.isin(np.arange(SHOTS), ENDS["d"]).astype(np.uint8)
+    assert len(found.shots) == SHOTS
+    assert average_precision(labels, np.array([shot.score for shot in found.shots])) > 0.95
+    assert found.warnings == ()
+
+
+def test_a_film_without_sound_is_scored_as_a_silent_one_with_a_warning(run: Path, tmp_path: Path) -> None:
+    cuts = range(SHOT, 4 * SHOT, SHOT)
+    film = films.write_film(tmp_path / "mute.mp4", films.pictures(4 * SHOT, cuts, 64, 48, numbered=False), rate=RATE)
+    found = SceneModel(PredictSettings(model=run, device="cpu")).predict(film)
+    assert len(found.shots) == 4
+    assert found.warnings == (f"{film}: has no sound, which its model reads; its shots count as silent",)
+
+
+def test_films_that_a_store_lacks_are_silent_and_named_and_other_shots_are_refused(
+    run: Path, settings: FinetuneSettings, tmp_path: Path
+) -> None:
+    scoring = ScoreSettings(settings.index, features=settings.feature_folder, sound=tmp_path / "some.h5", device="cpu")
+    mute = {name: silent(SHOTS) for name in "abc"}
+    write_features(scoring.sound, sound.SOUND, mute, dict.fromkeys(mute, 1))
+    assert any(
+        f"1 of 1 films have no sound in {scoring.sound} and count as silent: d" in note
+        for note in score(run, settings=scoring).notes
+    )
+    refusal(lambda: finetune(replace(settings, sound=scoring.sound, output=tmp_path / "run")), "other shots")
+    write_features(scoring.sound, sound.SOUND, {"other": silent(3)}, {"other": 1})
+    refusal(
+        lambda: finetune(replace(settings, sound=scoring.sound, output=tmp_path / "run")),
+        "no sound of the films",
+        error=BasslError,
+    )
+    write_features(scoring.sound, "made up", mute, dict.fromkeys(mute, 1))
+    refusal(lambda: score(run, settings=scoring), "not of sound")
+
+
+def test_the_header_says_that_a_model_reads_sound(run: Path, tmp_path: Path) -> None:
+    model = load_boundary_model(run / "model.safetensors")
+    assert model.sound == "log-mel-64"
+    assert model.width == 1280 + sound.WIDTH
+    assert [each.encoder.endswith(" and sound") for each in list_models(run)[1:]] == [True]
+    save_boundary_model(tmp_path / "other.safetensors", replace(model, sound="another"))
+    refusal(lambda: SceneModel(PredictSettings(model=tmp_path / "other.safetensors")).load(), "reads sound as another")
+
+
+def test_silence_is_zero_and_a_full_scale_tone_about_one(tmp_path: Path) -> None:
+    content: NDArray[np.float32] = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(with_sound(content, silent(2)), np.hstack([content, np.zeros((2, sound.WIDTH))]))
+    tone = sound.log_mel(np.sin(2 * np.pi * 440 * np.arange(sound.RATE) / sound.RATE))
+    heard = with_sound(content[:1], np.concatenate([tone.mean(axis=0), tone.std(axis=0)])[None])
+    assert 0.9 < heard[0, 3:].max() < 1.4
+
+
+@pytest.mark.parametrize("options", [{"crn": "relational"}, {"end_to_end": True}])
+def test_networks_that_read_no_sound_refuse_it(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="sound goes beside stored features"):
+        FinetuneSettings(sound=Path("sound.h5"), **options)  # type: ignore[arg-type]
