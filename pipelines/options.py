@@ -12,15 +12,19 @@ import textwrap
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
 S = TypeVar("S")
+V = TypeVar("V")
 NO_OPTION: Mapping[str, bool] = {"option": False}
 """Metadata of a field that is no option, because other settings decide it."""
+RARE: Mapping[str, bool] = {"rare": True}
+"""Metadata of a field whose option most runs leave alone, or the options of whose dataclass; ``--help-all`` shows it.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Option:
     default: Any  # None where there is none
     help: str  # the first paragraph of the field's docstring
     choices: tuple[str, ...]  # the values of a Literal
+    rare: bool = False  # whether only ``--help-all`` shows it
 
     @property
     def flag(self) -> str:
@@ -58,19 +63,24 @@ class Option:
         return ",".join(map(str, self.default)) if self.many and self.default is not None else self.default
 
 
-def options_of(settings: Any, group: str = "") -> tuple[Option, ...]:
+def rare(default: V) -> V:
+    """A field with this default and the metadata `RARE`."""
+    return field(default=default, metadata=RARE)
+
+
+def options_of(settings: Any, group: str = "", rare: bool = False) -> tuple[Option, ...]:
     """The options of a settings dataclass and of those that it holds, in order. Raises TypeError for a field of a type
     that no option can have."""
     hints, texts = typing.get_type_hints(settings), _docstrings(settings)
     options: list[Option] = []
-    for field in fields(settings):
-        hint = hints[field.name]
+    for one in fields(settings):
+        hint, seldom = hints[one.name], rare or one.metadata.get("rare", False)
         if is_dataclass(hint):
-            options += options_of(hint, field.name)
-        elif field.metadata.get("option", True):
-            default = field.default if field.default is not MISSING else None
+            options += options_of(hint, one.name, seldom)
+        elif one.metadata.get("option", True):
+            default = one.default if one.default is not MISSING else None
             kind, many, choices = kind_of(hint)
-            options.append(Option(field.name, group, kind, many, default, texts.get(field.name, ""), choices))
+            options.append(Option(one.name, group, kind, many, default, texts.get(one.name, ""), choices, seldom))
     return tuple(options)
 
 
@@ -160,8 +170,8 @@ def _docstrings(settings: Any) -> dict[str, str]:
     """The first paragraph of the text under each field, on one line."""
     body = typing.cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(settings))).body[0]).body
     texts = {}
-    for field, text in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+    for name, text in pairwise(body):
+        if isinstance(name, ast.AnnAssign) and isinstance(name.target, ast.Name) and isinstance(text, ast.Expr):
             first = inspect.cleandoc(str(ast.literal_eval(text.value))).partition("\n\n")[0]
-            texts[field.target.id] = " ".join(first.replace("`", "").split())
+            texts[name.target.id] = " ".join(first.replace("`", "").split())
     return texts

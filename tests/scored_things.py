@@ -38,7 +38,7 @@ def put_index(folder: Path, films: int = 5, split: tuple[float, ...] | None = (0
             scene_end=scene_end,
         )
     index = folder / "index.h5"
-    build_index([folder / "npz"], IndexSettings(output=index, features=folder / "features", split=split))
+    build_index([folder / "npz"], IndexSettings(output=index, feature_folder=folder / "features", split=split))
     return index
 
 

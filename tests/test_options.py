@@ -11,7 +11,7 @@ import typer
 
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
-from pipelines.options import NO_OPTION, Option, accept_text, options_of, parse, settings_from
+from pipelines.options import NO_OPTION, RARE, Option, accept_text, options_of, parse, rare, settings_from
 
 
 @dataclass(frozen=True)
@@ -84,3 +84,19 @@ def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.Cap
     assert "[default: here]" in shown
     assert "[default: (drawn)]" in shown
     assert "hidden" not in shown
+
+
+@dataclass(frozen=True)
+class Tuned:
+    steps: int = 1
+    momentum: float = rare(0.9)
+    inner: Inner = field(default_factory=Inner, metadata=RARE)
+
+
+def test_rare_options_are_marked_and_have_their_defaults() -> None:
+    assert {option.name: option.rare for option in options_of(Tuned)} == {
+        "steps": False,
+        "momentum": True,
+        "sides": True,
+    }
+    assert Tuned().momentum == 0.9

@@ -8,7 +8,7 @@ from pipelines.files import check_inputs_kept, check_writable
 from pipelines.stages.baseline import BaselineSettings, baseline as stage
 
 
-@with_settings(arguments=("system",), metavars={"features": "PATHS", "extra": "PATHS"})
+@with_settings(arguments=("system",))
 def baseline(
     settings: BaselineSettings, table: console.Table = None, as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:

@@ -18,7 +18,7 @@ _KEYFRAMES = ExtractSettings.output
 
 
 @with_settings(
-    metavars={"labels": "PATH", "split": "SHARES|FILE", "tolerance": "SECONDS", "features": "FOLDER", "pack": "FOLDER"},
+    metavars={"split": "SHARES|FILE", "feature_folder": "FOLDER", "pack": "FOLDER"},
     repeated=("labels",),
 )
 def build_index(

@@ -14,9 +14,7 @@ from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.training.machines import SOME_FAILED, Machines, is_worker
 
 
-@with_settings(
-    arguments={"index"}, panels={"machines": "Machines"}, metavars={"rdzv_endpoint": "HOST:PORT", "dask": "SCHEDULER"}
-)
+@with_settings(arguments={"index"}, panels={"machines": "Machines"})
 def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = False) -> None:
     """Compute the features of all shots of an index once, into one store per encoder.
 

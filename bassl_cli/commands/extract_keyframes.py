@@ -7,7 +7,7 @@ from bassl_cli.options import Films, with_settings
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes as stage
 
 
-@with_settings(metavars={"keyframes": "N", "dask": "SCHEDULER"})
+@with_settings(flags={"workers": "--jobs -j"})
 def extract_keyframes(
     films: Films, settings: ExtractSettings, as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:

@@ -7,7 +7,7 @@ from bassl_cli.options import Films, with_settings
 from pipelines.stages.extract_sound import SoundSettings, extract_sound as stage
 
 
-@with_settings()
+@with_settings(flags={"workers": "--jobs -j"})
 def extract_sound(films: Films, settings: SoundSettings, quiet: console.Quiet = False) -> None:
     """Store features of the sound of each shot: mean and standard deviation of log-mel energies.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
-from bassl_cli.options import with_settings
+from bassl_cli.options import PlainGroup, with_settings
 from pipelines.stages.figure import (
     BoundarySettings,
     CurveSettings,
@@ -21,8 +21,8 @@ from pipelines.stages.figure import (
     draw_similarity,
 )
 
-figure = typer.Typer(no_args_is_help=True, add_completion=False)
-Output = Annotated[Path, typer.Option("--output", "-o", help="Figure to write: .png, .svg or .pdf.")]
+figure = typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False)
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Figure to write: .png, .svg or .pdf.")]
 
 
 @figure.callback()
@@ -36,7 +36,7 @@ def options() -> None:
 @figure.command("similarity")
 @with_settings(
     flags={"labels": "--label"},
-    metavars={"video": "ID", "first": "N", "shots": "M", "features": "PATH", "labels": "NAME"},
+    metavars={"video": "ID"},
     repeated=("labels",),
 )
 def similarity(
@@ -62,7 +62,7 @@ def similarity(
 
 
 @figure.command("pseudo-boundaries")
-@with_settings(metavars={"windows": "N", "features": "PATH", "neighbours": "K"})
+@with_settings()
 def pseudo_boundaries(
     settings: PseudoBoundarySettings,
     centres: Annotated[
@@ -82,7 +82,7 @@ def pseudo_boundaries(
 
 
 @figure.command("boundaries")
-@with_settings(flags={"labels": "--label"}, metavars={"within": "SECONDS", "labels": "NAME"}, repeated=("labels",))
+@with_settings(flags={"labels": "--label"}, repeated=("labels",))
 def boundaries(
     files: Annotated[
         list[Path],
@@ -100,7 +100,7 @@ def boundaries(
 
 
 @figure.command("curves")
-@with_settings(flags={"labels": "--label"}, metavars={"labels": "NAME"}, repeated=("labels",))
+@with_settings(flags={"labels": "--label"}, repeated=("labels",))
 def curves(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN", help="Folders of pretrain or finetune.", show_default=False)

@@ -18,7 +18,7 @@ _METRICS = {
 }
 
 
-@with_settings(panels={"machines": "Machines"}, metavars={"rdzv_endpoint": "HOST:PORT"})
+@with_settings(panels={"machines": "Machines"})
 def finetune(settings: FinetuneSettings, machines: Machines, quiet: console.Quiet = False) -> None:
     """Train a model to find scene ends, from labelled films.
 

@@ -20,7 +20,7 @@ from pipelines.video.films import find_films
 _FOLDER = Path("scenes")
 
 
-@with_settings(metavars={"min_scene": "SECONDS", "scenes": "N", "shots": "FILE", "model": "RUN"})
+@with_settings(metavars={"shots": "FILE", "model": "RUN"})
 def predict(
     videos: Films,
     *,
@@ -29,6 +29,7 @@ def predict(
         typer.Option(
             "--output",
             "-o",
+            metavar="PATH",
             help="File to write (without --json: VIDEO.scenes.json), also .csv .edl .otio .fcpxml .vtt ... as for "
             "bassl export, or - for stdout; for several videos a folder (scenes).",
             show_default=False,

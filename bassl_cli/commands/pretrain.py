@@ -11,7 +11,6 @@ from pipelines.training.machines import Machines
 
 @with_settings(
     panels={"pretext": "Pretext tasks", "augmentation": "Augmentation of keyframes", "machines": "Machines"},
-    metavars={"rdzv_endpoint": "HOST:PORT"},
 )
 def pretrain(settings: PretrainSettings, machines: Machines, quiet: console.Quiet = False) -> None:
     """Pre-train a model on videos without labels.

@@ -10,7 +10,7 @@ from pipelines.errors import BasslError
 from pipelines.stages.report import ReportSettings, report as stage, report_films
 
 
-@with_settings(metavars={"output": "PAGE.HTML", "tolerance": "SECONDS", "keyframes": "FOLDER"})
+@with_settings(metavars={"keyframes": "FOLDER"})
 def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: console.Quiet = False) -> None:  # noqa: B006
     """Make a page of a film's scenes: to look at them, to try thresholds, to correct and save them.
 

@@ -12,7 +12,7 @@ from pipelines.stages.reproduce import PlannedRow, ReproduceSettings, plan as pl
 from pipelines.training.interruption import stopped_code
 
 
-@with_settings(metavars={"data": "FOLDER", "rows": "ROWS"}, arguments=("table",))
+@with_settings(metavars={"data": "FOLDER"}, arguments=("table",))
 def reproduce(
     settings: ReproduceSettings,
     plan: Annotated[

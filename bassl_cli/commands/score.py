@@ -61,7 +61,7 @@ Plot = Annotated[
 ]
 
 
-@with_settings(metavars={"features": "PATH", "tolerance": "SECONDS", "within": "SECONDS"})
+@with_settings()
 def score(
     settings: ScoreSettings,
     subject: Subject = None,

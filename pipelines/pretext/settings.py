@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from pipelines.options import rare
+
 Method = Literal["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"]
 Task = Literal["ssm", "cgm", "pp", "msm"]
 PseudoBoundary = Literal["dtw", "mean", "random", "fixed", "synthesized", "dtw-tslearn"]
@@ -20,26 +22,26 @@ class PretextSettings:
     """BaSSL, one of the shot-level methods it is compared with (table 2, M3 to M5), or both (M8)."""
     tasks: tuple[Task, ...] = ("ssm", "cgm", "pp", "msm")
     """Any of the four tasks (section 3.4; table 3, P1 to P15). The shot-level methods have none."""
-    alpha_ssm: float = 1.0
+    alpha_ssm: float = rare(1.0)
     """Weight of shot-scene matching, alpha 1 (section 3.4)."""
-    alpha_cgm: float = 1.0
+    alpha_cgm: float = rare(1.0)
     """Weight of contextual group matching, alpha 2 (section 3.4)."""
-    alpha_pp: float = 1.0
+    alpha_pp: float = rare(1.0)
     """Weight of pseudo-boundary prediction, alpha 3 (section 3.4)."""
-    alpha_msm: float = 1.0
+    alpha_msm: float = rare(1.0)
     """Weight of masked shot modelling, alpha 4 (section 3.4)."""
     pseudo_boundary: PseudoBoundary = "dtw"
     """How a window is divided: dtw (release; section 3.3), mean (the equation of section 3.3), random, fixed or
     synthesized (table 4a); dtw-tslearn is dtw by tslearn, window by window, as in the paper's listing."""
-    alignment: Alignment = "head"
+    alignment: Alignment = rare("head")
     """What is compared to divide it: outputs of the SSM head (release) or the shots' encodings (section 3.3)."""
-    variant: Variant = "release"
+    variant: Variant = rare("release")
     """Losses and SSM head as released, or as in the equations of section 3.4."""
-    temperature: float = 0.1
+    temperature: float = rare(0.1)
     """tau of every contrastive loss (appendix A)."""
-    masking_rate: float = 0.15
+    masking_rate: float = rare(0.15)
     """Share of shots that MSM masks, each on its own (section 3.4); at least one a window is masked (release)."""
-    head_dim: int = 128
+    head_dim: int = rare(128)
     """Dimension of the contrastive space (release)."""
 
     def __post_init__(self) -> None:

@@ -108,7 +108,7 @@ def test_bbc_ovsd_features_and_scenes_together(run: Run, tmp_path: Path) -> None
     put_npz(tmp_path / "vgg", "01")
     (tmp_path / "film.json").write_text(json.dumps(scenes_json()))
     sources = ("bbc", "ovsd", "vgg", "film.json")
-    done = run(*sources, "--annotator", 2, "--features", "f", "--split", "0.5,0.25,0.25", "--seed", 1)
+    done = run(*sources, "--annotator", 2, "--feature-folder", "f", "--split", "0.5,0.25,0.25", "--seed", 1)
     assert [row[:5] for row in table(done)] == [
         ["split", "videos", "labelled", "scenes", "shots"],
         *[[*row, *counts] for row, counts in zip(*_drawn(tmp_path), strict=True)],

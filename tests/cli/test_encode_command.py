@@ -43,7 +43,7 @@ def test_two_processes_share_the_films_make_the_same_store_and_name_a_damaged_fi
     build_index([Path("data/stores")], IndexSettings(output=Path("data/index.h5"), overwrite=True))
     put_store(Path("data/stores/a.h5"), 3, seed=6)
     ended = subprocess.run(
-        [sys.executable, "-m", "bassl_cli", "encode", "--gpus", "0", "--processes", "2", "--folder", "two"],
+        [sys.executable, "-m", "bassl_cli", "encode", "--gpus", "0", "--processes", "2", "--output", "two"],
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,

@@ -80,8 +80,8 @@ def test_what_cannot_be_run_is_one_line(index: Path, tmp_path: Path) -> None:
 
     refusal(lambda: run(system="lstm"), "lstm", *SYSTEMS, error=BasslError)
     refusal(lambda: run(split="none"), "'none'", "test, train, val", error=BasslError)
-    refusal(lambda: run(system="siamese", train_splits=("val",)), "two labelled films", error=BasslError)
-    assert baseline(BaselineSettings(index=index, train_splits=())).notes[0].endswith("defaults")
+    refusal(lambda: run(system="siamese", splits=("val",)), "two labelled films", error=BasslError)
+    assert baseline(BaselineSettings(index=index, splits=())).notes[0].endswith("defaults")
 
 
 def test_the_command_says_the_same(bassl: Bassl, index: Path) -> None:

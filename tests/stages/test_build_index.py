@@ -74,7 +74,7 @@ def put_csv(path: Path, *times: tuple[float, float]) -> Path:
 @pytest.fixture
 def settings(tmp_path: Path) -> Callable[..., IndexSettings]:
     return lambda **changes: IndexSettings(
-        **{"output": tmp_path / "data" / "index.h5", "features": tmp_path / "data" / "features", **changes}
+        **{"output": tmp_path / "data" / "index.h5", "feature_folder": tmp_path / "data" / "features", **changes}
     )
 
 

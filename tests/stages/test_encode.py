@@ -88,11 +88,11 @@ def colour(*shot: int) -> np.ndarray:
 
 
 def settings_of(index: Path, **changes: Any) -> EncodeSettings:
-    return replace(EncodeSettings(index, folder=index.parent / "features", device="cpu"), **changes)
+    return replace(EncodeSettings(index, output=index.parent / "features", device="cpu"), **changes)
 
 
 def parts_of(settings: EncodeSettings) -> list[Path]:
-    return sorted(settings.folder.glob(".*.parts/*.h5"))
+    return sorted(settings.output.glob(".*.parts/*.h5"))
 
 
 def shots_encoded(settings: EncodeSettings) -> int:
@@ -163,7 +163,7 @@ def test_an_imported_checkpoint_gives_the_features_of_the_releases_own_pipeline(
 
 def test_the_same_bytes_from_any_number_of_threads(index: Path) -> None:
     one = encode_shots(settings_of(index, workers=1))
-    more = encode_shots(settings_of(index, workers=3, folder=index.parent / "more"))
+    more = encode_shots(settings_of(index, workers=3, output=index.parent / "more"))
     assert one.read_bytes() == more.read_bytes()
     assert read_features(one)[1]["a"].shape == (7, 1280)
 
@@ -173,7 +173,7 @@ def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     put_index(Path(), dict.fromkeys("abcde", 3))
-    alone = encode_shots(EncodeSettings(Path("index.h5"), folder=Path("alone"), device="cpu"))
+    alone = encode_shots(EncodeSettings(Path("index.h5"), output=Path("alone"), device="cpu"))
     put_store(Path("stores/f.h5"), 3, jpegs=[[b"no picture"] * 3] * 3)
     build_index([Path("stores")], IndexSettings(output=Path("index.h5"), overwrite=True))
     told: list[EncodeProgress] = []
@@ -182,14 +182,14 @@ def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
         told.append(state)
         cluster.workers[0].kill()
 
-    settings = EncodeSettings(Path("index.h5"), folder=Path("shared"), device="cpu", dask=cluster.address)
+    settings = EncodeSettings(Path("index.h5"), output=Path("shared"), device="cpu", dask=cluster.address)
     with pytest.raises(SomeFailedError) as caught:
         encode_shots(settings, kill_one)
     (line,) = caught.value.failed
     assert line == f"{tmp_path / 'stores' / 'f.h5'}: shot 0 has a keyframe that is not a JPEG that can be decoded"
     assert told[-1] == EncodeProgress(18, 18, 6, 6)
-    assert store_path(settings.folder, alone.stem).read_bytes() == alone.read_bytes()
-    assert [path.name for path in settings.folder.iterdir()] == [alone.name]
+    assert store_path(settings.output, alone.stem).read_bytes() == alone.read_bytes()
+    assert [path.name for path in settings.output.iterdir()] == [alone.name]
 
 
 # --- once, and what stops it ------------------------------------------------------------------------------------------
@@ -198,9 +198,9 @@ def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
 def test_what_is_there_is_not_done_again(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     assert shots_encoded(settings) == 12
-    before = store_path(settings.folder, encoder.id).stat()
+    before = store_path(settings.output, encoder.id).stat()
     assert shots_encoded(settings) == 0
-    assert store_path(settings.folder, encoder.id).stat().st_mtime_ns == before.st_mtime_ns
+    assert store_path(settings.output, encoder.id).stat().st_mtime_ns == before.st_mtime_ns
     assert shots_encoded(replace(settings, overwrite=True)) == 12
 
 
@@ -214,7 +214,7 @@ def test_new_videos_are_added_and_those_of_another_index_stay(index: Path, encod
     assert shots_encoded(settings) == 0
     put_index(index.parent, {"e": 3})
     assert shots_encoded(settings) == 3
-    store = open_features(store_path(settings.folder, encoder.id))
+    store = open_features(store_path(settings.output, encoder.id))
     assert list(store.videos) == list(store.shots) == ["a", "b", "c", "d", "e"]
     np.testing.assert_array_equal(store.videos["a"], old)
 
@@ -226,18 +226,18 @@ def test_a_run_killed_in_the_middle_goes_on_and_ends_the_same(index: Path) -> No
         "from pipelines.stages.encode import EncodeSettings, encode_shots\n"
         "def tell(state):\n"
         "    if state.shots == 9: os.kill(os.getpid(), signal.SIGKILL)\n"  # in the second video, of 7, 4 and 1 shots
-        "encode_shots(EncodeSettings(Path(sys.argv[1]), folder=Path(sys.argv[2]), device='cpu'), tell)\n"
+        "encode_shots(EncodeSettings(Path(sys.argv[1]), output=Path(sys.argv[2]), device='cpu'), tell)\n"
     )
     settings = settings_of(index)
-    ended = subprocess.run([sys.executable, "-c", code, index, settings.folder], cwd=HOME, timeout=120, check=False)
+    ended = subprocess.run([sys.executable, "-c", code, index, settings.output], cwd=HOME, timeout=120, check=False)
     assert ended.returncode == -signal.SIGKILL
     (part,) = parts_of(settings)
     assert list(open_features(part).videos) == ["a"]
     part.with_name(f".{part.name}.12345678.partial").write_text("half")
     assert shots_encoded(settings) == 5
-    undisturbed = encode_shots(replace(settings, folder=index.parent / "undisturbed"))
-    assert store_path(settings.folder, undisturbed.stem).read_bytes() == undisturbed.read_bytes()
-    assert [path.name for path in settings.folder.iterdir()] == [undisturbed.name]
+    undisturbed = encode_shots(replace(settings, output=index.parent / "undisturbed"))
+    assert store_path(settings.output, undisturbed.stem).read_bytes() == undisturbed.read_bytes()
+    assert [path.name for path in settings.output.iterdir()] == [undisturbed.name]
 
 
 class StopError(Exception):
@@ -268,7 +268,7 @@ def test_parts_that_cannot_be_used_are_made_again(index: Path, encoder: ShotEnco
         seed, missing = 5, sum(LENGTHS.values())
         put_index(index.parent, LENGTHS, seed)
     assert shots_encoded(settings) == missing
-    _, features = features_of(read_index(index), [store_path(settings.folder, encoder.id)])
+    _, features = features_of(read_index(index), [store_path(settings.output, encoder.id)])
     np.testing.assert_allclose(features[:7], [colour(seed, shot) for shot in range(7)], rtol=1e-5)
 
 
@@ -282,7 +282,7 @@ def test_a_run_killed_before_the_parts_were_joined(
             encode_shots(settings)
     assert len(parts_of(settings)) == 3
     assert shots_encoded(settings) == 0
-    assert list(open_features(store_path(settings.folder, encoder.id)).videos) == ["a", "b", "c"]
+    assert list(open_features(store_path(settings.output, encoder.id)).videos) == ["a", "b", "c"]
     assert parts_of(settings) == []
 
 
@@ -301,8 +301,8 @@ def test_a_store_of_other_key_frames_is_never_used(index: Path, encoder: ShotEnc
 
 def test_a_store_that_others_made_is_not_taken_for_ours(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
-    settings.folder.mkdir()
-    store = store_path(settings.folder, encoder.id)
+    settings.output.mkdir()
+    store = store_path(settings.output, encoder.id)
     write_features(store, encoder.id, {name: np.zeros((n, 3), np.float32) for name, n in LENGTHS.items()})
     refusal(lambda: encode_shots(settings), store, "was not made here", "delete it")
     store.write_text("no store")
@@ -325,8 +325,8 @@ def test_only_the_videos_that_are_asked_for_are_encoded_and_need_keyframes(
     index = read_index(settings.index)
     labelled = encode_shots(replace(settings, labelled=True))
     assert sorted(open_features(labelled).videos) == ["tt01", "tt02"] == [index.video_ids[v] for v in (0, 1)]
-    assert find_features(index, encoder.id, settings.folder) == ()
-    assert find_features(index, encoder.id, settings.folder, [0, 1]) == (labelled,)
+    assert find_features(index, encoder.id, settings.output) == ()
+    assert find_features(index, encoder.id, settings.output, [0, 1]) == (labelled,)
     _, features = features_of(index, [labelled], [0, 1])
     assert features.shape == (len(index.label), 3)
     np.testing.assert_array_equal(features[index.span(1)], open_features(labelled).videos["tt02"])
@@ -342,10 +342,10 @@ def test_a_damaged_key_frame_costs_its_video_alone(index: Path, encoder: ShotEnc
     content[content.rindex(jpeg(2, 3, 2)) + 100] ^= 255
     store.write_bytes(content)
     refusal(lambda: encode_shots(settings), "lacks 1 of 3 videos", store, "shot 3 is damaged", error=SomeFailedError)
-    assert list(open_features(store_path(settings.folder, encoder.id)).videos) == ["a", "b"]
+    assert list(open_features(store_path(settings.output, encoder.id)).videos) == ["a", "b"]
     store.write_bytes(sound)
     assert shots_encoded(settings) == LENGTHS["c"]
-    assert list(open_features(store_path(settings.folder, encoder.id)).videos) == ["a", "b", "c"]
+    assert list(open_features(store_path(settings.output, encoder.id)).videos) == ["a", "b", "c"]
 
 
 def test_a_picture_of_a_folder_that_is_no_jpeg_or_is_missing_costs_its_video_alone(
@@ -368,11 +368,11 @@ def test_keyframes_that_are_no_jpegs_are_named_and_leave_no_store(index: Path, e
     build_index([store], IndexSettings(output=index, overwrite=True))
     settings = settings_of(index)
     refusal(lambda: encode_shots(settings), store, "shot 0 has a keyframe that is not a JPEG", error=SomeFailedError)
-    assert list(settings.folder.iterdir()) == []
+    assert list(settings.output.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written(index: Path, encoder: ShotEncoder) -> None:
-    refusal(lambda: encode_shots(settings_of(index, folder=index)), index, "folder cannot be made", error=BasslError)
+    refusal(lambda: encode_shots(settings_of(index, output=index)), index, "folder cannot be made", error=BasslError)
 
 
 def test_paths_may_be_text() -> None:
@@ -394,13 +394,13 @@ def test_settings_that_make_no_sense() -> None:
 def test_features_of_other_shots_or_of_some_videos_are_not_found(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     store = encode_shots(settings)
-    assert find_features(read_index(index), encoder.id, settings.folder) == (store,)
+    assert find_features(read_index(index), encoder.id, settings.output) == (store,)
     put_index(index.parent, {**LENGTHS, "d": 2})
-    assert find_features(read_index(index), encoder.id, settings.folder) == ()
+    assert find_features(read_index(index), encoder.id, settings.output) == ()
     encode_shots(settings)
-    assert find_features(read_index(index), encoder.id, settings.folder) == (store,)
+    assert find_features(read_index(index), encoder.id, settings.output) == (store,)
     put_index(index.parent, LENGTHS, seed=1)
-    assert find_features(read_index(index), encoder.id, settings.folder) == ()
+    assert find_features(read_index(index), encoder.id, settings.output) == ()
     refusal(lambda: features_of(read_index(index), [store]), store, "features of a are of other shots")
 
 
@@ -421,7 +421,7 @@ def test_how_key_frames_were_made_is_known_where_all_agree(tmp_path: Path, film:
 
 
 def test_the_module_can_be_run(index: Path, encoder: ShotEncoder, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--index", str(index), "--folder", str(index.parent / "f"), "--device", "cpu"]
+    arguments = ["--index", str(index), "--output", str(index.parent / "f"), "--device", "cpu"]
     assert main(arguments) == 0
     assert tuple(capsys.readouterr()) == (f"{index.parent / 'f' / encoder.id}.h5\n", "12 shots of 3 videos\n")
     assert main(["--index", "gone.h5"]) == 2

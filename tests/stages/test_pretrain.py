@@ -385,7 +385,7 @@ def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, film
     put_npz(tmp_path / "npz", "bare")
     (tmp_path / "split.json").write_text('{"train": ["film1"], "val": ["npz/bare"]}')
     sources, output = [films.parent / "stores" / "film1.h5", tmp_path / "npz"], tmp_path / "index" / "index.h5"
-    build_index(sources, IndexSettings(output, split=tmp_path / "split.json", features=tmp_path / "index"))
+    build_index(sources, IndexSettings(output, split=tmp_path / "split.json", feature_folder=tmp_path / "index"))
     some = replace(pixels, index=output, validate_epochs=1, encoder="timm:test_resnet")
     refusal(lambda: pretrain(some), "no keyframes of npz/bare", "--only-complete", error=BasslError)
     assert pretrain(replace(some, splits=("train",))).step > 0

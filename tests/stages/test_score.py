@@ -168,7 +168,7 @@ def test_features_are_made_with_the_preparation_that_the_model_was_trained_on(tm
         put_csv(tmp_path / "labels" / f"{name}.csv", 0, 4, 8)
     index = tmp_path / "index.h5"
     build_index([tmp_path / "keyframes"], IndexSettings(output=index, labels=(tmp_path / "labels",)))
-    store = encode_shots(EncodeSettings(index, folder=tmp_path / "features", preparation="centre", device="cpu"))
+    store = encode_shots(EncodeSettings(index, output=tmp_path / "features", preparation="centre", device="cpu"))
     tuning = FinetuneSettings(index, (store,), tmp_path / "run", "none", crn="mlp", width=8, epochs=1, batch=4, seeds=1)
     finetune(replace(tuning, device="cpu"))
     settings = replace(QUICK, index=index, split="all", features=tmp_path / "features", device="cpu")

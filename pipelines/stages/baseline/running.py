@@ -50,7 +50,7 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
         raise BasslError(f"{settings.index}: no film of the split {settings.split!r} has labels (splits: {there})")
     sets = _feature_sets(settings, index)
     films = _films(settings, index, sets, (settings.split,))
-    training = _films(settings, index, sets, settings.train_splits)
+    training = _films(settings, index, sets, settings.splits)
     if system.learns and len(training) < 2:
         raise BasslError(f"{settings.index}: {settings.system} learns, and needs two labelled films to learn from")
 
@@ -134,7 +134,7 @@ def _scores(film: BaselineFilm, found: Segmentation) -> FilmScores:
 
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[NDArray[np.float32]]:
     """The feature sets in the rows of the index, (T, D_m) each."""
-    used = index.videos_of((settings.split, *settings.train_splits), labelled=True)
+    used = index.videos_of((settings.split, *settings.splits), labelled=True)
     stores = settings.features or find_features(index, None, settings.index.parent / "features", used)
     if not stores:
         raise BasslError(f"{settings.index}: has no features; run `bassl encode`, or name a store with --features")

@@ -19,11 +19,11 @@ class BaselineSettings:
     index: Path = Path("data/index.h5")
     """Index of the films, with labels."""
     features: tuple[Path, ...] = ()
-    """Feature store, or several of one encoder, with all videos of the index, with commas between.
+    """Feature store, or several of one encoder, with all videos of the index.
     Unless given: the index's own."""
     extra: tuple[Path, ...] = ()
     """Stores of further feature sets (sound, place, cast), for the systems that take several: grouping and lgss."""
-    train_splits: tuple[str, ...] = ("train", "val")
+    splits: tuple[str, ...] = ("train", "val")
     """Splits whose labels settings are chosen by, and networks learn from."""
     split: str = "test"
     """Split to score."""

@@ -66,7 +66,7 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
         "tolerance": settings.tolerance,
         "annotator": settings.annotator,
     }
-    stores = {name: settings.features / f"{name}.h5" for name in features}
+    stores = {name: settings.feature_folder / f"{name}.h5" for name in features}
     for name, encodings in features.items():
         known = {video: colour[video] for video in encodings.keys() & colour.keys()}
         write_features(stores[name], name, encodings, colour=known)

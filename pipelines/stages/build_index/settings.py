@@ -35,8 +35,8 @@ class IndexSettings:
     """Greatest distance, in seconds, of a labelled scene end from the end of its shot."""
     annotator: int = 0
     """Number of the BBC annotator whose labels are read."""
-    features: Path = Path("data/features")
-    """Folder of the feature stores that are made of features in the sources."""
+    feature_folder: Path = Path("data/features")
+    """Where the features of sources that have some are kept, one store an encoder."""
     pack: Path | None = None
     """Folder of keyframe stores to pack folders of JPEG files into. Unless given: none, they are read in place."""
     only_complete: bool = False

@@ -40,7 +40,7 @@ def encode_shots(
         videos: numbers in the index of those to encode; None: as the settings say.
 
     Returns:
-        the store, ``<folder>/<encoder id>.h5``.
+        the store, ``<output>/<encoder id>.h5``.
 
     Raises:
         SomeFailedError: videos whose keyframes are damaged or missing; the store has all others.

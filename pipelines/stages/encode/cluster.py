@@ -45,7 +45,7 @@ class VideoTask:
     def absolute(self) -> VideoTask:
         """The same with absolute paths."""
         encoder = Path(self.settings.encoder)
-        paths = {name: getattr(self.settings, name).absolute() for name in ("index", "folder")}
+        paths = {name: getattr(self.settings, name).absolute() for name in ("index", "output")}
         paths |= {"encoder": encoder.absolute()} if encoder.exists() else {}
         return replace(self, settings=replace(self.settings, **paths))
 
@@ -88,6 +88,6 @@ def work(message: dict[str, Any], send: Send) -> None:
     encoder = open_encoder(settings, index, settings.device)
     if encoder.id != message["encoder"]:
         raise BasslError(f"{message['video_id']}: the worker has {encoder.id}, not {message['encoder']}")
-    store = StoreInParts(store_path(settings.folder, encoder.id), encoder.id, index, [video])
+    store = StoreInParts(store_path(settings.output, encoder.id), encoder.id, index, [video])
     store.keep(video, *encode_video(index, encoder, video, settings.workers or 1, lambda shots: None))
     send("end", {})

@@ -32,7 +32,7 @@ def _encode(settings: EncodeSettings, process: Process, report: Report, used: Se
         raise StoreError(f"{settings.index}: has no labelled videos; leave --labelled out")
     index.check_keyframes(used)
     encoder = open_encoder(settings, index, str(process.device))
-    store = StoreInParts(store_path(settings.folder, encoder.id), encoder.id, index, used)
+    store = StoreInParts(store_path(settings.output, encoder.id), encoder.id, index, used)
     # Only the first process looks what is there: others could see it while it changes, and divide the work otherwise.
     missing = first_decides(process, lambda: store.begin(settings.overwrite))
     if not missing:

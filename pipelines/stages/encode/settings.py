@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.models.encoder_options import EncoderOptions, check_device
-from pipelines.options import accept_text
+from pipelines.options import RARE, accept_text
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class EncodeSettings:
     encoder: str | Path = "efficientnet_lite0"
     """Shot encoder: efficientnet_lite0, an ONNX file of an image network, resnet18 to resnet152 or timm:NAME (ImageNet
     weights), or the path of a pre-trained run or model file."""
-    folder: Path = Path("data/features")
+    output: Path = Path("data/features")
     """Folder of the stores, one an encoder."""
     labelled: bool = False
     """Only videos with labels: all that fine-tuning, scoring and baselines read."""
@@ -36,7 +36,7 @@ class EncodeSettings:
     squeeze, the whole frame. Unless given: centre for a pre-trained or imported encoder (release), else squeeze."""
     dask: str | None = None
     """Address of a Dask scheduler whose workers encode the videos; they must see the same files."""
-    encoder_options: EncoderOptions = field(default_factory=EncoderOptions)
+    encoder_options: EncoderOptions = field(default_factory=EncoderOptions, metadata=RARE)
     """For an ONNX file, what its metadata do not say."""
 
     def __post_init__(self) -> None:

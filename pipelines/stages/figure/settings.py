@@ -27,7 +27,7 @@ class SimilaritySettings:
     shots: int = 16
     """How many shots (appendix: 16)."""
     features: Path = Path("data/features")
-    """For runs: folder of feature stores where those of their encoder are looked for, or the store to use."""
+    """For runs: feature store of their encoder, or the folder where it is looked for."""
     labels: tuple[str, ...] = ()
     """Names of the models, in their order; repeat it. Unless given: names of their files."""
     own_scale: bool = False
@@ -45,7 +45,7 @@ class PseudoBoundarySettings:
     index: Path = Path("data/index.h5")
     """Index of the films: their shots, labels and keyframes."""
     features: Path = Path("data/features")
-    """Feature store, or a folder with one that has the films; those that the index names come first."""
+    """Feature store, or the folder where one that has the films is looked for, after those that the index names."""
     windows: int = 4
     """Number of windows to sample, of those with a true scene end in them, if none are named."""
     seed: int = 0

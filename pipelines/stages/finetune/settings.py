@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pipelines.options import accept_text, check_at_least
+from pipelines.options import accept_text, check_at_least, rare
 from pipelines.training.settings import Precision
 
 CRNName = Literal["transformer", "mlp", "ms-lstm", "relational"]
@@ -64,10 +64,10 @@ class FinetuneSettings:
     encoder: str | None = None
     """Shot encoder where there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Unless given: that of
     the index's features, or efficientnet_lite0."""
-    preparation: Literal["centre", "squeeze"] | None = None
+    preparation: Literal["centre", "squeeze"] | None = rare(None)
     """How a keyframe becomes the input of a pre-trained encoder: centre or squeeze, see bassl encode. Unless given:
     centre (release)."""
-    feature_folder: Path = Path("data/features")
+    feature_folder: Path = rare(Path("data/features"))
     """Where features are kept that are computed here, one store an encoder."""
     crn: CRNName = "transformer"
     """Network that reads the shots' features in their context."""
@@ -80,7 +80,7 @@ class FinetuneSettings:
     select: Literal["val", "test", "last"] = "val"
     """What the epoch is chosen on: val; last takes the last one, as the release does; test, which makes the result too
     good and is no published protocol."""
-    loss: Literal["balanced", "plain"] = "balanced"
+    loss: Literal["balanced", "plain"] = rare("balanced")
     """Cross-entropy: balanced, the positives and negatives of a batch weighted to equal total weight (release), or
     plain (paper)."""
     seeds: int = 5
@@ -96,27 +96,27 @@ class FinetuneSettings:
     2e-3)."""
     neighbours: int | None = None
     """K, shots on each side of the centre (8; ms-lstm 2; relational 4; or that of the CRN that is transferred)."""
-    width: int | None = None
+    width: int | None = rare(None)
     """Width of a new network (transformer 768, mlp 4096, ms-lstm 512, relational 0: a linear form)."""
-    layers: int = 2
+    layers: int = rare(2)
     """Layers of a new transformer, or of a relational network with a width."""
-    heads: int = 8
+    heads: int = rare(8)
     """Attention heads of a new transformer."""
-    dropout: float | None = None
+    dropout: float | None = rare(None)
     """In training (transformer 0.1, mlp 0.5, relational 0.5)."""
-    sequence: int = 10
+    sequence: int = rare(10)
     """T, consecutive shots that the ms-lstm reads."""
     end_to_end: bool = False
     """Also train the shot encoder, from keyframes (transformer and mlp)."""
-    size: int = 224
+    size: int = rare(224)
     """Side of the keyframes that the encoder reads, with end-to-end."""
-    precision: Precision = "auto"
+    precision: Precision = rare("auto")
     """auto is bf16 on a GPU (fp16 where it has none) and float32 on a CPU; or float32, float64, bf16, fp16."""
     workers: int = 4
     """Processes that read keyframes, for each process that trains."""
     device: str = "auto"
     """Where: auto, cpu or cuda."""
-    log_steps: int = 10
+    log_steps: int = rare(10)
     """Steps from one row of the log to the next."""
     resume: bool = False
     """Go on where the run in the output folder stopped; begin where there is none."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from pipelines.models.encoder_options import EncoderOptions, check_device, check_encoder
+from pipelines.options import RARE
 from pipelines.video.shots import DETECTOR_NAMES, check_detector
 
 
@@ -45,7 +46,7 @@ class PredictSettings:
     """Number of scenes: the most probable ones, whatever the threshold."""
     device: str = "auto"
     """Where an encoder of torch runs: auto, cpu, cuda, ...; ONNX encoders run on the CPU."""
-    encoder_options: EncoderOptions = field(default_factory=EncoderOptions)
+    encoder_options: EncoderOptions = field(default_factory=EncoderOptions, metadata=RARE)
     """For an ONNX file, what its metadata do not say."""
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipelines.options import accept_text, check_at_least
+from pipelines.options import RARE, accept_text, check_at_least, rare
 from pipelines.pretext.settings import PretextSettings, Variant
 from pipelines.training.settings import AugmentationSettings, Precision
 
@@ -18,68 +18,68 @@ class PretrainSettings:
     """Index of the videos to learn from; their labels are used for validation only."""
     features: tuple[Path, ...] = ()
     """Feature store, or several of one encoder, with all videos of the index: trains the CRN and the heads on a frozen
-    encoder. None learns from keyframes."""
+    encoder. Unless given: none, it learns from keyframes."""
     output: Path = Path("runs/pretrain")
     """Folder of the model, of what is needed to go on, and of the logs."""
     pretext: PretextSettings = field(default_factory=PretextSettings)
     """Method, tasks, pseudo-boundaries, temperature, masking rate."""
-    augmentation: AugmentationSettings = field(default_factory=AugmentationSettings)
+    augmentation: AugmentationSettings = field(default_factory=AugmentationSettings, metadata=RARE)
     """Of keyframes; its mean and deviation are those that the encoder expects."""
     splits: tuple[str, ...] = ()
-    """Splits of the index to learn from, such as train,val; none takes all videos."""
+    """Splits of the index to learn from, such as train,val. Unless given: all videos."""
     neighbours: int = 8
     """K, shots on each side of the centre (section 4.1)."""
     epochs: int = 10
     """Passes over all shots (table 4c: 40 for the best result)."""
     batch: int = 256
     """Windows in a step, over all processes."""
-    micro_batch: int = 0
+    micro_batch: int = rare(0)
     """Windows that a process encodes at a time, where the memory is short for all of its own; 0 is all. All windows of
     the batch stay each other's negatives; batch normalisation sees only so many."""
     encoder: str = "resnet50"
     """Shot encoder to train: resnet18 to resnet152 or timm:NAME (section 4.1: resnet50)."""
     init: str | None = None
     """Where weights begin: none at random, imagenet, or a model of an earlier run (its encoder and its CRN)."""
-    freeze_encoder: bool = False
+    freeze_encoder: bool = rare(False)
     """Keep the encoder as it begins."""
     base_rate: float = 0.3
     """Learning rate at a batch of 256; it is scaled by batch / 256 (release)."""
-    momentum: float = 0.9
+    momentum: float = rare(0.9)
     """Of LARS."""
-    weight_decay: float = 1e-6
+    weight_decay: float = rare(1e-6)
     """Of LARS."""
-    trust: float = 0.001
+    trust: float = rare(0.001)
     """Trust coefficient of LARS."""
-    lars_exclude: Variant = "release"
+    lars_exclude: Variant = rare("release")
     """Parameters that LARS neither adapts nor decays: release, those with bn or bias in their name, so that LayerNorm
     weights and the BN weights of a ResNet's shortcuts are adapted; paper, all biases and norms (appendix A)."""
-    warm_up: float = 0.1
+    warm_up: float = rare(0.1)
     """Share of the steps over which the learning rate rises."""
-    width: int = 768
+    width: int = rare(768)
     """Width of the CRN, H."""
-    layers: int = 2
+    layers: int = rare(2)
     """Layers of the CRN, L."""
-    heads: int = 8
+    heads: int = rare(8)
     """Attention heads of the CRN, A."""
-    dropout: float = 0.1
+    dropout: float = rare(0.1)
     """In the CRN."""
     precision: Precision = "auto"
     """auto is bf16 on a GPU (fp16 where it has none) and float32 on a CPU; or float32, float64, bf16, fp16."""
-    compile: bool = False
+    compile: bool = rare(False)
     """Let torch.compile make the encoder and the CRN: minutes at the start, for faster steps."""
     workers: int = 4
     """Processes that read keyframes, for each process that trains."""
-    decoded_size: int = 256
+    decoded_size: int = rare(256)
     """Side of the square that keyframes are squeezed to before they are augmented."""
     seed: int = 0
     """Of weights, order and all draws."""
     device: str = "auto"
     """Where: auto, cpu or cuda."""
-    log_steps: int = 10
+    log_steps: int = rare(10)
     """Steps from one row of the log to the next."""
-    validate_split: str = "val"
+    validate_split: str = rare("val")
     """Labelled videos to validate on; all labelled ones where this split has none."""
-    validate_epochs: int = 1
+    validate_epochs: int = rare(1)
     """Epochs from one validation to the next; 0 never."""
     resume: bool = False
     """Go on where the run in the output folder stopped; begin where there is none."""

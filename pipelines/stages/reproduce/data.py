@@ -175,7 +175,7 @@ def _features(folder: Path, home: Path) -> Data:
     files: dict[Path, bytes] = {}
 
     def index(name: str, splits: Mapping[str, Sequence[str]] | None = None) -> Step:
-        options: dict[str, Any] = {"output": home / f"{name}.h5", "features": home / "features"}
+        options: dict[str, Any] = {"output": home / f"{name}.h5", "feature_folder": home / "features"}
         content = b""
         if splits is not None:
             options["split"] = home / f"{name}.json"

@@ -188,7 +188,7 @@ def _baseline(
     else:
         name, identity = image_encoder(ask)
         store = data.home / "features" / f"{identity}.h5"
-        encoding: dict[str, Any] = {"index": protocol.index.output, "encoder": name, "folder": data.home / "features"}
+        encoding: dict[str, Any] = {"index": protocol.index.output, "encoder": name, "output": data.home / "features"}
         if data.kind == "movienet":  # elsewhere all films have labels
             encoding["labelled"] = True
         options["features"] = (store,)

@@ -1,0 +1,73 @@
+"""``--help``: short, in plain words, the same option by the same name in every command."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from bassl_cli import app
+from tests.command import Bassl
+
+COMMANDS = {name: app.load(name) for name in app.NAMES if name != "figure"} | {
+    f"figure {name}": command for name, command in app.load("figure").commands.items()
+}
+
+
+def options_of(command: Any) -> dict[str, Any]:
+    return {flag: one for one in command.params if one.param_type_name == "option" for flag in one.opts}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_short_and_names_no_python_type(bassl: Bassl, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    code, shown, err = bassl(*name.split(), "--help")
+    assert (code, err) == (0, "")
+    assert not re.search(r"<\w+>|<list", shown)
+    assert len(re.findall("^│ --", shown, re.MULTILINE)) <= 32
+
+
+@pytest.mark.parametrize("name", ["pretrain", "finetune", "encode", "predict"])
+def test_help_all_shows_the_other_options_too(bassl: Bassl, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    short, full = (
+        set(re.findall(r"^│ (--[\w-]+)", bassl(name, option).out, re.MULTILINE)) for option in ("--help", "--help-all")
+    )
+    hidden = {flag for flag, one in options_of(COMMANDS[name]).items() if one.hidden}
+    assert hidden
+    assert short | hidden == full | {"--help-all"}
+    assert not short & hidden
+    assert "--help-all" in short - full
+
+
+def test_only_commands_with_further_options_have_help_all() -> None:
+    for name, command in COMMANDS.items():
+        options = options_of(command)
+        assert ("--help-all" in options) == any(one.hidden for one in options.values()), name
+
+
+def test_an_option_has_the_same_short_form_in_every_command() -> None:
+    short: dict[str, set[str]] = {}
+    for command in COMMANDS.values():
+        for one in command.params:
+            if one.param_type_name == "option":
+                (long,) = (flag for flag in one.opts if flag.startswith("--"))
+                short.setdefault(long, set()).add(" ".join(flag for flag in one.opts if flag != long))
+    assert {long: forms for long, forms in short.items() if len(forms) > 1} == {}
+    assert short["--output"] == {"-o"}
+    assert short["--threshold"] == {"-t"}
+    assert short["--quiet"] == {"-q"}
+    assert short["--jobs"] == {"-j"}
+
+
+def test_what_is_read_and_what_is_learned_from_have_one_name_each() -> None:
+    """--features are read, --feature-folder is where they are kept; --splits are learned from, --split is scored."""
+    having = {flag: {name for name, one in COMMANDS.items() if flag in options_of(one)} for flag in
+              ("--features", "--feature-folder", "--splits", "--split")}  # fmt: skip
+    assert having == {
+        "--features": {"pretrain", "finetune", "score", "baseline", "figure similarity", "figure pseudo-boundaries"},
+        "--feature-folder": {"build-index", "finetune"},
+        "--splits": {"pretrain", "finetune", "baseline"},
+        "--split": {"score", "baseline", "build-index"},
+    }
