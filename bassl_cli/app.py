@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -18,7 +17,7 @@ import typer
 import pipelines
 from bassl_cli import config, console
 from bassl_cli.options import PlainCommand, PlainGroup
-from pipelines.errors import BasslError, BasslWarning
+from pipelines.errors import BasslError, warnings_shown
 from pipelines.files import os_reason
 
 # By heading of `bassl --help`, each command with the first line of its help, so that it need not be imported for that.
@@ -160,17 +159,7 @@ def _streams() -> Iterator[None]:
     main = current_thread() is main_thread()
     handler = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number)) if main else None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("once", BasslWarning)
-            show = warnings.showwarning
-
-            def shown(message: Warning | str, category: type[Warning], *where: Any) -> None:
-                if issubclass(category, BasslWarning):
-                    console.note(str(message))
-                else:
-                    show(message, category, *where)
-
-            warnings.showwarning = shown  # type: ignore[assignment]
+        with warnings_shown(console.warn):
             yield
     finally:
         output.flush()
@@ -200,7 +189,3 @@ def main() -> None:
     except KeyboardInterrupt:
         console.complain("interrupted")
         sys.exit(130)
-    except SystemExit as end:
-        if end.code == 130:  # what typer makes of Ctrl-C, without a word
-            console.complain("interrupted")
-        raise

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from rich.table import Table as Grid
 from rich.text import Text
 
-from pipelines.errors import BasslError, printable
+from pipelines.errors import BasslError, count as count, printable
 from pipelines.progress import Ended, FilmProgress, ReportProgress, TrainingProgress
 from pipelines.scenes import SceneList
 
@@ -62,11 +62,6 @@ def warn(message: str) -> None:
 def note(message: str) -> None:
     """One line about a fact of the result that is no fault."""
     say(f"note: {message}")
-
-
-def count(number: int, thing: str) -> str:
-    """``1 scene``, ``12 scenes``."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def say(message: str, style: str | None = None) -> None:

@@ -154,7 +154,11 @@ def with_settings(
                     made[name] = settings_from(kind, {key: value for key, value in values.items() if value is not None})
                 except ValueError as error:
                     raise BasslError(str(error)) from error
-            command(**given, **made)
+            try:
+                command(**given, **made)
+            except KeyboardInterrupt:  # Typer would end without a word
+                console.complain("interrupted")
+                raise typer.Exit(130) from None
 
         paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
         run.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)  # Typer keeps line ends

@@ -1,6 +1,13 @@
 """Exceptions for errors that a user can cause; any other exception is a bug."""
 
+from __future__ import annotations
+
+import os
 import unicodedata
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 _DIRECTIONS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -35,6 +42,28 @@ class BasslWarning(UserWarning):
 
 class UnexpectedError(BasslError):
     """An exception in a child process that is a bug: its type and text, and where it was raised."""
+
+
+@contextmanager
+def warnings_shown(show: Callable[[str], None]) -> Iterator[None]:
+    """Have each BasslWarning shown once by ``show``; in a job of several processes by the first only."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("once", BasslWarning)
+        usual = warnings.showwarning
+
+        def shown(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if not issubclass(category, BasslWarning):
+                usual(message, category, *where)
+            elif os.environ.get("RANK", "0") == "0":
+                show(str(message))
+
+        warnings.showwarning = shown  # type: ignore[assignment]
+        yield
+
+
+def count(number: int, thing: str) -> str:
+    """``1 scene``, ``12 scenes``."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def printable(text: str, longest: int = 2000) -> str:

@@ -41,7 +41,7 @@ def reproduce(
     from pipelines.stages.reproduce.tables import heading, shown  # start-up time: numpy
 
     if not result.comparable and not quiet:
-        console.warn(f"no MovieNet: measured on {result.data}; the paper's column is not comparable with it")
+        console.note(f"no MovieNet: measured on {result.data}; the paper's column is not comparable with it")
     for one in result.tables:
         cells = shown(one)
         console.show_table(cells.header, cells.rows, title=heading(result, one))

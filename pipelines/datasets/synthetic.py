@@ -40,7 +40,7 @@ from pipelines.datasets.synthetic_art import (
     insert_backdrop,
     set_backdrop,
 )
-from pipelines.errors import BasslError, first_line
+from pipelines.errors import BasslError, count, first_line
 from pipelines.files import atomic_file, check_writable
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots, timecode
 
@@ -427,7 +427,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     length = timecode(float(film.frames / film.frame_rate))
-    print(f"{out}: {length}, {len(film.shots)} shots in {len(film.sets)} scenes, listed in {truth_path(out)}")
+    counts = f"{count(len(film.shots), 'shot')} in {count(len(film.sets), 'scene')}"
+    print(f"{out}: {length}, {counts}, listed in {truth_path(out)}")
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 
 
 def choose_scene_ends(
@@ -28,7 +28,7 @@ def choose_scene_ends(
     scores, ends = np.asarray(scores, np.float64), np.asarray(ends, np.float64)
     shots = len(scores)
     if scenes is not None and not 1 <= scenes <= shots:
-        raise BasslError(f"the film has {shots} shot(s), so it cannot be divided into {scenes} scenes")
+        raise BasslError(f"the film has {count(shots, 'shot')}, so it cannot be divided into {scenes} scenes")
     # The small constant decides for an end where a score equals the threshold.
     gains = _logit(scores) - _logit(np.array(threshold)) + 1e-12
     gains[-1] = 0.0  # the film ends here in any case

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 from pipelines.files import write_atomically
 from pipelines.scenes import Scene, SceneList
 
@@ -75,7 +75,7 @@ def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, at: tuple[int,
     shots = scene.end_shot - scene.start_shot
     facts = (
         f"{scene.start_timecode} - {scene.end_timecode}     {scene.end - scene.start:.1f} s     "
-        f"{shots} shot{'s' if shots != 1 else ''}"
+        f"{count(shots, 'shot')}"
         + (f" ({shown} shown)" if shown < shots else "")
         + f"     confidence {scene.confidence:.2f}"
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError, StoreError, count
 from pipelines.models.opening import BUILT_IN, MODEL, open_model
 from pipelines.training.run_folder import LOG, RESULT, STATE, VALIDATION, read_log
 
@@ -129,7 +129,7 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
     content = json.loads(result.read_bytes())
     seeds, parts = content["seeds"], content["index"]
     shots = parts["train"]
-    data = f"{shots['videos']} videos, {shots['shots']:,} shots of {parts['path']}"
+    data = f"{count(shots['videos'], 'video')}, {count(shots['shots'], 'shot')} of {parts['path']}"
     if content.get("init"):
         data += f"; begun with {content['init']}"
     epochs = sorted({len(seed["epochs"]) for seed in seeds})
@@ -165,7 +165,7 @@ def _of_the_paper(path: Path, file: Path, settings: Mapping[str, Any]) -> Listed
     last = {name: value for name, value in (rows[-1] if rows else {}).items() if name not in ("step", "epoch")}
     taken = "" if not rows else f", epoch {int(rows[-1]['epoch'])} of {training['epochs']}"
     shots = training["data"]
-    data = f"{shots['videos']} videos, {shots['shots']:,} shots of {shots['path']}"
+    data = f"{count(shots['videos'], 'video')}, {count(shots['shots'], 'shot')} of {shots['path']}"
     if training.get("splits"):
         data += f", splits {', '.join(training['splits'])}"
     return ListedModel(

@@ -15,7 +15,7 @@ from torch.distributed import run as torchrun
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, get_error_handler
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count, warnings_shown
 from pipelines.options import parse
 from pipelines.progress import TrainingProgress
 from pipelines.training.machines import LAUNCHED, SOME_FAILED, STOPPED, Machines, is_worker
@@ -34,8 +34,8 @@ def check_gpus(machines: Machines, command: str) -> None:
     nodes = -(-machines.gpus // (here or 8))  # a machine without a GPU says nothing of the others: 8 is usual
     while machines.gpus % nodes:
         nodes += 1
-    found = f"this machine has {here} GPU{'' if here == 1 else 's'}" if here else "this machine has no GPU"
-    many = f"{nodes} machine{'' if nodes == 1 else 's'} with {machines.gpus // nodes} GPUs each"
+    found = f"this machine has {count(here, 'GPU')}" if here else "this machine has no GPU"
+    many = f"{count(nodes, 'machine')} with {count(machines.gpus // nodes, 'GPU')} each"
     what = f"{command} --gpus {machines.gpus}"
     if nodes > 1:
         what += f" --nodes {nodes} --node-rank 0 (to {nodes - 1}) --rdzv-endpoint FIRST_MACHINE:29500"
@@ -133,14 +133,14 @@ def main(
 
     def line(state: TrainingProgress) -> None:
         if state.note:
-            sys.stderr.write(f"{name}: {state.note}\n")
+            sys.stderr.write(f"{'warning' if state.warning else 'note'}: {state.note}\n")
             return
         values = "  ".join(f"{key} {value:.4f}" for key, value in {**state.losses, **state.validation}.items())
         seed = f"seed {state.seed}  " if state.seeds > 1 else ""
         sys.stderr.write(f"{seed}step {state.step}/{state.steps}  {values}  {state.speed:.0f} {state.unit}/s\n")
 
     try:
-        with errors_to_launcher():
+        with errors_to_launcher(), warnings_shown(lambda text: print(f"warning: {text}", file=sys.stderr)):
             try:
                 given = parse(settings, f"python -m pipelines.stages.{name}", arguments)
             except ValueError as error:

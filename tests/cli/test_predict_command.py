@@ -331,7 +331,7 @@ def test_what_is_no_film_ends_in_one_line(bassl: Bassl, model: Path, tmp_path: P
         (["--threshold", "nan"], ["threshold"]),
         (["--min-scene", "-1"], ["-1"]),
         (["--scenes", "0"], ["number of scenes", "0"]),
-        (["--scenes", "5"], ["4 shot(s)", "5 scenes"]),
+        (["--scenes", "5"], ["4 shots", "5 scenes"]),
         (["--scenes", "4", "--min-scene", "2"], ["4 scenes", "2 seconds"]),
         (["-o", "{folder}"], ["is a folder"]),
         (["-o", "{text}/scenes.json"], ["folder cannot be made"]),

@@ -21,7 +21,7 @@ import jinja2
 from markupsafe import Markup
 
 import pipelines
-from pipelines.errors import BasslError, VideoError
+from pipelines.errors import BasslError, VideoError, count
 from pipelines.files import write_atomically
 from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
 from pipelines.outputs.exports.segments import film_name, one_line
@@ -163,10 +163,6 @@ def address(film: Path | None, page_path: Path) -> str | None:
         return target.as_uri()
     # With "./", a name with a colon is not read as a URL scheme.
     return "./" + quote(os.fsencode(Path(relative).as_posix()))
-
-
-def count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _brief(result: SceneList) -> list[str]:

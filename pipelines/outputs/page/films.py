@@ -12,10 +12,10 @@ from typing import Any
 from markupsafe import Markup
 
 import pipelines
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 from pipelines.files import write_atomically
 from pipelines.outputs.exports.segments import one_line
-from pipelines.outputs.page import FOLDER, address, content_policy, count, templates
+from pipelines.outputs.page import FOLDER, address, content_policy, templates
 from pipelines.outputs.page.thumbnails import TYPE, resized
 from pipelines.scenes import timecode
 

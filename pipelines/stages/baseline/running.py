@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.segmentation import Segmentation
 from pipelines.baselines.systems import SYSTEMS, Baseline
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.progress import ReportProgress
@@ -61,7 +61,7 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     elif system.candidates:
         chosen = choose(system, training, lambda done, total: progress("choosing settings", done, total))
         named = ", ".join(f"{name} {getattr(chosen, name)}" for name in system.candidates)
-        notes = (f"settings chosen on {len(training)} films: {named}",)
+        notes = (f"settings chosen on {count(len(training), 'film')}: {named}",)
 
     runs = settings.seeds if system.learns else 1
     scored: list[tuple[FilmScores, ...]] = []

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 from pipelines.options import parse
 from pipelines.stages.encode import EncodeProgress, EncodeSettings, encode_shots
 
@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def show(state: EncodeProgress) -> None:
         if state.shots == state.total:
-            sys.stderr.write(f"{state.shots} shots of {state.total_videos} videos\n")
+            sys.stderr.write(f"{count(state.shots, 'shot')} of {count(state.total_videos, 'video')}\n")
 
     try:
         store = encode_shots(parse(EncodeSettings, "python -m pipelines.stages.encode", arguments), show)

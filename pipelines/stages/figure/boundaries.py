@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.datasets.matching import assign_scene_ends
 from pipelines.datasets.scene_list import read_scene_list
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 from pipelines.evaluation.boundary_metrics import boundary_match
 from pipelines.outputs.figures.boundaries import PredictedLane, boundary_figure
 from pipelines.scenes import SceneList
@@ -60,7 +60,7 @@ def _lane(name: str, listed: SceneList, truth: NDArray[np.float64] | None, withi
     # With --scenes N the N best are taken, whatever the threshold.
     if not isinstance(threshold, int | float) or listed.settings.get("scenes") is not None:
         threshold = None
-    hits, note = None, f"{len(listed.scenes)} scenes"
+    hits, note = None, count(len(listed.scenes), "scene")
     if truth is not None:
         hits = np.zeros(len(ends), np.bool_)
         if len(ends) and len(truth):

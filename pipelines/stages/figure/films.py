@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError, StoreError, count
 from pipelines.stores.features import read_shot_checksums
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import JOINED, find_features
@@ -28,7 +28,7 @@ def chosen_video(path: Path, name: str | None) -> Index:
     index = read_index(path)
     if name is None and len(index.video_ids) > 1:
         some = ", ".join(index.video_ids[:5]) + (", ..." if len(index.video_ids) > 5 else "")
-        raise BasslError(f"{path}: has {len(index.video_ids)} videos ({some}); name one with --video")
+        raise BasslError(f"{path}: has {count(len(index.video_ids), 'video')} ({some}); name one with --video")
     return only(index, 0 if name is None else named_video(index, name))
 
 

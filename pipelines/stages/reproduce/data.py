@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pipelines.datasets.movienet import films_with_keyframes, is_movienet, read_movienet_splits
 from pipelines.datasets.shot_features import read_shot_feature_folder
 from pipelines.datasets.synthetic import SyntheticFilmSettings
-from pipelines.errors import BasslError, DatasetError
+from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import write_atomically
 from pipelines.stages.reproduce.settings import StageOptions
 from pipelines.stages.reproduce.steps import Step
@@ -182,7 +182,7 @@ def _features(folder: Path, home: Path) -> Data:
             content = files[options["split"]] = _listed(splits)
         return Step("build-index", options, sources, home / f"{name}.h5", (), f"{digest} {_short(content)}")
 
-    counts = " and ".join(f"{name} ({len(ids)} videos)" for name, ids in sets.items())
+    counts = " and ".join(f"{name} ({count(len(ids), 'video')})" for name, ids in sets.items())
     if len(sets) == 1:
         ((name, ids),) = sets.items()
         protocols = [EvaluationProtocol(name, "", name, index("split", _by_turns(ids)))]
@@ -207,7 +207,7 @@ def _films(folder: Path, home: Path) -> Data:
     films = find_films([folder])
     if len(films) < 3:
         raise BasslError(
-            f"{folder}: holds {len(films)} films; at least three are needed, for training, validation and testing"
+            f"{folder}: holds {count(len(films), 'film')}, and three are needed, to train, validate and test"
         )
     data = _of_films("films", f"films in {folder}", folder, home, video_ids(films), (), _digest(folder))
     return data if all(has_sound(film) for film in films) else replace(data, extra=None)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 from pipelines.evaluation.alignment import Alignment, align
 from pipelines.stages.score.measuring import measured
 from pipelines.stages.score.result import ScoreResult
@@ -106,7 +106,7 @@ def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
     for one in alignments.values():
         kinds.setdefault(one.how, []).append(one)
     for how, some in kinds.items():
-        films = f"{len(some)} film{'' if len(some) == 1 else 's'}: "
+        films = f"{count(len(some), 'film')}: "
         if how == "same shots":
             notes.append(f"{films}prediction and truth have the same shots; compared shot by shot")
             continue
