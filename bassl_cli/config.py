@@ -11,12 +11,14 @@ from typing import Any
 
 from pipelines.errors import BasslError
 from pipelines.files import os_reason
+from pipelines.options import Time
 from pipelines.training.machines import is_worker
 
 NAME = "bassl.toml"
 _READ = "BASSL_CONFIG"
 """Environment variable for the processes of a job: path and text of the file that its first process read."""
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path, as text"}
+_WORDS[Time] = "seconds or a timecode"
 
 
 def read(given: Path | None) -> tuple[Path, str] | None:
@@ -85,7 +87,9 @@ def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> Non
 
 
 def _fits(value: object, kind: type) -> bool:
-    if kind in (int, float):
+    if kind is Time and isinstance(value, str):
+        return True
+    if kind in (int, float, Time):
         return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
     return isinstance(value, str if kind is Path else kind)
 

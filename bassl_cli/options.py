@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from bassl_cli import console
 from pipelines.errors import BasslError
-from pipelines.options import Option, kind_of, options_of, settings_from
+from pipelines.options import Option, Time, kind_of, options_of, settings_from
 
 Command = Callable[..., None]
 Films = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
@@ -104,12 +104,16 @@ def with_settings(
 
     def parameter_of(option: Option, holder: str) -> inspect.Parameter:
         several = option.name in repeated
-        kind: Any = list[option.kind] if several else str if option.many else option.kind  # type: ignore[name-defined]
+        text_only = option.many or option.kind is Time
+        kind: Any = list[option.kind] if several else str if text_only else option.kind  # type: ignore[name-defined]
         default = None if several else option.shown
         text, _, unless_given = option.help.partition("Unless given: ")
         if option.choices:
             text += f" One of {', '.join(option.choices)}."
-        shown: dict[str, Any] = {"help": text.strip(), "metavar": metavars.get(option.name)}
+        shown: dict[str, Any] = {
+            "help": text.strip(),
+            "metavar": metavars.get(option.name, "TIME" if option.kind is Time else None),
+        }
         if option.name in arguments:
             needed = option.kind is not Path or default is None
             annotation: Any = Annotated[kind, typer.Argument(show_default=not needed, **shown)]

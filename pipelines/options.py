@@ -16,7 +16,9 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pipelines.scenes import parse_time
 
 S = TypeVar("S")
 V = TypeVar("V")
@@ -27,13 +29,24 @@ RARE: Mapping[str, bool] = {"rare": True}
 """
 
 
+class Time(float):
+    """Seconds, from a number or a text: seconds or a timecode, see :func:`pipelines.scenes.parse_time`."""
+
+    def __new__(cls, value: float | str) -> Time:
+        return super().__new__(cls, parse_time(value) if isinstance(value, str) else value)
+
+
+Seconds = Annotated[float, Time]
+"""The type of a field that is a time, which may be given as seconds or as a timecode."""
+
+
 @dataclass(frozen=True)
 class Option:
     """One option."""
 
     name: str  # of the field
     group: str  # name of the field of the outer dataclass that holds this one; empty for fields of the outer one
-    # bool, int, float, str or Path: the type of the value, or of each value of a tuple; the first type of a union
+    # bool, int, float, str, Path or Time: the type of the value, or of each value of a tuple; the first type of a union
     kind: type
     many: bool  # whether the value is a tuple, given with commas
     default: Any  # None where there is none
@@ -55,7 +68,8 @@ class Option:
                 return tuple(map(self.kind, words(text)))
             return self.kind(text)
         except ValueError as error:
-            raise ValueError(f"{self.flag}: {text!r} is not {self.kind.__name__}") from error
+            wrong = error if self.kind is Time else f"is not {self.kind.__name__}"
+            raise ValueError(f"{self.flag}: {text!r} {wrong}") from error
 
     @property
     def shown(self) -> Any:
@@ -71,7 +85,7 @@ def rare(default: V) -> V:
 def options_of(settings: Any, group: str = "", rare: bool = False) -> tuple[Option, ...]:
     """The options of a settings dataclass and of those that it holds, in order. Raises TypeError for a field of a type
     that no option can have."""
-    hints, texts = typing.get_type_hints(settings), _docstrings(settings)
+    hints, texts = typing.get_type_hints(settings, include_extras=True), _docstrings(settings)
     options: list[Option] = []
     for one in fields(settings):
         hint, seldom = hints[one.name], rare or one.metadata.get("rare", False)
@@ -108,10 +122,10 @@ def values_of(settings: Any) -> dict[str, Any]:
 
 
 def accept_text(settings: Any) -> None:
-    """Let the fields of a frozen dataclass that are paths be given as text, and tuples as lists or as one value. For
-    ``__post_init__``: replaces the values of such fields. Raises ValueError for a value that a Literal does not list.
-    """
-    for name, hint in typing.get_type_hints(type(settings)).items():
+    """Let the fields of a frozen dataclass that are paths or times be given as text, and tuples as lists or as one
+    value. For ``__post_init__``: replaces the values of such fields. Raises ValueError for a value that a Literal does
+    not list, and for a text that is no time."""
+    for name, hint in typing.get_type_hints(type(settings), include_extras=True).items():
         value = getattr(settings, name)
         if value is None or is_dataclass(hint):
             continue
@@ -123,6 +137,11 @@ def accept_text(settings: Any) -> None:
             object.__setattr__(settings, name, tuple(map(Path, each)) if kind is Path else tuple(each))
         elif kind is Path:
             object.__setattr__(settings, name, Path(value))
+        elif kind is Time and isinstance(value, str):
+            try:
+                object.__setattr__(settings, name, float(Time(value)))
+            except ValueError as error:
+                raise ValueError(f"{name}: {value!r} {error}") from error
 
 
 def check_at_least(settings: Any, least: float, *names: str) -> None:
@@ -156,6 +175,8 @@ def kind_of(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return kind_of(next(each for each in inner if each is not type(None)))
+    if origin is Annotated:
+        return inner[1], False, ()
     if origin in (tuple, list):
         return kind_of(inner[0])[0], True, ()
     if origin is typing.Literal:

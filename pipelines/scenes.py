@@ -9,10 +9,11 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from pipelines.errors import BasslError
 from pipelines.files import write_atomically
 
 SCHEMA = "bassl.scenes"
@@ -27,10 +28,11 @@ class VideoFacts:
     """What a video is, as measured by decoding it.
 
     ``width`` and ``height`` are pixels as shown (after the rotation that phones write). ``duration`` is in seconds and
-    ``frames`` counts what could be decoded. ``frame_rate`` is the nominal rate in frames a second; times never come
-    from it. ``id`` is the film's, as stores and labels have it, ``fingerprint`` is that of
-    :func:`pipelines.video.films.fingerprint`, ``start_timecode`` is what the file calls its first frame, and
-    ``sound_channels`` and ``sound_rate`` (Hz) are of the first of its ``sound_tracks``; None where a file does not say.
+    ``frames`` counts what could be decoded; where a part of the video was read, both are those of its end.
+    ``frame_rate`` is the nominal rate in frames a second; times never come from it. ``id`` is the film's, as stores and
+    labels have it, ``fingerprint`` is that of :func:`pipelines.video.films.fingerprint`, ``start_timecode`` is what the
+    file calls its first frame, and ``sound_channels`` and ``sound_rate`` (Hz) are of the first of its ``sound_tracks``;
+    None where a file does not say.
     """
 
     path: str
@@ -111,7 +113,7 @@ class SceneList:
         video: what was read.
         settings: everything that made this result, the version of bassl included.
         shots: in order, without gap.
-        scenes: in order; they cover the video without gap.
+        scenes: in order; they cover the shots without gap, but for what was left out as too short.
         warnings: one line each, about damage in the video; not part of the file.
     """
 
@@ -160,7 +162,7 @@ def timecode(seconds: float) -> str:
 
 
 def parse_time(text: str, frame_rate: float | None = None) -> float:
-    """Seconds of a number, or of a timecode ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or ``HH:MM:SS:FF``.
+    """Seconds of a number, also ``10s``, or of a timecode ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or ``HH:MM:SS:FF``.
 
     Args:
         text: the time.
@@ -169,8 +171,8 @@ def parse_time(text: str, frame_rate: float | None = None) -> float:
     Raises:
         ValueError: what is wrong with it, as it stands after the text in a sentence.
     """
-    if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?", text):
-        return float(text)
+    if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?s?", text):
+        return float(text.rstrip("s"))
     if match := re.fullmatch(r"(?:([0-9]{1,4}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
         return 3600.0 * int(match[1] or 0) + 60.0 * int(match[2]) + float(match[3].replace(",", "."))
     if match := re.fullmatch(r"([0-9]{1,4}):([0-5][0-9]):([0-5][0-9]):([0-9]{1,3})", text):
@@ -213,3 +215,11 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
         )
         start = end + 1
     return tuple(scenes)
+
+
+def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
+    """The scenes of at least so many seconds, numbered anew. Raises BasslError where there are none."""
+    kept = [scene for scene in scenes if scene.end - scene.start >= least - 1e-9]
+    if not kept:
+        raise BasslError(f"no scene has {least:g} seconds or more; leave --drop-short out, or give a lower --min-scene")
+    return tuple(replace(scene, index=index) for index, scene in enumerate(kept))

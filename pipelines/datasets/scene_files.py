@@ -78,7 +78,8 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
 
     The id is the video's own; in a file without one, it is made of the stem of the video's file name. Raises
     DatasetError: it is not a scenes.json, of another version, or inconsistent: shots and scenes must be contiguous from
-    frame 0 to the end of the video, and scenes begin and end with their shots.
+    frame 0 to the end of the video, and scenes begin and end with their shots. Where the settings say so, shots begin
+    later (``start``), and scenes may have gaps (``drop_short``).
     """
     return annotation_of(read_json(path, MOST_BYTES), path)
 
@@ -103,11 +104,15 @@ def annotation_of(content: Any, path: Path) -> VideoAnnotation:
     shots = as_list(member(content, "shots", "the file", path), "the list of shots", path)
     scenes = as_list(member(content, "scenes", "the file", path), "the list of scenes", path)
     shot_frames, shot_times = _timed(shots, "shot", path)
-    scene_frames, scene_times = _timed(scenes, "scene", path)
-    if shot_frames[0, 0] != 0 or shot_frames[-1, 1] != length:
+    settings = content.get("settings")
+    part, gaps = (isinstance(settings, dict) and settings.get(name) for name in ("start", "drop_short"))
+    if (shot_frames[0, 0] != 0 and not part) or shot_frames[-1, 1] != length:
         raise fault(path, f"its shots go from frame {shot_frames[0, 0]} to {shot_frames[-1, 1]}, the video to {length}")
     firsts, ends = _integers(scenes, "scene", ("start_shot", "end_shot"), path).T
-    if firsts[0] != 0 or ends[-1] != len(shots) or (firsts[1:] != ends[:-1]).any() or (ends <= firsts).any():
+    scene_frames, scene_times = _timed(scenes, "scene", path, bool(gaps))
+    apart = firsts[0] != 0 or ends[-1] != len(shots) or (firsts[1:] != ends[:-1]).any()
+    outside = firsts[0] < 0 or ends[-1] > len(shots) or (firsts[1:] < ends[:-1]).any()
+    if (outside if gaps else apart) or (ends <= firsts).any():
         raise fault(path, f"its scenes do not follow one another from shot 0 to the end of its {len(shots)} shots")
     for of_scenes, of_shots in ((scene_frames, shot_frames), (scene_times, shot_times)):
         should_be = np.column_stack([of_shots[firsts, 0], of_shots[ends - 1, 1]])
@@ -120,7 +125,8 @@ def annotation_of(content: Any, path: Path) -> VideoAnnotation:
         path,
         shots=shot_frames,
         shots_seconds=shot_times,
-        scene_end=labels_from_ends((ends - 1).tolist(), len(shots)),
+        # what was left out as too short ends where the next scene begins
+        scene_end=labels_from_ends(sorted({*ends - 1, *firsts[firsts > 0] - 1, len(shots) - 1}), len(shots)),
         frame_rate=frame_rate,
         scores=_scores(shots, path),
     )
@@ -185,7 +191,9 @@ def _check_lengths(frames: NDArray[np.int64], lengths: list[str], path: Path, li
             raise fault(path, f"the scene has {end - start} frames, but another number as its length", line)
 
 
-def _timed(entries: list[Any], unit: str, path: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _timed(
+    entries: list[Any], unit: str, path: Path, gaps_allowed: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Read and check the frame ranges and times of the shots or scenes of a scenes.json."""
     for i, entry in enumerate(entries):
         if (index := int_at(entry, "index", f"{unit} {i}", path)) != i:
@@ -198,7 +206,7 @@ def _timed(entries: list[Any], unit: str, path: Path) -> tuple[NDArray[np.int64]
     for ranges in (frames, times):
         check_ranges(ranges, unit, path)
         gaps = np.flatnonzero(ranges[1:, 0] - ranges[:-1, 1] > TIME_ROUNDING)
-        if len(gaps):
+        if len(gaps) and not gaps_allowed:
             i = gaps[0] + 1
             raise fault(path, f"{unit} {i} starts at {ranges[i, 0]}, but {unit} {i - 1} ends at {ranges[i - 1, 1]}")
     return frames, times

@@ -8,7 +8,8 @@ from typing import Any
 
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept
-from pipelines.scenes import SceneList, group_shots
+from pipelines.options import Seconds, accept_text
+from pipelines.scenes import SceneList, group_shots, without_short
 from pipelines.stages.predict.settings import PredictSettings
 
 
@@ -21,19 +22,21 @@ class RegroupSettings:
     threshold: float | None = None
     """A shot with at least this score ends a scene; a lower one gives more scenes. Unless given: that of the
     file."""
-    min_scene: float | None = None
-    """Shortest scene, in seconds. Unless given: that of the file."""
+    min_scene: Seconds | None = None
+    """Shortest scene, in seconds or as a timecode. Unless given: that of the file."""
+    drop_short: bool = False
+    """Leave out scenes that are shorter, instead of making them part of others."""
     scenes: int | None = None
     """Number of scenes: the most probable ones, whatever the threshold."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "output", None if self.output is None else Path(self.output))
+        accept_text(self)
         PredictSettings(**self.given)  # refuses the same values
 
     @property
     def given(self) -> dict[str, Any]:
         """The settings of prediction among them that are not None."""
-        wanted = {name: getattr(self, name) for name in ("threshold", "min_scene", "scenes")}
+        wanted = {name: getattr(self, name) for name in ("threshold", "min_scene", "drop_short", "scenes")}
         return {name: value for name, value in wanted.items() if value is not None}
 
 
@@ -65,16 +68,19 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
         raise BasslError(f"{file}: its settings are not those of a prediction ({error})") from error
     ends = choose_scene_ends(
         [shot.score for shot in before.shots],
-        [shot.end for shot in before.shots],
+        [shot.end - before.shots[0].start for shot in before.shots],
         wanted.threshold,
-        wanted.min_scene,
+        0.0 if wanted.drop_short else wanted.min_scene,
         wanted.scenes,
     )
     names = {(scene.start_shot, scene.end_shot): scene.name for scene in before.scenes}
     scenes = tuple(
         replace(scene, name=names.get((scene.start_shot, scene.end_shot))) for scene in group_shots(before.shots, ends)
     )
+    if wanted.drop_short:
+        scenes = without_short(scenes, wanted.min_scene)
     chosen = {"threshold": wanted.threshold, "min_scene": wanted.min_scene, "scenes": wanted.scenes}
+    chosen["drop_short"] = wanted.drop_short
     result = replace(before, settings={**before.settings, **chosen}, scenes=scenes)
     result.save(output)
     return result

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from types import TracebackType
@@ -37,6 +38,9 @@ _STILL_FORMATS = ("image2", "tty")
 # Timestamps that step back by more than this, in seconds, start a new clock; less is an error of single timestamps.
 _CLOCK_NOISE = 0.5
 
+# Times that differ by less, in seconds, are equal: timestamps are rounded to microseconds.
+_SAME_TIME = 1e-6
+
 # Gaps of decoding timestamps, in seconds, that FFmpeg's command line takes for a new clock (-dts_delta_threshold), and
 # those that it does not believe in formats whose clock never restarts (-dts_error_threshold).
 _NEW_CLOCK = 10.0
@@ -63,12 +67,16 @@ class VideoDecoder:
         rotation: clockwise quarter turns (0 to 3) that make the frame upright; known after the first frame.
     """
 
-    def __init__(self, path: Path, threads: int | None = None) -> None:
+    def __init__(
+        self, path: Path, threads: int | None = None, start: float | None = None, end: float | None = None
+    ) -> None:
         """Open ``path``.
 
         Args:
             path: the video file.
             threads: maximum number of decoding threads; None: the number of cores. Never more than four.
+            start: seconds from the film's first frame to the first frame to yield; None is the beginning.
+            end: seconds up to the first frame that is not yielded; None is the end.
 
         Raises:
             VideoError: one line, when there is no such file, or it is a folder, empty, a still image, sound only, or
@@ -85,6 +93,7 @@ class VideoDecoder:
             self._container.close()
             raise
         self._threads = min(threads or cores(), _MOST_THREADS)
+        self._range = (0.0 if start is None else start, math.inf if end is None else end)
         self._decoding: Generator[Any, None, None] | None = None
         # Of a stream that does not say, frames do; until then it is taken for a usual size.
         self.width, self.height = self._stream.width or 1920, self._stream.height or 1080
@@ -94,6 +103,7 @@ class VideoDecoder:
         self.pixel_aspect = float(aspect) if aspect and 0.1 <= aspect <= 10 else 1.0
         self.declared_duration = _declared_duration(self._container, self._stream)
         self._jumps: list[float] = []
+        self._passed = 0  # packets that are read, but not decoded
         self._facts: VideoFacts | None = None
 
     def __enter__(self) -> VideoDecoder:
@@ -125,18 +135,20 @@ class VideoDecoder:
 
         Yields:
             ``(index, time, result)``: index from 0, time in seconds from the film's first frame, strictly increasing,
-            from presentation timestamps. Frames without one follow by their durations or the nominal rate.
+            from presentation timestamps. Frames without one follow by their durations or the nominal rate. Both are
+            those of the whole film where only a part of it is read.
 
         Raises:
-            VideoError: no frame can be decoded.
+            VideoError: no frame can be decoded, or the part begins after the film's end.
         """
         nominal = 1.0 / self.frame_rate
         tick = self._stream.time_base or Fraction(0)
         tick_seconds = float(tick)
-        index, last, offset = -1, -nominal, 0.0
-        first: float | None = None
+        begin, stop = self._range
+        skipped, first = (0, None) if begin <= 0 else self._skip(begin)
+        index, last, offset = skipped - 1, -nominal, 0.0
         end = 0.0
-        width = height = 0
+        width = height = yielded = 0
 
         def stamped(frames: Sequence[VideoFrame]) -> list[tuple[int | None, int, Any]]:
             nonlocal width, height
@@ -165,13 +177,25 @@ class VideoDecoder:
             # Some recorders write a huge duration for the last frame, which must not lengthen the film.
             end = round(time + (length if 0.0 < length <= 10.0 else nominal), 6)
             last = time
-            yield index, time, result
-        if index < 0:
+            if time >= stop - _SAME_TIME:
+                end = time
+                break
+            if time >= begin - _SAME_TIME:
+                yielded += 1
+                yield index, time, result
+        else:
+            index, stop = index + 1, math.inf
+        self._decoding.close()  # its threads read on
+        if not yielded and 0 < end <= begin:
+            raise VideoError(f"{self.path}: ends at {end:.3f} s, and the part to read begins at {begin:g} s")
+        if not yielded and index > 0:
+            raise VideoError(f"{self.path}: has no frame between {begin:g} s and {self._range[1]:g} s")
+        if not yielded:
             raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
         if self.rotation % 2:
             width, height = height, width
         self._facts = VideoFacts(
-            str(self.path), width, height, end, index + 1, self.frame_rate, **container_facts(self._container)
+            str(self.path), width, height, end, index, self.frame_rate, **container_facts(self._container)
         )
         if damage.places:
             self.warnings.append(
@@ -182,7 +206,89 @@ class VideoDecoder:
                 f"{self.path}: its clock jumps forward {len(self._jumps)} time(s), by {sum(self._jumps):.1f} s in all, "
                 "as in joined recordings; the film goes on there without a gap"
             )
-        self._note_missing_end(end, first or 0.0)
+        if stop == math.inf:
+            self._note_missing_end(end, first or 0.0)
+
+    def _skip(self, start: float) -> tuple[int, float | None]:
+        """Leave out the packets before the last point up to ``start`` at which a decoder can begin.
+
+        Returns:
+            the number of frames left out, and the time of the film's first frame in seconds on the file's clock; 0 and
+            None where the film has to be decoded from its beginning: in formats whose frames may refer to any before,
+            and where times depend on all frames before, as in joined recordings.
+        """
+        is_restart = restart_test(self._stream)
+        if is_restart is None and self._stream.codec_context.codec.intra_only:
+            is_restart = lambda packet: True  # noqa: E731
+        tick = self._stream.time_base
+        if is_restart is None or not tick or not is_file(self.path):
+            return 0, None
+        with open_container(self.path) as other:
+            stream = video_stream(self.path, other)
+            opening = next(
+                chain.from_iterable(decode(other.demux(stream), stream.codec_context, tuple, Damage())), None
+            )
+            if opening is None or opening.pts is None:
+                return 0, None
+        first = opening.pts * tick.numerator / tick.denominator
+        found = self._skip_by_index(first + start, is_restart)
+        if found is None:
+            with open_container(self.path) as other:
+                packets = demux(other, video_stream(self.path, other))
+                found = self._skip_by_reading(packets, first + start, is_restart)
+        return found, first if found else None
+
+    def _skip_by_index(self, time: float, is_restart: Callable[[Packet[VideoStream]], bool]) -> int | None:
+        """Seek by the index of an MP4 or QuickTime file, which lists all frames; None where there is no such index."""
+        entries, tick = self._stream.index_entries, self._stream.time_base
+        assert tick is not None
+        if not self._container.format.name.startswith("mov") or not len(entries):
+            return None
+        if (entries[-1].timestamp - entries[0].timestamp) * tick > _WRONG_CLOCK:  # see demux
+            return None
+        frames, keys = 0, []
+        for entry in entries:
+            if entry.timestamp * tick > time:
+                break
+            if entry.is_keyframe:
+                keys.append((entry.timestamp, frames))
+            frames += not entry.is_discard
+        for stamp, before in reversed(keys):
+            self._container.seek(stamp, stream=self._stream)
+            packets = self._container.demux(self._stream)
+            packet = next(packets)
+            if packet.dts != stamp:
+                break
+            if packet.pts is not None and packet.pts * tick <= time + _SAME_TIME and is_restart(packet):
+                self._container.seek(stamp, stream=self._stream)
+                return before
+        self._container.seek(0)
+        return None
+
+    def _skip_by_reading(
+        self, packets: Iterator[Packet[VideoStream]], time: float, is_restart: Callable[[Packet[VideoStream]], bool]
+    ) -> int:
+        """Read the file up to a time, without decoding it, and pass over what is not needed."""
+        frames = found = unread = 0
+        latest = -math.inf
+        tick = float(self._stream.time_base or 0)
+        with suppress(av.FFmpegError):  # damaged here, as decoding will find
+            for number, packet in enumerate(packets):
+                if not packet.size:
+                    continue
+                stamp = latest if packet.dts is None else packet.dts * tick
+                if packet.pts is None or stamp < latest - _CLOCK_NOISE:
+                    return 0  # times that only decoding gives
+                if stamp > time:
+                    break
+                latest = stamp
+                if packet.pts * tick <= time + _SAME_TIME and is_restart(packet):
+                    found, unread = frames, number
+                if packet.has_sidedata("new_extradata") and number:
+                    break  # a decoder that begins later would not know them
+                frames += not packet.is_discard
+        self._passed = unread
+        return found
 
     def _decode(
         self, transform: Callable[[Sequence[VideoFrame]], Sequence[Result]], damage: Damage, queue_limit: int
@@ -211,7 +317,8 @@ class VideoDecoder:
 
     def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
         try:
-            for packet in demux(self._container, self._stream, on_jump=self._jumps.append):
+            packets = demux(self._container, self._stream, on_jump=self._jumps.append)
+            for packet in islice(packets, self._passed, None):
                 if packet.size:  # an empty packet would signal the end to the decoder
                     yield packet
         except av.FFmpegError:  # the container is truncated or damaged here: keep what came before

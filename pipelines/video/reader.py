@@ -67,8 +67,9 @@ class FilmReader:
                 read.
         """
         self.settings = settings
-        self._film = VideoDecoder(path, settings.threads)
+        self._film = VideoDecoder(path, settings.threads, settings.start, settings.end)
         self._times = array("d")
+        self._first = 0  # number in the film of the first frame that is read; all others count from it
         try:
             self._detector = self._make_detector()
         except BaseException:
@@ -82,7 +83,8 @@ class FilmReader:
     def _make_detector(self) -> ShotDetector:
         settings, frame_rate = self.settings, self._film.frame_rate
         if settings.shots is not None:
-            return KnownCuts(read_cuts(settings.shots, frame_rate), settings.shots, self._times)
+            cuts = read_cuts(settings.shots, frame_rate)
+            return KnownCuts(cuts, settings.shots, self._times, whole=settings.end is None)
         return make_detector(settings.detector, frame_rate, settings.min_shot, settings.detector_threshold)
 
     @property
@@ -109,18 +111,28 @@ class FilmReader:
 
         with self._film as film:
             ahead = _AHEAD_BYTES // held_size(film.width, film.height, self.settings.lines)
-            for index, time, (image, prepared) in film.frames(transform, ahead):
+            for number, time, (image, prepared) in film.frames(transform, ahead):
+                if not self._times:
+                    self._first = number
+                    if isinstance(self._detector, KnownCuts):
+                        self._detector.first = number
+                index = number - self._first
                 self._times.append(time)
                 self.frames_read = index + 1
                 buffer.add(index, image)
                 yield from self._shots_before(self._detector.push(index, prepared), index, buffer)
                 if index % 256 == 0:
-                    self._progress(time, film.declared_duration)
+                    self._report(time)
             frames = len(self._times)
             self._times.append(film.facts.duration)
             yield from self._shots_before(self._detector.finish(frames), frames - 1, buffer)
             yield self._shot(frames, frames, None, buffer)
-            self._progress(film.facts.duration, film.facts.duration)
+            self._progress(film.facts.duration - self._times[0], film.facts.duration - self._times[0])
+
+    def _report(self, time: float) -> None:
+        declared, end = self._film.declared_duration, self.settings.end
+        known = [length for length in (declared, end) if length is not None]
+        self._progress(time - self._times[0], min(known) - self._times[0] if known else None)
 
     def _shots_before(self, found: Sequence[int | Boundary], last: int, buffer: FrameBuffer) -> Iterator[FilmedShot]:
         """The shots that end at what the detector found; a boundary after frame ``last`` or out of order is none."""
@@ -128,7 +140,8 @@ class FilmReader:
             boundary = Boundary("", one, one) if isinstance(one, int) else one
             kind, (first, end), cut = boundary.kind, boundary[1:], boundary.frame
             if self._start < cut <= last:
-                transition = Transition(kind, first, end, self._times[first], self._times[end]) if kind else None
+                seconds = self._times[first], self._times[end]
+                transition = Transition(kind, first + self._first, end + self._first, *seconds) if kind else None
                 yield self._shot(cut, first, transition, buffer)
                 buffer.drop_before(cut)
                 self._start, self._clean = cut, end
@@ -152,12 +165,12 @@ class FilmReader:
         self.shots += 1
         return FilmedShot(
             index=self.shots - 1,
-            start_frame=start,
-            end_frame=end,
+            start_frame=start + self._first,
+            end_frame=end + self._first,
             start=self._times[start],
             end=self._times[end],
             keyframes=tuple(images[index] for index, _ in found),
-            keyframe_indices=tuple(index for index, _ in found),
+            keyframe_indices=tuple(index + self._first for index, _ in found),
             transition=transition,
         )
 

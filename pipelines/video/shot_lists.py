@@ -22,32 +22,37 @@ class KnownCuts:
         cuts: where shots begin, in order: frames (int), or seconds (float), which mean the frame nearest to them.
         source: the file, for errors.
         times: seconds of each frame; those of the frames that were pushed are read.
+        whole: whether the film is read to its end, so that no cut may be left.
     """
 
     lag, side = 1, 48
 
-    def __init__(self, cuts: Sequence[float], source: Path, times: Sequence[float]) -> None:
+    def __init__(self, cuts: Sequence[float], source: Path, times: Sequence[float], whole: bool = True) -> None:
         self._cuts = list(cuts)
         self._source = source
         self._times = times
+        self._whole = whole
+        self.first = 0
+        """Number that the first frame pushed has in the film."""
 
     def prepare(self, images: RGBImage) -> Sequence[None]:
         return [None] * len(images)
 
     def push(self, index: int, prepared: None) -> list[int]:
         found = []
-        while self._cuts and self._cuts[0] <= (index if isinstance(self._cuts[0], int) else self._times[index]):
+        at = index + self.first
+        while self._cuts and self._cuts[0] <= (at if isinstance(self._cuts[0], int) else self._times[index]):
             cut = self._cuts.pop(0)
             before = not isinstance(cut, int) and cut - self._times[index - 1] < self._times[index] - cut
             found.append(index - before)
         return found
 
     def finish(self, frames: int) -> list[int]:
-        if not self._cuts:
+        if not self._cuts or not self._whole:
             return []
         last = self._times[frames - 1]
         if isinstance(self._cuts[0], int):
-            fault = f"names frame {self._cuts[0]}, but the film has {frames} frames"
+            fault = f"names frame {self._cuts[0]}, but the film has {frames + self.first} frames"
         else:
             fault = f"names {self._cuts[0]:.3f} s, but the film's last frame is at {last:.3f} s"
         raise DatasetError(f"{self._source}: {fault}: is it of another film?")

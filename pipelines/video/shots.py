@@ -28,6 +28,22 @@ def check_detector(name: str, threshold: float | None, min_shot: float | None) -
         raise ValueError(f"the least length of a shot must be 0 seconds or more, not {min_shot:g}")
 
 
+def part_of(start: float | None, end: float | None, duration: float | None) -> tuple[float | None, float | None]:
+    """Where the part of a film begins and ends that is to be read, in seconds; None is the film's beginning or end.
+
+    Raises ValueError, one line, for a part that no film has."""
+    for name, value in (("start", start), ("end", end), ("duration", duration)):
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(f"the {name} must be 0 seconds or more, not {value:g}")
+    if end is not None and duration is not None:
+        raise ValueError("give the end or the duration of the part to read, not both")
+    if duration is not None:
+        end = (start or 0.0) + duration
+    if end is not None and end <= (start or 0.0):
+        raise ValueError(f"the part to read ends at {end:g} s, and it begins at {start or 0.0:g} s")
+    return start or None, end
+
+
 class Boundary(NamedTuple):
     """Where one shot ends and the next begins.
 
@@ -61,6 +77,10 @@ class ReaderSettings:
     """Keyframes a shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
     lines: int = 240
     """Height of a keyframe in pixels; a smaller film is not enlarged."""
+    start: float | None = None
+    """Seconds at which the part begins that is read; None is the beginning. Times and frame numbers stay the film's."""
+    end: float | None = None
+    """Seconds up to which it goes; None is the end."""
     threads: int | None = None
     """Threads that decode, at most, and never more than four; None is one a core. They change nothing of the result."""
 

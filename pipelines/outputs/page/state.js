@@ -15,7 +15,9 @@ const number = (value, low, high, otherwise) =>
 const range = ({ start_frame, end_frame }) => ({ start_frame, end_frame });
 const fromFile = {
   cuts: [],
-  ends: data.file.scenes.map((scene) => scene.end_frame),
+  // What was left out as too short is a scene here.
+  ends: [...new Set([...data.file.scenes.flatMap((scene) => [scene.start_frame, scene.end_frame]), data.file.shots.at(-1).end_frame])]
+    .filter((frame) => frame > data.file.shots[0].start_frame).sort((a, b) => a - b),
   names: data.file.scenes.filter((scene) => scene.name).map((scene) => ({ text: scene.name, ...range(scene) })),
   threshold: number(settings.threshold, 1e-9, 1 - 1e-9, 0.5),
   minScene: number(settings.min_scene, 0, Infinity, 0),

@@ -32,7 +32,9 @@ class FilmTask:
     def store_settings(self) -> dict[str, Any]:
         """The settings that decide the content of the store, which are recorded in it; without those not given."""
         names = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
-        return {name: value for name in names if (value := getattr(self.settings, name)) is not None}
+        given = {name: getattr(self.settings, name) for name in names}
+        given["start"], given["end"] = self.settings.part
+        return {name: value for name, value in given.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
         """The task as plain JSON values."""
@@ -77,6 +79,8 @@ def work(message: dict[str, Any], send: Send) -> None:
             settings.min_shot,
             keyframes=settings.keyframes,
             lines=settings.lines,
+            start=settings.part[0],
+            end=settings.part[1],
             threads=task.threads,
         ),
         lambda done, total: send("progress", {"done": done, "total": total, "frames": reader.frames_read}),

@@ -87,7 +87,9 @@ def _kept(task: FilmTask) -> FilmResult | None:
     theirs, ours = store.settings, task.store_settings
     if theirs != ours:
         other = ", ".join(
-            f"{key} {theirs.get(key)} and not {ours[key]}" for key in ours if theirs.get(key) != ours[key]
+            f"{key} {theirs.get(key)} and not {ours.get(key)}"
+            for key in {**ours, **theirs}
+            if theirs.get(key) != ours.get(key)
         )
         return task.failed(f"{task.store}: was made with other settings ({other}); --overwrite makes it again")
     if store.source["bytes"] != task.film.stat().st_size:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pipelines.options import accept_text
-from pipelines.video.shots import check_detector
+from pipelines.options import Seconds, accept_text
+from pipelines.video.shots import check_detector, part_of
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,21 @@ class ExtractSettings:
     threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames a second on two cores."""
     detector_threshold: float | None = None
     """Threshold of the shot detector, in its own unit; a lower one gives more shots. Unless given: its own."""
-    min_shot: float | None = None
-    """Shortest shot, in seconds. Unless given: 0.6; with transnetv2 any."""
+    min_shot: Seconds | None = None
+    """Shortest shot, in seconds or as a timecode. Unless given: 0.6; with transnetv2 any."""
     keyframes: int = 3
     """Keyframes for each shot, N_k (appendix A)."""
     lines: int = 240
     """Height of a keyframe in pixels (MovieNet's 240P); smaller films are not enlarged."""
     quality: int = 90
     """JPEG quality of the keyframes, 1 to 100."""
+    start: Seconds | None = None
+    """Time at which the part of a film begins that is read, in seconds or as a timecode. Unless given: the beginning.
+    """
+    end: Seconds | None = None
+    """Time at which it ends. Unless given: the end."""
+    duration: Seconds | None = None
+    """Length of the part, instead of its end."""
     workers: int | None = None
     """Films at a time. Unless given: one for each core."""
     overwrite: bool = False
@@ -38,6 +45,7 @@ class ExtractSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
+        _ = self.part  # raises for one that no film has
         check_detector(self.detector, self.detector_threshold, self.min_shot)
         if not 1 <= self.keyframes <= 100:
             raise ValueError(f"a shot can have 1 to 100 keyframes, not {self.keyframes}")
@@ -47,6 +55,11 @@ class ExtractSettings:
             raise ValueError(f"JPEG quality goes from 1 to 100, not {self.quality}")
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"there must be at least one worker, not {self.workers}")
+
+    @property
+    def part(self) -> tuple[float | None, float | None]:
+        """Where the part that is read begins and ends, in seconds; None is the film's beginning or end."""
+        return part_of(self.start, self.end, self.duration)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,10 @@ _DECIDING = (
     "model_id",
     "threshold",
     "min_scene",
+    "drop_short",
     "scenes",
+    "start",
+    "end",
 )
 
 
@@ -242,7 +245,7 @@ def _kept(task: PredictTask, settings: Mapping[str, Any]) -> FilmScenes:
         before = content["settings"]
         facts: dict[str, Any] = {"scenes": len(content["scenes"]), "shots": len(content["shots"])}
         facts["duration"] = float(content["video"]["duration"])
-        other = [name for name in _DECIDING if before.get(name) != settings[name]]
+        other = [name for name in _DECIDING if (before.get(name) or None) != (settings[name] or None)]
     except (DatasetError, ValueError, KeyError, TypeError, AttributeError):
         return task.failed(f"{task.output}: is not a scenes.json of this version; {remedy}")
     if not same:

@@ -12,7 +12,7 @@ from pipelines import __version__, processes
 from pipelines.errors import StoreError
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
-from pipelines.scenes import SceneList, Shot, group_shots
+from pipelines.scenes import SceneList, Shot, group_shots, without_short
 from pipelines.stages.predict.settings import FilmOptions, PredictSettings
 from pipelines.video.film_process import FilmProcess
 from pipelines.video.films import fingerprint, safe_id
@@ -95,6 +95,7 @@ class SceneModel:
         scores, chosen = scoring.choose_scene_ends(self._loaded, film, settings)
         found = zip(film.ranges, scores, film.transitions, strict=True)
         shots = tuple(Shot(i, *r, score=p, transition=how) for i, (r, p, how) in enumerate(found))
+        scenes = group_shots(shots, chosen)
         return SceneList(
             video=replace(
                 reading.facts,
@@ -104,7 +105,7 @@ class SceneModel:
             ),
             settings=self.record(settings),
             shots=shots,
-            scenes=group_shots(shots, chosen),
+            scenes=without_short(scenes, settings.min_scene) if settings.drop_short else scenes,
             warnings=(*reading.warnings, *silence),
         )
 
@@ -113,6 +114,8 @@ class SceneModel:
         settings = settings or self.settings
         encoder = self._loaded.encoder
         named = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(settings).items()}
+        named["start"], named["end"] = settings.part
+        del named["duration"]
         if settings.encoder_options == EncoderOptions():
             del named["encoder_options"]
         return {
@@ -151,6 +154,8 @@ def _reading(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
         settings.detector_threshold,
         settings.min_shot,
         settings.shots,
+        start=settings.part[0],
+        end=settings.part[1],
     )
     given = {name: value for name, value in (("lines", lines), ("keyframes", keyframes)) if value is not None}
     if isinstance(made, dict) and how.detector == detector:  # options of the model's own detector

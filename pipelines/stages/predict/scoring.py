@@ -126,8 +126,9 @@ def choose_scene_ends(
     """
     durations = np.array([end - start for *_, start, end in film.ranges])
     scores = loaded.model.score(film.features, durations, film.colour)
-    ends = np.array([end for *_, end in film.ranges])
-    chosen = scene_ends.choose_scene_ends(scores, ends, settings.threshold, settings.min_scene, settings.scenes)
+    ends = np.array([end for *_, end in film.ranges]) - film.ranges[0][2]
+    least = 0.0 if settings.drop_short else settings.min_scene
+    chosen = scene_ends.choose_scene_ends(scores, ends, settings.threshold, least, settings.scenes)
     return [float(score) for score in scores], chosen
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from pipelines.models.encoder_options import EncoderOptions, check_device, check_encoder
-from pipelines.options import RARE
-from pipelines.video.shots import DETECTOR_NAMES, check_detector
+from pipelines.options import RARE, Seconds, accept_text
+from pipelines.video.shots import DETECTOR_NAMES, check_detector, part_of
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class PredictSettings:
     """
     detector_threshold: float | None = None
     """Threshold of the shot detector, in its own unit; a lower one gives more shots. Unless given: its own."""
-    min_shot: float | None = None
-    """Shortest shot that a detector finds, in seconds. Unless given: 0.6; with transnetv2 any."""
+    min_shot: Seconds | None = None
+    """Shortest shot that a detector finds, in seconds or as a timecode. Unless given: 0.6; with transnetv2 any."""
     shots: Path | None = None
     """A file of shots or cuts to use instead of a detector, in frames, seconds or timecodes."""
     encoder: str | None = None
@@ -40,19 +40,27 @@ class PredictSettings:
     """A fine-tuned run or model file. Unless given: the built-in model."""
     threshold: float = 0.5
     """A shot with at least this score ends a scene; a lower one gives more scenes."""
-    min_scene: float = 0.0
-    """Shortest scene, in seconds."""
+    min_scene: Seconds = 0.0
+    """Shortest scene, in seconds or as a timecode (HH:MM:SS)."""
+    drop_short: bool = False
+    """Leave out scenes that are shorter, instead of making them part of others."""
     scenes: int | None = None
     """Number of scenes: the most probable ones, whatever the threshold."""
+    start: Seconds | None = None
+    """Time at which the part of the film begins that is read, in seconds or as a timecode. Unless given: the beginning.
+    """
+    end: Seconds | None = None
+    """Time at which it ends. Unless given: the end."""
+    duration: Seconds | None = None
+    """Length of the part, instead of its end."""
     device: str = "auto"
     """Where an encoder of torch runs: auto, cpu, cuda, ...; ONNX encoders run on the CPU."""
     encoder_options: EncoderOptions = field(default_factory=EncoderOptions, metadata=RARE)
     """For an ONNX file, what its metadata do not say."""
 
     def __post_init__(self) -> None:
-        for name in ("shots", "model"):
-            value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else Path(value))
+        accept_text(self)
+        _ = self.part  # raises for one that no film has
         object.__setattr__(self, "encoder", None if self.encoder is None else str(self.encoder))
         if self.encoder is not None:
             check_encoder(self.encoder)
@@ -66,17 +74,26 @@ class PredictSettings:
         if self.scenes is not None and self.scenes < 1:
             raise ValueError(f"the number of scenes must be 1 or more, not {self.scenes}")
 
+    @property
+    def part(self) -> tuple[float | None, float | None]:
+        """Where the part that is read begins and ends, in seconds; None is the film's beginning or end."""
+        return part_of(self.start, self.end, self.duration)
+
 
 class FilmOptions(TypedDict, total=False):
     """Those of the settings that may differ from film to film with one loaded model."""
 
     detector: str | None
     detector_threshold: float | None
-    min_shot: float | None
+    min_shot: float | str | None
     shots: Path | str | None
     threshold: float
-    min_scene: float
+    min_scene: float | str
+    drop_short: bool
     scenes: int | None
+    start: float | str | None
+    end: float | str | None
+    duration: float | str | None
 
 
 class PredictOptions(FilmOptions, total=False):

@@ -130,7 +130,8 @@ def _filmed_images(
     file: Path, listed: SceneList, film: Path, progress: ReportProgress, warnings: list[str]
 ) -> list[bytes]:
     """The middle frame of each shot, read from the film."""
-    how = ReaderSettings(shots=file, keyframes=1)
+    end = None if listed.settings.get("end") is None else listed.shots[-1].end
+    how = ReaderSettings(shots=file, keyframes=1, start=listed.shots[0].start or None, end=end)
     images = []
     ranges = []
     with FilmProcess(film, how, lambda done, total: progress("reading", done, total)) as reading:
