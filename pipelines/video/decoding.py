@@ -226,7 +226,7 @@ class VideoDecoder:
         with open_container(self.path) as other:
             stream = video_stream(self.path, other)
             opening = next(
-                chain.from_iterable(decode(other.demux(stream), stream.codec_context, tuple, Damage())), None
+                chain.from_iterable(decode(other.demux(stream), stream.codec_context, tuple, Damage(), 1)), None
             )
             if opening is None or opening.pts is None:
                 return 0, None

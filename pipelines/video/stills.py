@@ -96,6 +96,6 @@ class StillReader(VideoDecoder):
         packets: Iterator[Packet[VideoStream]] = (
             packet for packet in self._container.demux(self._stream) if packet.size
         )
-        for frame in chain.from_iterable(decode(packets, self._stream.codec_context, tuple, Damage())):
+        for frame in chain.from_iterable(decode(packets, self._stream.codec_context, tuple, Damage(), 1)):
             if frame.pts is not None:
                 yield float(frame.pts * clock), frame

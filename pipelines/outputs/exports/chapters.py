@@ -71,12 +71,17 @@ def youtube(scenes: SceneList, shots: bool = False) -> str:
 
 
 def youtube_warnings(scenes: SceneList, shots: bool = False) -> tuple[str, ...]:
-    """Why YouTube would not show these chapters: it wants three or more, each of 10 seconds or more."""
+    """Why YouTube would not show these chapters: it wants three or more from 0:00 on, each of 10 seconds or more."""
     segments = segments_of(scenes, shots)
     short = sum(int(segment.end) - int(segment.start) < 10 for segment in segments)
     few = f"YouTube shows three chapters or more, and there are {len(segments)}; bassl regroup finds more"
     brief = f"YouTube shows no chapters where one is shorter than 10 s, and {short} are; bassl regroup --min-scene 11"
-    return (*((few,) if len(segments) < 3 else ()), *((brief,) if short else ()))
+    late = f"YouTube shows chapters only if the first is at 0:00, and it is at {segments[0].start:.0f} s"
+    return (
+        *((late,) if segments[0].start >= 1 else ()),
+        *((few,) if len(segments) < 3 else ()),
+        *((brief,) if short else ()),
+    )
 
 
 def kodi(scenes: SceneList, shots: bool = False) -> str:

@@ -45,7 +45,8 @@ def edl(scenes: SceneList, shots: bool = False) -> str:
     for clip in timeline.clips:
         source = f"{label(timeline.source_start + clip.start)} {label(timeline.source_start + clip.end)}"
         lines.append(
-            f"{clip.number:03d}  AX       {channels:<5} C        {source} {label(clip.start)} {label(clip.end)}"
+            f"{clip.number:03d}  AX       {channels:<5} C        {source} {label(clip.at)} "
+            f"{label(clip.at + clip.end - clip.start)}"
         )
         lines.append(f"* FROM CLIP NAME: {timeline.media.name}")
         lines.append(f"* COMMENT: {clip.name}")
@@ -125,7 +126,7 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
             "name": clip.name,
             "color": "GREEN",
             "comment": "",
-            "marked_range": span(clip.start, clip.end),
+            "marked_range": span(clip.at, clip.at + clip.end - clip.start),
             "metadata": {"bassl": {"score": clip.score}},
         }
         for clip in timeline.clips
@@ -173,14 +174,16 @@ def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str
     _add(asset, "media-rep", kind="original-media", src=timeline.media.uri)
     event = _add(root, "event", name=timeline.name)
     project = _add(event, "project", name=timeline.name)
-    sequence = _add(project, "sequence", format="r1", duration=time(timeline.length), tcStart=time(0), tcFormat=display)
+    sequence = _add(
+        project, "sequence", format="r1", duration=time(timeline.clips_length), tcStart=time(0), tcFormat=display
+    )
     spine = _add(sequence, "spine")
     for clip in timeline.clips:
         placed = _add(
             spine,
             "asset-clip",
             ref="r2",
-            offset=time(clip.start),
+            offset=time(clip.at),
             name=clip.name,
             start=time(timeline.source_start + clip.start),
             duration=time(clip.end - clip.start),
@@ -201,7 +204,7 @@ def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
     root = ElementTree.Element("xmeml", version="5")
     sequence = _add(root, "sequence", id="sequence-1")
     _add(sequence, "name", timeline.name)
-    _add(sequence, "duration", timeline.length)
+    _add(sequence, "duration", timeline.clips_length)
     _rate(sequence, timeline)
     _timecode(sequence, timeline, 0)
     tracks = _add(sequence, "media")
@@ -239,7 +242,8 @@ def _clip_item(
     _add(item, "enabled", "TRUE")
     _add(item, "duration", timeline.length)
     _rate(item, timeline)
-    for name, frame in (("start", clip.start), ("end", clip.end), ("in", clip.start), ("out", clip.end)):
+    place = (clip.at, clip.at + clip.end - clip.start)
+    for name, frame in zip(("start", "end", "in", "out"), (*place, clip.start, clip.end), strict=True):
         _add(item, name, frame)
     file = _add(item, "file", id="file-1")
     if clip.number == 1 and kind == "video":  # described once, referred to ever after

@@ -33,25 +33,27 @@ class Media:
 
 @dataclass(frozen=True)
 class Clip:
-    """One scene or shot: a half-open range of frames of the timeline. The score is that of the segment."""
+    """One scene or shot: a half-open range of frames of the film, and its first frame on the timeline, where clips
+    follow one another without gap. The score is that of the segment."""
 
     number: int
     name: str
     start: int
     end: int
+    at: int
     score: float
     transition: Transition | None = None  # with which it ends, in frames of the film
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """Clips one after the other, without gap."""
+    """Clips one after the other, without gap; not of all of the film, where scenes were left out or a part was read."""
 
     name: str  # of the film, without ending
     rate: Fraction  # frames a second, exact
     drop: bool  # whether its timecodes are drop-frame
     source_start: int  # the frame that the film's own timecode gives to its first frame; 0 where it has none
-    length: int  # frames
+    length: int  # frames of the film
     width: int  # pixels as shown
     height: int  # pixels as shown
     clips: tuple[Clip, ...]  # in order
@@ -62,9 +64,14 @@ class Timeline:
         """Exact seconds that so many frames last."""
         return frames / self.rate
 
+    @property
+    def clips_length(self) -> int:
+        """Frames of all clips."""
+        return self.clips[-1].at + self.clips[-1].end - self.clips[-1].start
+
     def with_markers(self) -> Timeline:
         """The same with the film as the only clip, and a marker for each clip that there was."""
-        return replace(self, clips=(Clip(1, self.media.name, 0, self.length, 1.0),), markers=self.clips)
+        return replace(self, clips=(Clip(1, self.media.name, 0, self.length, 0, 1.0),), markers=self.clips)
 
 
 def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = None) -> Timeline:
@@ -78,6 +85,11 @@ def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = No
     places = timeline_frames(scenes, rate)
     media = media_of(scenes)
     start = parse_smpte(media.start_timecode or "", rate)
+    clips: list[Clip] = []
+    for each in segments_of(scenes, shots):
+        first, last = places[each.start_frame], places[each.end_frame]
+        at = clips[-1].at + clips[-1].end - clips[-1].start if clips else 0
+        clips.append(Clip(each.number, each.name, first, last, at, each.score, each.transition))
     return Timeline(
         name=PureWindowsPath(media.name).stem,
         rate=rate,
@@ -86,23 +98,20 @@ def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = No
         length=places[scenes.shots[-1].end_frame],
         width=scenes.video.width,
         height=scenes.video.height,
-        clips=tuple(
-            Clip(s.number, s.name, places[s.start_frame], places[s.end_frame], s.score, s.transition)
-            for s in segments_of(scenes, shots)
-        ),
+        clips=tuple(clips),
         media=media,
     )
 
 
 def timeline_frames(scenes: SceneList, rate: Fraction) -> Mapping[int, int]:
-    """For the first frame of each shot, and the film's end: its frame on a timeline with a constant rate.
+    """For the first frame of each shot, and the end of the last: its frame in a film with a constant rate.
 
     The same frame if the film has that rate; else the nearest one by its timestamp.
     """
     if _runs_at(scenes, rate):
-        return {0: 0} | {shot.end_frame: shot.end_frame for shot in scenes.shots}
-    places = {0: 0}
-    last = 0
+        return {frame: frame for shot in scenes.shots for frame in (shot.start_frame, shot.end_frame)}
+    last = round(scenes.shots[0].start * float(rate))
+    places = {scenes.shots[0].start_frame: last}
     for shot in scenes.shots:
         last = max(last + 1, round(shot.end * float(rate)))  # no shot may vanish between two frames of the timeline
         places[shot.end_frame] = last

@@ -46,8 +46,9 @@ function smpte(frame, base, drop) {
 /** The CMX 3600 list of pipelines/outputs/exports/editing.py, with the timeline that the page was given. */
 function edlOf(scenes, shots, timeline) {
   // By frames where the film runs at the rate of the timeline, else by time, as editing tools show such films.
-  const places = new Map([[0, 0]]);
-  let last = 0;
+  let last = timeline.steady ? shots[0].start_frame : roundHalfEven(shots[0].start * timeline.rate);
+  const first = last;
+  const places = new Map([[shots[0].start_frame, first]]);
   for (const shot of shots) {
     last = timeline.steady ? shot.end_frame : Math.max(last + 1, roundHalfEven(shot.end * timeline.rate));
     places.set(shot.end_frame, last);
@@ -56,7 +57,7 @@ function edlOf(scenes, shots, timeline) {
   const lines = [`TITLE: ${timeline.title}`, `FCM: ${timeline.drop ? "DROP FRAME" : "NON-DROP FRAME"}`, ""];
   for (const scene of scenes) {
     const cut = [places.get(scene.start_frame), places.get(scene.end_frame)];
-    const labels = [...cut.map((frame) => label(timeline.start + frame)), ...cut.map(label)];
+    const labels = [...cut.map((frame) => label(timeline.start + frame)), ...cut.map((frame) => label(frame - first))];
     const number = String(scene.index + 1).padStart(3, "0");
     lines.push(`${number}  AX       ${timeline.channels.padEnd(5)} C        ${labels.join(" ")}`);
     lines.push(`* FROM CLIP NAME: ${timeline.clip}`, `* COMMENT: ${sceneTitle(scene)}`);

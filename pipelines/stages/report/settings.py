@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pipelines.options import accept_text
+from pipelines.options import Seconds, accept_text
 from pipelines.stages.score import ScoreSettings
 from pipelines.stages.score.settings import check_frame_rate, check_seconds
 
@@ -21,7 +21,7 @@ class ReportSettings:
     """The film. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
     truth: Path | None = None
     """True scenes, in any format that `bassl score` reads; or a folder with those of this film among others."""
-    tolerance: float = ScoreSettings.tolerance
+    tolerance: Seconds = ScoreSettings.tolerance
     """Greatest distance, in seconds, of a true scene end from the end of its shot."""
     frame_rate: float | None = None
     """Frames per second of true scenes whose file does not say."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pipelines.options import accept_text, check_at_least
+from pipelines.options import Seconds, accept_text, check_at_least
 
 ALL_SPLITS = "all"
 """Instead of a split: every labelled film."""
@@ -28,10 +28,10 @@ class ScoreSettings:
     threshold: float | None = None
     """A shot with at least this score ends a scene. Unless given: 0.5 for a model (as in the paper's release); for
     a list of scenes, the scenes that it lists."""
-    tolerance: float = 1.0
+    tolerance: Seconds = 1.0
     """Greatest distance, in seconds, of a scene end from the end of its shot, where prediction and truth have different
     shots."""
-    within: float = 3.0
+    within: Seconds = 3.0
     """Greatest distance, in seconds, of a true and a predicted boundary that count as one, for boundary F1."""
     frame_rate: float | None = None
     """Frames per second of films and label files that do not say."""

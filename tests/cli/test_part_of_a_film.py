@@ -1,0 +1,141 @@
+"""Commands on a part of a film, and on scenes of which the short ones were left out."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import opentimelineio
+import pytest
+
+from pipelines.datasets.scene_list import read_scene_list
+from pipelines.outputs.exports import FORMATS
+from pipelines.stages.regroup import RegroupSettings, regroup
+from pipelines.stores.keyframes import read_keyframes
+from tests.cli.test_predict_command import SCHEMA
+from tests.command import Bassl
+from tests.outputs.exporting import scene_list
+
+
+def read(path: str) -> dict[str, Any]:
+    return json.loads(Path(path).read_text())  # type: ignore[no-any-return]
+
+
+def test_predict_reads_a_part_whose_times_are_those_of_the_film(bassl: Bassl, film: Path, model: Path) -> None:
+    given = ("predict", film, "--model", model, "--scenes", 2, "-q")
+    assert bassl(*given, "--start", "0.5", "--end", "00:00:04.750", "-o", "part.json", "--report")[0] == 0
+    part = read("part.json")
+    jsonschema.validate(part, SCHEMA)
+    assert [(shot["start_frame"], shot["end_frame"]) for shot in part["shots"]] == [
+        (12, 30),
+        (30, 61),
+        (61, 90),
+        (90, 114),
+    ]
+    assert (part["shots"][0]["start"], part["shots"][-1]["end"]) == (0.5, 4.75)
+    assert (part["settings"]["start"], part["settings"]["end"], part["video"]["id"]) == (0.5, 4.75, "film")
+    assert part["video"]["fingerprint"] == read_scene_list(Path("part.json")).video.fingerprint
+    assert bassl(*given, "--start", "0.5s", "--duration", "4.25", "-o", "same.json")[0] == 0
+    assert read("same.json")["shots"] == part["shots"]
+    for name in FORMATS:
+        assert bassl("export", "part.json", "--to", name, "-q")[0] == 0
+    clip = Path("part.edl").read_text().splitlines()[3].split()[4:]
+    assert (clip[0], clip[2]) == ("00:00:00:12", "00:00:00:00")
+    track = opentimelineio.adapters.read_from_file("part.otio").tracks[0]
+    assert track[0].source_range.start_time.value == 12
+    assert bassl("report", "part.json", "-o", "again.html", "--keyframes", "none", "-q") == (0, "", "")
+    assert bassl("save-images", "part.json", "-n", 1, "-q") == (0, "", "")
+    assert bassl("regroup", "part.json", "--scenes", 3, "-o", "three.json", "-q")[0] == 0
+    assert len(read("three.json")["scenes"]) == 3
+    assert bassl("score", "part.json", "part.json", "-q")[0] == 0
+
+
+def test_a_result_of_another_part_is_not_taken_for_this_one(bassl: Bassl, film: Path, model: Path) -> None:
+    Path("films").mkdir()
+    (Path("films") / "film.mp4").write_bytes(film.read_bytes())
+    given = ("predict", "films", "--model", model, "-o", "out")
+    assert bassl(*given, "--end", "4")[0] == 0
+    assert "0 done, 1 kept, 0 failed" in bassl(*given, "--duration", "4")[2]
+    code, _, err = bassl(*given)
+    assert (code, "other settings (end 4.0 and not None)" in err) == (1, True)
+
+
+def test_keyframes_of_a_part_are_those_of_the_film(bassl: Bassl, film: Path) -> None:
+    assert bassl("extract-keyframes", film, "-o", "whole", "-q")[0] == 0
+    assert bassl("extract-keyframes", film, "-o", "part", "--start", "0:01", "--duration", "4", "-q")[0] == 0
+    whole, part = (read_keyframes(Path(name) / "film.h5") for name in ("whole", "part"))
+    assert part.frames.tolist() == [[24, 61], [61, 90], [90, 120]]
+    assert part.seconds[1:].tolist() == whole.seconds[2:].tolist()
+    assert part.keyframes[1:].tolist() == whole.keyframes[2:].tolist()
+    assert (part.settings["start"], part.settings["end"]) == (1.0, 5.0)
+    assert "1 kept" in bassl("extract-keyframes", film, "-o", "part", "--start", "1", "--end", "5")[2]
+    code, _, err = bassl("extract-keyframes", film, "-o", "part")
+    assert (code, "start 1.0 and not None, end 5.0 and not None" in err) == (1, True)
+    assert bassl("build-index", "part", "-o", "index.h5", "-q")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--end", "3", "--duration", "3"], ["not both"]),
+        (["--start", "3", "--end", "2"], ["ends at 2 s", "begins at 3 s"]),
+        (["--start", "1:99"], ["--start", "'1:99'", "timecode"]),
+        (["--min-scene", "soon"], ["--min-scene", "'soon'", "timecode"]),
+        (["--start", "1:00"], ["film.mp4", "ends at 5.000 s"]),
+        (["--start", "1.01", "--end", "1.02"], ["film.mp4", "no frame between"]),
+    ],
+    ids=range(6),
+)
+def test_a_part_that_the_film_does_not_have_is_one_line(
+    bassl: Bassl, film: Path, model: Path, arguments: list[str], words: list[str]
+) -> None:
+    code, out, err = bassl("predict", film, "--model", model, *arguments)
+    assert (code, out) == (2, "")
+    (line,) = [line for line in err.splitlines() if not line.startswith("reading ")]
+    assert all(word in line for word in words), line
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_short_scenes_are_left_out(bassl: Bassl) -> None:
+    """Scenes of 2, 1, 3 and 1 seconds."""
+    scene_list([50, 25, 75, 25], path="film.mp4").save(Path("scenes.json"))
+    for arguments in (("--min-scene", "0:02"), ("--min-scene", "2s")):
+        assert bassl("regroup", "-t", "0.05", *arguments, "--drop-short", "-o", "long.json", "-q")[0] == 0
+        content = read("long.json")
+        jsonschema.validate(content, SCHEMA)
+        assert [(scene["start_frame"], scene["end_frame"]) for scene in content["scenes"]] == [(0, 50), (75, 150)]
+        assert [scene["index"] for scene in content["scenes"]] == [0, 1]
+    listed = read_scene_list(Path("long.json"))
+    for name in FORMATS:
+        assert bassl("export", "long.json", "--to", name, "-q")[0] == 0
+    records = [line.split()[4:] for line in Path("long.edl").read_text().splitlines() if line.startswith("00")]
+    assert records == [
+        ["00:00:00:00", "00:00:02:00", "00:00:00:00", "00:00:02:00"],
+        ["00:00:03:00", "00:00:06:00", "00:00:02:00", "00:00:05:00"],
+    ]
+    assert bassl("report", "long.json", "-q")[0] == 0
+    assert bassl("score", "long.json", "long.json", "-q")[0] == 0
+    again = regroup(Path("long.json"), RegroupSettings(threshold=0.05, min_scene=0.0))
+    assert [(a.end_shot, b.start_shot) for a, b in pairwise(again.scenes)] == [(1, 1), (2, 2), (3, 3)]
+    assert listed.settings["drop_short"] is True
+    code, _, err = bassl("regroup", "--min-scene", "60", "--drop-short", "-t", "0.05")
+    assert (code, "no scene has 60 seconds or more" in err) == (2, True)
+    code, _, err = bassl("export", "gap.json", "--to", "csv")
+    content = read("long.json")
+    del content["settings"]["drop_short"]
+    Path("gap.json").write_text(json.dumps(content))
+    code, _, err = bassl("export", "gap.json", "--to", "csv")
+    assert (code, "scene 1 starts at 75" in err) == (2, True)
+
+
+def test_predict_leaves_short_scenes_out(bassl: Bassl, film: Path, model: Path) -> None:
+    given = ("predict", film, "--model", model, "--scenes", 4, "-q", "--min-scene", "1.25", "--drop-short")
+    assert bassl(*given, "-o", "long.json")[0] == 0
+    assert [(scene["start_frame"], scene["end_frame"]) for scene in read("long.json")["scenes"]] == [
+        (0, 30),
+        (30, 61),
+        (90, 120),
+    ]
