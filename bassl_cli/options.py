@@ -30,14 +30,12 @@ _METAVARS = {
     "device": "DEVICE",
     "frame_rate": "FPS",
     "index": "FILE",
-    "min_scene": "SECONDS",
-    "min_shot": "SECONDS",
     "rdzv_endpoint": "HOST:PORT",
     "tolerance": "SECONDS",
     "within": "SECONDS",
 }
 """What stands for the value in ``--help``, by the name of the field, in every command; else what its type is."""
-_TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH"}
+_TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
 
 
 class Plain:
@@ -112,7 +110,7 @@ def with_settings(
             text += f" One of {', '.join(option.choices)}."
         shown: dict[str, Any] = {
             "help": text.strip(),
-            "metavar": metavars.get(option.name, "TIME" if option.kind is Time else None),
+            "metavar": metavars.get(option.name),
         }
         if option.name in arguments:
             needed = option.kind is not Path or default is None
