@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FEATURES ?= data/features
 
-.PHONY: setup setup-base demo test test-minutes faults check format default-model reproduce-table1 clean
+.PHONY: setup setup-base demo test test-slow test-minutes faults check format default-model reproduce-table1 clean
 
 setup: $(VENV)/.installed
 
@@ -30,6 +30,10 @@ demo: setup-base
 # A process for each core: threads of their own would only wait for each other.
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+# Tests of more than ten seconds each: several processes, clusters, kills.
+test-slow: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --numprocesses auto --dist worksteal
 
 # Tests that train for minutes each.
 test-minutes: setup

@@ -34,6 +34,7 @@ def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_film_is_divided_corrected_exported_split_and_scored_without_pytorch(film: Path, tmp_path: Path) -> None:
     for command in (
         ("predict", str(film), "-o", "a.json", "--report", "--storyboard", "a.png"),

@@ -223,6 +223,7 @@ def test_what_is_done_is_kept_unless_told_otherwise(bassl: Bassl, library: Path,
     assert sorted(path.name for path in Path("boards").iterdir()) == ["one_x.png", "two.png"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "wait4"), reason="peak memory of a process and its children: os.wait4 of POSIX")
 def test_memory_does_not_grow_with_the_length_of_the_film(tmp_path: Path) -> None:
     short = films.write_film(tmp_path / "short.ts", films.pictures(1440, range(0, 1440, 240), 160, 90))

@@ -80,6 +80,7 @@ def test_the_floating_point_network_is_that_of_timm_with_the_same_weights(publis
         assert_same(float_features(layers_of(published), images), expected)
 
 
+@pytest.mark.slow
 def test_the_shipped_file_agrees_with_the_published_network_on_films_it_was_not_calibrated_on() -> None:
     encoder = open_onnx_encoder(BUILT_IN)
     assert (encoder.width, encoder.size, encoder.precision) == (1280, 224, "int8")

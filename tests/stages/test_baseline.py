@@ -55,6 +55,7 @@ def test_the_labels_of_the_test_films_decide_nothing(index: Path, tmp_path: Path
         assert one.measures["f1"].value != two.measures["f1"].value
 
 
+@pytest.mark.slow
 def test_networks_have_a_spread_and_take_further_sets(index: Path, tmp_path: Path) -> None:
     opened = read_index(index)
     ends = [opened.targets(np.arange(a, b)) for a, b in zip(opened.first_row, opened.first_row[1:], strict=False)]

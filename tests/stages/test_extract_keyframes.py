@@ -401,6 +401,7 @@ def children_of(pid: int) -> set[int]:
     return found
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     """Killed some times on the way, at random; what was half done is made again, and the children end alone."""
     (tmp_path / "films").mkdir()
@@ -438,6 +439,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path: Path) -> No
 # --- a cluster --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
     library: Path, stores: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -464,6 +466,7 @@ def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
     assert set(statuses(again).values()) == {"kept", "failed"}
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes_away_is_one_line(library: Path, stores: Path, tmp_path: Path, cluster: Cluster) -> None:
     def kill(state: FilmProgress[FilmResult]) -> None:
         cluster.scheduler.kill()

@@ -799,6 +799,7 @@ def test_processes_share_the_encoding_too(pictures: FinetuneSettings, tmp_path: 
         torch.testing.assert_close(dict(two.networks[0].state_dict())[name], tensor, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_end_to_end_the_encoder_learns_too(pictures: FinetuneSettings, tmp_path: Path) -> None:
     from pipelines.models.bassl import load_bassl_model
     from pipelines.models.torch_encoders import rebuild_encoder

@@ -476,6 +476,7 @@ def written_by(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_films_done_in_parallel_have_the_same_scenes_as_one_after_another(
     library: Path, model: Path, tmp_path: Path
 ) -> None:
@@ -493,6 +494,7 @@ def test_films_done_in_parallel_have_the_same_scenes_as_one_after_another(
     assert statuses(kept) == {"films_a.json": "kept", "b_a.json": "kept", "cut.json": "failed"}
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_the_same_scenes_though_a_worker_is_killed(
     library: Path, model: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,6 +221,7 @@ def test_runs_repeat_and_seeds_differ(settings: PretrainSettings) -> None:
     assert not torch.equal(weights(settings)["objective.head_pp.weight"], weights(again)["objective.head_pp.weight"])
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_bit_for_bit_in_the_middle_of_an_epoch(settings: PretrainSettings) -> None:
     settings = replace(settings, batch=4, epochs=3)
     whole = replace(settings, output=settings.output.with_name("whole"))
