@@ -18,16 +18,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, StoreError
 from pipelines.models.colour import shot_colour
 from pipelines.models.encoder_options import DEFAULT_ENCODER, EncoderOptions, check_encoder, is_published, named_encoder
 from pipelines.models.opening import open_model
 from pipelines.video.resizing import resize_and_crop, resize_to_square
+
+if TYPE_CHECKING:
+    from pipelines.models.boundary import BoundaryModel
 
 Item = TypeVar("Item")
 
@@ -215,7 +218,7 @@ def load_encoder(
     Args:
         source: ``efficientnet_lite0`` (in the package), the path of an ONNX file, ``resnet50`` or another of
             torchvision's ResNets (ImageNet weights, downloaded once), ``timm:NAME`` (any model of timm, downloaded
-            once), or the path of a pre-trained model's file or run folder, for the encoder in it.
+            once), or the path of a model's file or run folder, for the encoder in it or that it learned from.
         device: ``auto`` (a GPU where there is one), ``cpu``, ``cuda``, ``cuda:1``, ...; ONNX files run on the CPU.
         keyframes: N_k, of the shots that are to be encoded.
         how: an image becomes its input; None is ``centre`` for a pre-trained model's encoder, as the paper's release
@@ -240,7 +243,45 @@ def load_encoder(
     if is_published(source):
         return torch_encoders.published_encoder(str(source), device, keyframes, how or "squeeze")
     opened = open_model(source)
-    return torch_encoders.encoder_of_weights(opened.file, opened.weights, device, keyframes, how)
+    if opened.has_weights:
+        return torch_encoders.encoder_of_weights(opened.file, opened.weights, device, keyframes, how)
+    encoder = encoder_of_model(opened.boundary_model(), opened.file, device, keyframes)
+    if how not in (None, encoder.preparation):
+        raise BasslError(f"{source}: reads features of {encoder.id}, prepared by {encoder.preparation}, not {how}")
+    return encoder
+
+
+def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: int) -> ShotEncoder:
+    """The encoder whose features a fine-tuned model reads, with its own weights where it has some.
+
+    Args:
+        model: its ``encoder`` is an id, which tells how images are prepared.
+        file: of the model, for messages.
+        device, keyframes: as for :func:`load_encoder`.
+
+    Raises:
+        BasslError: one line, where it is not known, or is another one here.
+    """
+    if model.encoder is None:
+        raise BasslError(f"{file}: reads features of any encoder and has none of its own; name one")
+    if not model.encoder_weights:
+        return encoder_of_id(model.encoder, device, keyframes, str(file))
+    from pipelines.models.torch_encoders import rebuild_encoder  # optional dependency: torch
+
+    name, size = model.encoder_name or "", model.input_size or INPUT_SIZE
+    try:
+        for how in PREPARATIONS:
+            encoder = rebuild_encoder(name, model.encoder_weights, device, keyframes, size, how)
+            if encoder.id == model.encoder:
+                return encoder
+    except ValueError as error:
+        raise StoreError(f"{file}: its shot encoder is no {name}; get or make the model again") from error
+    except BasslError as error:
+        raise BasslError(f"{file}: {error}") from error
+    raise StoreError(
+        f"{file}: was trained on features of {model.encoder}, and its shot encoder is {encoder.id} here; use the "
+        "bassl that made it, or make it again"
+    )
 
 
 def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> ShotEncoder:
@@ -260,7 +301,7 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
             return load_encoder(identity, device, keyframes)
         raise BasslError(
             f"{asker}: was trained on features called {identity!r}, which cannot be computed from keyframes here; "
-            "name the ONNX file of that encoder with --encoder, or train it on features of an encoder of bassl"
+            "name their store with --features, or the ONNX file of that encoder with --encoder"
         )
     encoder = load_encoder(name, device, keyframes)
     if encoder.id == identity:

@@ -21,9 +21,7 @@ from pipelines.errors import BasslError
 from pipelines.evaluation import paper_tables
 from pipelines.models import encoders, torch_encoders
 from pipelines.models.threads import one_thread
-from pipelines.options import parse
 from pipelines.stages.baseline import BaselineSettings, baseline
-from pipelines.stages.encode import EncodeSettings
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.step import take_step
 from pipelines.stages.reproduce import (
@@ -306,7 +304,7 @@ def test_films_are_drawn_cut_indexed_and_learnt_from(tmp_path: Path, monkeypatch
     assert not own.failed
     assert own.data == f"films in {movies}"
     assert [line.split()[1 if line.startswith("bassl") else 2] for line in row_of(own, "Grouping").commands] == [
-        *("extract-keyframes", "build-index", "pipelines.stages.encode", "baseline"),
+        *("extract-keyframes", "build-index", "encode", "baseline"),
     ]
     assert row_of(own, "Grouping").cells["AP"].values
 
@@ -358,6 +356,17 @@ def test_rows_on_movienet_have_the_sizes_of_their_sources(tmp_path: Path) -> Non
     )
 
 
+def test_nmi_is_measured_without_fine_tuning(tmp_path: Path) -> None:
+    root = put_movienet_of_five(tmp_path / "movienet")
+    rows = plan(ReproduceSettings("nmi", root, output=Path("runs")))
+    commands = {row.label: [step.command for step in row.steps] for row in rows}
+    assert commands.pop("ImageNet") == ["build-index", "encode", "score"]
+    assert len(commands) == 7
+    assert set(map(tuple, commands.values())) == {("build-index", "pretrain", "score")}
+    costed = [cost.stage.split()[0] for cost in costs(ReproduceSettings("nmi"))]
+    assert costed == ["pretrain"] * 6 + ["encode"]
+
+
 def test_without_weights_of_the_papers_encoder_the_built_in_one_is_taken_and_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -407,8 +416,6 @@ def test_what_is_planned_can_be_typed(name: str, sets: Path, tmp_path: Path, mon
             words = shlex.split(line)
             if words[0] == "bassl":
                 commands[words[1]].make_context(words[1], words[2:])
-            elif words[2] == "pipelines.stages.encode":
-                parse(EncodeSettings, "test", words[3:])
     assert not list(tmp_path.rglob("*"))  # a plan leaves nothing
 
 

@@ -4,14 +4,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import METRICS, Measure
 from pipelines.evaluation.metrics import evaluate
 from pipelines.evaluation.representation import knn_precision, scene_ids
-from pipelines.models.boundary import save_boundary_model
+from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
+from pipelines.models.boundary import BoundaryModel, save_boundary_model
+from pipelines.models.encoders import PREPARATIONS, Preparation
+from pipelines.models.image_networks import trainable_encoder
 from pipelines.models.opening import open_model
+from pipelines.models.shapes import MLPSettings
+from pipelines.models.torch_encoders import rebuild_encoder
+from pipelines.models.torch_networks import build_network
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
@@ -36,6 +43,23 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def settings(home: Path) -> ScoreSettings:
     return replace(QUICK, index=home / "index.h5", features=home / "nowhere")
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of two labelled films with keyframes of four shots each."""
+    folder = tmp_path_factory.mktemp("labelled")
+    for name in ("a", "b"):
+        put_store(folder / "keyframes" / f"{name}.h5", shots=4, seed=ord(name))
+        put_csv(folder / "labels" / f"{name}.csv", 0, 4, 8)
+    settings = IndexSettings(output=folder / "index.h5", labels=(folder / "labels",))
+    return build_index([folder / "keyframes"], settings).index.path
+
+
+def tiny_encoder() -> tuple[str, dict[str, torch.Tensor]]:
+    """Name and weights of a small image network that has learned nothing."""
+    torch.manual_seed(0)
+    return "timm:test_resnet", trainable_encoder("timm:test_resnet", pretrained=False).network.state_dict()
 
 
 # --- models ---------------------------------------------------------------------------------------------------------
@@ -143,14 +167,9 @@ def test_a_model_of_another_encoder_is_refused(home: Path, tmp_path: Path, setti
     refusal(lambda: score(path, settings=replace(settings, features=store)), "other-8d", error=BasslError)
 
 
-def test_features_are_made_where_there_are_none(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        put_store(tmp_path / "keyframes" / f"{name}.h5", shots=4, seed=ord(name))
-        put_csv(tmp_path / "labels" / f"{name}.csv", 0, 4, 8)
-    index = tmp_path / "index.h5"
-    build_index([tmp_path / "keyframes"], IndexSettings(output=index, labels=(tmp_path / "labels",)))
+def test_features_are_made_where_there_are_none(labelled: Path, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    settings = replace(QUICK, index=index, split="all", features=tmp_path / "features", device="cpu")
+    settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
     result = score("default", settings=settings, progress=lambda *state: told.append(state))
     assert [film.film for film in result.films] == ["a", "b"]
     assert ("encoding", 8, 8) in told
@@ -162,24 +181,56 @@ def test_features_are_made_where_there_are_none(tmp_path: Path) -> None:
     assert store.stat().st_mtime_ns == before
 
 
-def test_features_are_made_with_the_preparation_that_the_model_was_trained_on(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        put_store(tmp_path / "keyframes" / f"{name}.h5", shots=4, seed=ord(name))
-        put_csv(tmp_path / "labels" / f"{name}.csv", 0, 4, 8)
-    index = tmp_path / "index.h5"
-    build_index([tmp_path / "keyframes"], IndexSettings(output=index, labels=(tmp_path / "labels",)))
-    store = encode_shots(EncodeSettings(index, output=tmp_path / "features", preparation="centre", device="cpu"))
-    tuning = FinetuneSettings(index, (store,), tmp_path / "run", "none", crn="mlp", width=8, epochs=1, batch=4, seeds=1)
-    finetune(replace(tuning, device="cpu"))
-    settings = replace(QUICK, index=index, split="all", features=tmp_path / "features", device="cpu")
+def test_features_are_made_with_the_preparation_that_the_model_was_trained_on(labelled: Path, tmp_path: Path) -> None:
+    store = encode_shots(EncodeSettings(labelled, output=tmp_path / "features", preparation="centre", device="cpu"))
+    tuning = FinetuneSettings(
+        labelled, (store,), tmp_path / "run", "none", crn="mlp", width=8, epochs=1, batch=4, seeds=1
+    )
+    tuning = replace(tuning, seeds=1, device="cpu")
+    finetune(tuning)
+    settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
     before = score(tmp_path / "run", settings=settings)
     store.unlink()
     assert score(tmp_path / "run", settings=settings).measures == before.measures
     assert list((tmp_path / "features").glob("*.h5")) == [store]
     store.unlink()
-    again = replace(tuning, features=(), output=tmp_path / "again", device="cpu", feature_folder=tmp_path / "features")
+    again = replace(tuning, features=(), output=tmp_path / "again", feature_folder=tmp_path / "features")
     finetune(replace(again, encoder=store.stem))
     assert list((tmp_path / "features").glob("*.h5")) == [store]
+
+
+@pytest.mark.parametrize("how", PREPARATIONS)
+def test_a_model_with_an_encoder_of_its_own_makes_the_features_that_it_was_trained_on(
+    labelled: Path, tmp_path: Path, how: Preparation
+) -> None:
+    name, weights = tiny_encoder()
+    encoder = rebuild_encoder(name, weights, "cpu", size=32, how=how)
+    shape = MLPSettings(2, encoder.width, 8)
+    tuned = BoundaryModel(
+        crn="mlp",
+        networks=(build_network("mlp", shape),),
+        shape=shape,
+        encoder=encoder.id,
+        encoder_name=name,
+        encoder_weights=weights,
+        input_size=32,
+    )
+    save_boundary_model(tmp_path / "m.safetensors", tuned)
+    settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
+    assert len(score(tmp_path / "m.safetensors", settings=settings).films) == 2
+    assert [store.stem for store in settings.features.iterdir()] == [encoder.id]
+
+
+def test_of_a_pretrained_run_without_a_head_only_the_representation_is_scored(labelled: Path, tmp_path: Path) -> None:
+    name, weights = tiny_encoder()
+    path = tmp_path / "m.safetensors"
+    save_bassl_model(path, BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
+    settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
+    refusal(lambda: score(path, settings=settings), path, "--representation", error=BasslError)
+    result = score(path, settings=replace(settings, representation=True))
+    (store,) = settings.features.iterdir()
+    assert result.measures == {}
+    assert result.representation == score(store, settings=replace(settings, representation=True)).representation
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,7 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.models import scene_ends
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.encoder_options import DEFAULT_ENCODER, named_encoder
-from pipelines.models.encoders import (
-    INPUT_SIZE,
-    KEYFRAMES,
-    PREPARATIONS,
-    ShotEncoder,
-    encode_groups,
-    encoder_of_id,
-    load_encoder,
-)
+from pipelines.models.encoders import KEYFRAMES, ShotEncoder, encode_groups, encoder_of_model, load_encoder
 from pipelines.models.opening import OpenedModel
 from pipelines.scenes import Transition
 from pipelines.stages.predict.settings import PredictSettings
@@ -149,27 +141,7 @@ def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> Sho
         raise BasslError(
             f"{file}: was trained on features of {model.encoder} and cannot read those of {wanted}; leave --encoder out"
         )
-    if not model.encoder_weights:
-        return encoder_of_id(model.encoder, device, keyframes, str(file))
-    from pipelines.models.torch_encoders import rebuild_encoder  # optional dependency: torch
-
-    try:
-        for how in PREPARATIONS:  # the id tells by which of them its features were made
-            encoder = rebuild_encoder(
-                model.encoder_name or "", model.encoder_weights, device, keyframes, model.input_size or INPUT_SIZE, how
-            )
-            if encoder.id == model.encoder:
-                break
-    except ValueError as error:
-        raise StoreError(f"{file}: its shot encoder is no {model.encoder_name}; get or make the model again") from error
-    except BasslError as error:
-        raise BasslError(f"{file}: {error}") from error
-    if encoder.id != model.encoder:
-        raise StoreError(
-            f"{file}: was trained on features of {model.encoder}, and its shot encoder is {encoder.id} here; use the "
-            "bassl that made it, or make it again"
-        )
-    return encoder
+    return encoder_of_model(model, file, device, keyframes)
 
 
 def _keyframes(loaded: LoadedModel, shots: Sequence[FilmedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -101,6 +101,8 @@ def final_step(
         scoring["frame_rate"] = FRAME_RATE
     if system.baseline is not None:
         return _baseline(system, data, protocol, settings, ask)
+    if cell.metric.startswith("nmi") and not data.features:
+        return _nmi(system, data, protocol, settings, scoring, ask)
     if system.pretraining is not None and not system.finetune:
         pretrained = _pretraining(system, data, settings)
         return Step("score", scoring, (str(pretrained.output),), None, (protocol.index, pretrained))
@@ -116,6 +118,20 @@ def final_step(
         options = {**scoring, "index": other, "split": "all"}
         return Step("score", options, (str(tuned.output),), None, (tuned,), str(other.stat().st_mtime_ns))
     return tuned
+
+
+def _nmi(
+    system: SystemSpec,
+    data: Data,
+    protocol: EvaluationProtocol,
+    settings: ReproduceSettings,
+    scoring: Mapping[str, Any],
+    ask: bool,
+) -> Step:
+    """The NMI of the features of an encoder, which no fine-tuning changes."""
+    encode = system.pretraining is None
+    need = _image_features(data, protocol, ask) if encode else _pretraining(system, data, settings)
+    return Step("score", {**scoring, "representation": True}, (str(need.output),), None, (protocol.index, need))
 
 
 def _needs_films(system: SystemSpec, metric: str) -> str:
@@ -186,19 +202,26 @@ def _baseline(
     if data.features:
         options |= {"features": data.features, "frame_rate": FRAME_RATE}
     else:
-        name, identity = image_encoder(ask)
-        store = data.home / "features" / f"{identity}.h5"
-        encoding: dict[str, Any] = {"index": protocol.index.output, "encoder": name, "output": data.home / "features"}
-        if data.kind == "movienet":  # elsewhere all films have labels
-            encoding["labelled"] = True
-        options["features"] = (store,)
-        needs = (Step("encode", encoding, (), store, needs),)
+        encode = _image_features(data, protocol, ask)
+        options["features"] = (encode.output,)
+        needs = (encode,)
         if system.several and data.extra is not None:
             options["extra"] = (data.extra.output,)
             needs += (data.extra,)
     if SYSTEMS[system.baseline].learns:
         options["seeds"] = settings.seeds
     return Step("baseline", options, (data.options.baselines.get(system.baseline, system.baseline),), None, needs)
+
+
+def _image_features(data: Data, protocol: EvaluationProtocol, ask: bool) -> Step:
+    """The features of the labelled films by the ImageNet encoder."""
+    name, identity = image_encoder(ask)
+    folder = data.home / "features"
+    options: dict[str, Any] = {"encoder": name, "output": folder}
+    if data.kind == "movienet":  # elsewhere all films have labels
+        options["labelled"] = True
+    subjects = (str(protocol.index.output),)
+    return Step("encode", options, subjects, folder / f"{identity}.h5", (protocol.index,))
 
 
 @functools.cache

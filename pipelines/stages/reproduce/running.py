@@ -94,7 +94,8 @@ def _write(step: Step, resume: bool, report: ReportProgress) -> None:
     elif step.command == "build-index":
         build_index(step.subjects, IndexSettings(**options, overwrite=True))
     else:
-        made = encode_shots(EncodeSettings(**options), lambda state: report("encoding", state.shots, state.total))
+        settings = EncodeSettings(Path(step.subjects[0]), **options)
+        made = encode_shots(settings, lambda state: report("encoding", state.shots, state.total))
         if made != step.output:
             raise BasslError(f"{made}: is the store of the encoder, and {step.output} was expected; run it again")
 

@@ -14,7 +14,7 @@ from pipelines.evaluation.indexed_films import film_scores
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.encoders import encoder_of_id
+from pipelines.models.encoders import KEYFRAMES, load_encoder
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.progress import ReportProgress
@@ -41,17 +41,14 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     if path.suffix.lower() == ".h5":
         if not settings.representation:
             raise BasslError(f"{path}: is a feature store, not a model; --representation scores the features")
-        encoder, features = features_of(index, [path], videos)
-        return ScoreResult(
-            name=str(subject),
-            films=(),
-            measures={},
-            threshold=None,
-            settings=settings,
-            representation=_representation(index, videos, encoder, features),
-            notes=tuple(notes),
-        )
+        return _representation_alone(str(subject), [path], index, videos, settings, notes)
     opened = open_model(subject)
+    if settings.representation and opened.pretrained_only and "head_pp.weight" not in opened.weights.heads:
+        encoder = opened.weights.settings.encoder
+        if opened.weights.encoder:
+            encoder = load_encoder(opened.path, "cpu", index.keyframes or KEYFRAMES).id
+        stores = _feature_stores(encoder, opened.path, index, videos, settings, progress)
+        return _representation_alone(str(subject), stores, index, videos, settings, notes)
     if opened.pretrained_only:
         model = opened.pseudo_boundary_model()
         notes.append(
@@ -69,7 +66,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             f"the built-in model learned from {len(known)} of these {len(videos)} films: their scores are better than "
             "on other films; docs/default-model.md has figures on films that it did not learn from",
         )
-    stores = _feature_stores(model, opened, index, videos, settings, progress)
+    stores = _feature_stores(model.encoder, opened.path, index, videos, settings, progress)
     (encoder, features), colour = features_of(index, stores, videos), colour_of(index, stores)
     content = features
     if model.sound is not None:
@@ -151,37 +148,43 @@ def _seed_files(opened: OpenedModel) -> dict[int, Path]:
 
 
 def _feature_stores(
-    model: BoundaryModel,
-    opened: OpenedModel,
+    encoder: str | None,
+    path: Path,
     index: Index,
     videos: Sequence[int],
     settings: ScoreSettings,
     progress: ReportProgress,
 ) -> Sequence[Path]:
-    """The stores of the features that a model reads; computed if there are none yet."""
+    """The stores of the features of an encoder, an id, that the model ``path`` reads; computed if there are none yet.
+    None stands for any encoder."""
     if settings.features.suffix.lower() == ".h5":
         return [settings.features]
-    if stores := find_features(index, model.encoder, settings.features, videos):
+    if stores := find_features(index, encoder, settings.features, videos):
         return stores
     if not index.keyframes:
-        wanted = "any encoder" if model.encoder is None else model.encoder
         raise BasslError(
-            f"{index.path}: has no features of {wanted}, and no keyframes to make them of; run "
+            f"{index.path}: has no features of {encoder or 'any encoder'}, and no keyframes to make them of; run "
             "`bassl extract-keyframes` and `bassl encode`, or name a store with --features"
         )
-    encoder: str | Path | None = opened.path if model.encoder_weights else model.encoder_name
-    if encoder is None and model.encoder is None:
-        encoder = EncodeSettings().encoder
-    if encoder is None:
-        raise BasslError(
-            f"{opened.path}: reads features of {model.encoder}, which cannot be made here; run `bassl encode` where "
-            "its encoder is, or name their store with --features"
-        )
-    how = None
-    if model.encoder is not None and not model.encoder_weights:  # its id tells how its images were prepared
-        how = encoder_of_id(model.encoder, "cpu", index.keyframes, str(opened.path)).preparation
-    making = EncodeSettings(settings.index, encoder, settings.features, device=settings.device, preparation=how)
+    source = EncodeSettings().encoder if encoder is None else path
+    making = EncodeSettings(settings.index, source, settings.features, device=settings.device)
     return [encode_shots(making, lambda state: progress("encoding", state.shots, state.total), videos=videos)]
+
+
+def _representation_alone(
+    name: str, stores: Sequence[Path], index: Index, videos: Sequence[int], settings: ScoreSettings, notes: list[str]
+) -> ScoreResult:
+    encoder, features = features_of(index, stores, videos)
+    representation = _representation(index, videos, encoder, features)
+    return ScoreResult(
+        name=name,
+        films=(),
+        measures={},
+        threshold=None,
+        settings=settings,
+        representation=representation,
+        notes=tuple(notes),
+    )
 
 
 def _representation(index: Index, videos: Sequence[int], encoder: str, features: Features) -> Representation:

@@ -47,7 +47,8 @@ class ScoreSettings:
     seed: int = 0
     """Seed of the draws."""
     representation: bool = False
-    """Also, or for a feature store only, how well features group by scene: kNN precision and NMI (appendix)."""
+    """Also how well features group by scene: kNN precision and NMI (appendix). Of a feature store, or a pre-trained run
+    without a head that scores films, only this."""
     device: str = "auto"
     """Where an encoder runs, where features have to be made: auto, cpu or cuda."""
 
