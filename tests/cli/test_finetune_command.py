@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from pipelines.models.opening import open_model
+from tests.command import Bassl
 from tests.labelled_films import write_labelled_films
 from tests.running import alive, children, soon
 
@@ -57,11 +58,11 @@ def test_a_run(small: list[str], tmp_path: Path) -> None:
     ],
     ids=["crn", "seeds", "gpus", "init", "index"],
 )
-def test_wrong_use(small: list[str], arguments: list[str], words: list[str]) -> None:
-    ended = run(*small, *arguments)
-    assert ended.returncode == 2
-    assert "Traceback" not in ended.stderr
-    assert all(word in ended.stderr for word in words), ended.stderr
+def test_wrong_use(small: list[str], arguments: list[str], words: list[str], bassl: Bassl) -> None:
+    code, _, err = bassl("finetune", *small, *arguments)
+    assert code == 2
+    assert "Traceback" not in err
+    assert all(word in err for word in words), err
 
 
 @pytest.mark.slow

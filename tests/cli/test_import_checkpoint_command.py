@@ -1,4 +1,4 @@
-"""`bassl import-checkpoint` as a process: stdout, stderr, exit codes, and nothing half-written."""
+"""`bassl import-checkpoint`: stdout, stderr, exit codes, and nothing half-written."""
 
 import json
 import os
@@ -10,23 +10,17 @@ import pytest
 import torch
 
 from pipelines.models.bassl import load_bassl_model
-from tests.command import Run
+from tests.command import Bassl, running
 from tests.released_layout import released_state, save
 
 HOME = Path(__file__).parents[2]
 
 
-def execute(*arguments: object, cwd: Path) -> Run:
-    done = subprocess.run(
-        [sys.executable, "-m", "bassl_cli", "import-checkpoint", *map(str, arguments)],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(HOME), "BASSL_DEBUG": "0"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return Run(done.returncode, done.stdout, done.stderr)
+@pytest.fixture
+def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
+    """Run the command in this process, in the temporary folder."""
+    monkeypatch.chdir(tmp_path)
+    return running(monkeypatch, capfd, "import-checkpoint")
 
 
 @pytest.fixture
@@ -34,9 +28,9 @@ def checkpoint(tmp_path: Path) -> Path:
     return save(tmp_path / "bassl.ckpt", released_state(4))
 
 
-def test_there_and_back(tmp_path: Path, checkpoint: Path) -> None:
+def test_there_and_back(tmp_path: Path, checkpoint: Path, execute: Bassl) -> None:
     model = tmp_path / "runs" / "bassl" / "model.safetensors"
-    run = execute(checkpoint.name, cwd=tmp_path)
+    run = execute(checkpoint.name)
     assert (run.code, run.err) == (0, f"wrote {model.relative_to(tmp_path)}\n")
     assert [line.strip().split(maxsplit=1) for line in run.out.splitlines()] == [
         ["stage", "pre-trained"],
@@ -47,7 +41,7 @@ def test_there_and_back(tmp_path: Path, checkpoint: Path) -> None:
     ]
 
     (tmp_path / "theirs.ckpt").write_text("an older one")
-    run = execute(model, "--export", "-o", "theirs.ckpt", "--overwrite", "--json", "--quiet", cwd=tmp_path)
+    run = execute(model, "--export", "-o", "theirs.ckpt", "--overwrite", "--json", "--quiet")
     assert (run.code, run.err) == (0, "")
     assert json.loads(run.out)["neighbors"] == 4
     state = torch.load(tmp_path / "theirs.ckpt", weights_only=True)["state_dict"]
@@ -63,20 +57,20 @@ def numbers_of_heads() -> int:
     )
 
 
-def test_a_file_that_is_there_is_kept_unless_told_otherwise(tmp_path: Path, checkpoint: Path) -> None:
+def test_a_file_that_is_there_is_kept_unless_told_otherwise(tmp_path: Path, checkpoint: Path, execute: Bassl) -> None:
     mine = tmp_path / "mine.safetensors"
     mine.write_text("a week of training")
-    run = execute(checkpoint, "-o", mine, cwd=tmp_path)
+    run = execute(checkpoint, "-o", mine)
     assert (run.code, run.out) == (2, "")
     assert run.err == f"bassl: {mine}: is there already; name another file or give --overwrite\n"
     assert mine.read_text() == "a week of training"
-    run = execute(checkpoint, "-o", checkpoint, "--overwrite", cwd=tmp_path)
+    run = execute(checkpoint, "-o", checkpoint, "--overwrite")
     assert (run.code, run.err) == (2, f"bassl: {checkpoint}: is an input of this command; name another file to write\n")
 
 
-def test_unusable_files_are_one_line_and_leave_nothing(tmp_path: Path, checkpoint: Path) -> None:
+def test_unusable_files_are_one_line_and_leave_nothing(tmp_path: Path, checkpoint: Path, execute: Bassl) -> None:
     checkpoint.write_bytes(checkpoint.read_bytes()[:5000])
-    run = execute(checkpoint, "-o", "out/model.safetensors", cwd=tmp_path)
+    run = execute(checkpoint, "-o", "out/model.safetensors")
     assert (run.code, run.out) == (2, "")
     assert len(run.err.splitlines()) == 1
     assert str(checkpoint) in run.err
@@ -88,9 +82,9 @@ class Evil:
         return os.system, ("touch ran",)
 
 
-def test_a_checkpoint_that_holds_code_is_refused_and_nothing_runs(tmp_path: Path) -> None:
+def test_a_checkpoint_that_holds_code_is_refused_and_nothing_runs(tmp_path: Path, execute: Bassl) -> None:
     evil = save(tmp_path / "evil.ckpt", released_state(), callbacks=Evil())
-    run = execute(evil, "-o", "model.safetensors", cwd=tmp_path)
+    run = execute(evil, "-o", "model.safetensors")
     assert (run.code, run.out) == (2, "")
     assert len(run.err.splitlines()) == 1
     assert "would run code" in run.err

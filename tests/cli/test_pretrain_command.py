@@ -16,6 +16,7 @@ import torch
 from pipelines.models.bassl import load_bassl_model
 from pipelines.stores.features import write_features
 from pipelines.stores.index import IndexedVideo, write_index
+from tests.command import Bassl
 
 BASSL = [sys.executable, "-m", "bassl_cli", "pretrain"]
 
@@ -55,7 +56,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*BASSL, *arguments], capture_output=True, text=True, env=environment, timeout=120)
 
 
-def test_a_run(small: list[str], tmp_path: Path) -> None:
+def test_a_run(small: list[str], tmp_path: Path, bassl: Bassl) -> None:
     ended = run(*small, "--tasks", "pp,msm", "--pseudo-boundary", "mean")
     assert (ended.returncode, ended.stdout) == (0, "")
     assert "epoch 3/3" in ended.stderr
@@ -63,10 +64,10 @@ def test_a_run(small: list[str], tmp_path: Path) -> None:
     assert "18 steps; wrote" in ended.stderr
     model = load_bassl_model(tmp_path / "run" / "model.safetensors")
     assert model.head_names == ["head_msm", "head_nce", "head_pp"]
-    again = run(*small)
-    assert again.returncode == 2
-    assert again.stderr.count("\n") == 1
-    assert "holds a run" in again.stderr
+    again = bassl("pretrain", *small)
+    assert again.code == 2
+    assert again.err.count("\n") == 1
+    assert "holds a run" in again.err
 
 
 @pytest.mark.parametrize(
@@ -82,11 +83,11 @@ def test_a_run(small: list[str], tmp_path: Path) -> None:
         (["--index", "nowhere.h5"], ["nowhere.h5"]),
     ],
 )
-def test_wrong_use_is_one_line(arguments: list[str], words: list[str]) -> None:
-    ended = run(*arguments)
-    assert ended.returncode == 2
-    assert ended.stderr.count("\n") == 1, ended.stderr
-    assert all(word in ended.stderr for word in words)
+def test_wrong_use_is_one_line(arguments: list[str], words: list[str], bassl: Bassl) -> None:
+    code, _, err = bassl("pretrain", *arguments)
+    assert code == 2
+    assert err.count("\n") == 1, err
+    assert all(word in err for word in words)
 
 
 @pytest.mark.slow
