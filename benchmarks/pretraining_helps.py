@@ -3,8 +3,8 @@
     python benchmarks/pretraining_helps.py
 
 Encoder and CRN learn on generated films from their keyframes; fine-tuning keeps the encoder, and tests on films that
-only pre-training has seen, without labels. "No pre-training" differs in nothing but the weights that fine-tuning begins
-with. (`bassl reproduce` compares the same on features.)
+only pre-training has seen, without labels; once for each preparation of keyframes. "No pre-training" differs in
+nothing but the weights that fine-tuning begins with. (`bassl reproduce` compares the same on features.)
 
 Every stage is the public function of its command. The settings of pre-training were chosen by its own losses. Figures
 are AP, pooled over the shots of the tested films, as mean and standard deviation over seeds.

@@ -183,10 +183,8 @@ def test_features_are_made_where_there_are_none(labelled: Path, tmp_path: Path) 
 
 def test_features_are_made_with_the_preparation_that_the_model_was_trained_on(labelled: Path, tmp_path: Path) -> None:
     store = encode_shots(EncodeSettings(labelled, output=tmp_path / "features", preparation="centre", device="cpu"))
-    tuning = FinetuneSettings(
-        labelled, (store,), tmp_path / "run", "none", crn="mlp", width=8, epochs=1, batch=4, seeds=1
-    )
-    tuning = replace(tuning, seeds=1, device="cpu")
+    small = {"init": "none", "crn": "mlp", "width": 8, "epochs": 1, "batch": 4, "seeds": 1, "device": "cpu"}
+    tuning = FinetuneSettings(index=labelled, features=(store,), output=tmp_path / "run", **small)  # type: ignore[arg-type]
     finetune(tuning)
     settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
     before = score(tmp_path / "run", settings=settings)
