@@ -12,6 +12,9 @@ Layout (schema ``bassl.keyframes``, version 1), for N shots of N_k keyframes:
 attributes          JSON                ``video`` (facts), ``source`` (name, bytes, sha256), ``settings``
 ==================  ==================  ==================================================================
 
+and, where the shot detector says how shots end, ``transitions/kind`` (N,) bytes, empty where it does not say,
+``transitions/frames`` (N, 2) int64 and ``transitions/seconds`` (N, 2) float64, half-open ranges.
+
 Because ``jpeg`` is contiguous, the keyframes of a window are one byte range of the file, and a loader reads them with
 one ``pread``, without HDF5 (:class:`pipelines.datasets.keyframe_reader.KeyframeReader`).
 """
@@ -26,12 +29,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.scenes import VideoFacts, entry
-from pipelines.stores.hdf5 import create_store, open_store, read_array, read_json_attribute
+from pipelines.scenes import TRANSITIONS, Transition, VideoFacts, entry
+from pipelines.stores.hdf5 import create_store, open_store, read_array, read_json_attribute, read_strings
 
 SCHEMA = "bassl.keyframes"
 VERSION = 1
@@ -55,16 +59,18 @@ class KeyframeStore:
     video: VideoFacts  # size, length and frame rate of the video
     source: Mapping[str, Any]  # ``name``, ``bytes`` and ``sha256`` of the video file
     settings: Mapping[str, Any]  # with which the store was made
+    transitions: tuple[Transition | None, ...]  # N, how each shot ends; None where that is not known
 
 
 @dataclass(frozen=True)
 class StoredShot:
-    """A shot to be stored: half-open ranges, the frame numbers of its keyframes, and these as JPEG."""
+    """A shot to be stored: half-open ranges, the frame numbers of its keyframes, these as JPEG, and how it ends."""
 
     frames: tuple[int, int]
     seconds: tuple[float, float]
     keyframes: tuple[int, ...]
     jpegs: tuple[bytes, ...]
+    transition: Transition | None = None
 
 
 def write_keyframes(
@@ -79,6 +85,7 @@ def write_keyframes(
     frames: list[tuple[int, int]] = []
     seconds: list[tuple[float, float]] = []
     keyframes: list[tuple[int, ...]] = []
+    transitions: list[Transition | None] = []
     lengths: list[int] = []
     checksums: list[int] = []
     # The JPEGs go to a temporary file first: a contiguous data set needs its size when it is created.
@@ -87,6 +94,7 @@ def write_keyframes(
             frames.append(shot.frames)
             seconds.append(shot.seconds)
             keyframes.append(shot.keyframes)
+            transitions.append(shot.transition)
             for jpeg in shot.jpegs:
                 lengths.append(len(jpeg))
                 checksums.append(zlib.crc32(jpeg))
@@ -98,6 +106,11 @@ def write_keyframes(
         file["shots/frames"] = np.array(frames, np.int64)
         file["shots/seconds"] = np.array(seconds, np.float64)
         file["shots/keyframes"] = np.array(keyframes, np.int64)
+        if any(transitions):
+            known = [how or Transition("", 0, 0, 0.0, 0.0) for how in transitions]
+            file["transitions/kind"] = np.array([how.kind for how in known], "S")
+            file["transitions/frames"] = np.array([(how.start_frame, how.end_frame) for how in known], np.int64)
+            file["transitions/seconds"] = np.array([(how.start, how.end) for how in known], np.float64)
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         file["jpeg_offsets"] = offsets
         file["jpeg_crc32"] = np.array(checksums, np.uint32)
@@ -134,6 +147,7 @@ def read_keyframes(path: Path) -> KeyframeStore:
             video=VideoFacts(**read_json_attribute(file, "video")),
             source=read_json_attribute(file, "source"),
             settings=read_json_attribute(file, "settings"),
+            transitions=_read_transitions(file, len(store_frames)),
         )
         fault = _fault(store, start, jpeg.shape[0])
     if fault is not None:
@@ -156,6 +170,20 @@ def read_keyframe_jpegs(store: KeyframeStore, position: int) -> list[bytes]:
     except OSError as error:
         raise StoreError(f"{store.path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
     return jpegs
+
+
+def _read_transitions(file: h5py.File, shots: int) -> tuple[Transition | None, ...]:
+    if "transitions" not in file:
+        return (None,) * shots
+    kinds = read_strings(file, "transitions/kind")
+    frames = read_array(file, "transitions/frames", "i", 2).tolist()
+    seconds = read_array(file, "transitions/seconds", "f", 2).tolist()
+    if not {*kinds} <= {"", *TRANSITIONS}:
+        raise ValueError("its shots end in transitions of unknown kinds")
+    ends = tuple(Transition(k, *f, *s) if k else None for k, f, s in zip(kinds, frames, seconds, strict=True))
+    if len(ends) != shots:
+        raise ValueError(f"it has {len(ends)} transitions for {shots} shots")
+    return ends
 
 
 def _fault(store: KeyframeStore, start: int, size: int) -> str | None:

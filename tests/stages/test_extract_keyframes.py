@@ -73,6 +73,7 @@ def test_a_store_holds_the_shots_and_facts_of_its_film(library: Path, stores: Pa
     store = read_keyframes(stores / "b.h5")
     assert store.frames.tolist() == [[0, 20], [20, 45], [45, 80]]
     assert np.allclose(store.seconds * 12, store.frames)
+    assert [how and (how.kind, how.start_frame) for how in store.transitions] == [("cut", 20), ("cut", 45), None]
     assert store.keyframes.tolist() == [[5, 10, 15], [26, 32, 38], [53, 62, 71]]
     assert (store.video.path, store.video.frames, store.video.width, store.video.height) == ("b.mp4", 80, 160, 96)
     content = (library / "b.mp4").read_bytes()

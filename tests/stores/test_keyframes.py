@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import BasslError, StoreError, VideoError
-from pipelines.scenes import VideoFacts
+from pipelines.scenes import Transition, VideoFacts
 from pipelines.stores import hdf5
 from pipelines.stores.keyframes import (
     SCHEMA,
@@ -73,6 +73,15 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert (store.video, store.source, store.settings) == (FACTS, SOURCE, SETTINGS)
     assert read_jpegs(store, 0, 3) == [list(shot.jpegs) for shot in SHOTS]
     assert read_jpegs(store, 1, 2) == [list(SHOTS[1].jpegs)]
+
+
+def test_how_shots_end_is_read_and_is_unknown_in_a_store_that_does_not_say(tmp_path: Path) -> None:
+    ends = (Transition("dissolve", 54, 66, 2.25, 2.75), Transition("cut", 61, 61, 2.54, 2.54), None)
+    shots = [replace(shot, transition=end) for shot, end in zip(SHOTS, ends, strict=True)]
+    assert read_keyframes(write(tmp_path / "a.h5", shots)).transitions == ends
+    assert read_keyframes(write(tmp_path / "old.h5")).transitions == (None, None, None)
+    with h5py.File(tmp_path / "old.h5") as file:
+        assert "transitions" not in file
 
 
 def test_the_pictures_are_one_stretch_of_the_file(tmp_path: Path) -> None:
@@ -178,6 +187,12 @@ def forge(path: Path, changes: dict[str, Any]) -> Path:
     return path
 
 
+def transitions(*kinds: str) -> dict[str, Any]:
+    ranges = np.zeros((len(kinds), 2))
+    content = {"kind": np.array(kinds, "S"), "frames": ranges.astype(np.int64), "seconds": ranges}
+    return {f"transitions/{name}": values for name, values in content.items()}
+
+
 FORGERIES: dict[str, dict[str, Any]] = {
     **{f"no {name}": {name: None} for name in ("jpeg", "jpeg_offsets", "jpeg_crc32", "@video", "@source", "@settings")},
     **{f"no {name}": {name: None} for name in ("shots/frames", "shots/seconds", "shots/keyframes")},
@@ -197,6 +212,9 @@ FORGERIES: dict[str, dict[str, Any]] = {
     "pictures as numbers": {"jpeg": np.zeros(2841, np.int32)},
     "pictures as text": {"jpeg": "pictures"},
     "no bytes of pictures": {"jpeg": np.zeros(0, np.uint8)},
+    "transitions of an unknown kind": transitions("cut", "blend", ""),
+    "transitions of fewer shots": transitions("cut", "cut"),
+    "transitions without frames": {"transitions/kind": np.array(["cut"] * 3, "S")},
     "facts that are a list": {"@video": "[]"},
     "facts that are not JSON": {"@video": "{"},
     "facts that are a number": {"@video": 5},

@@ -41,7 +41,8 @@ def _compressed(shots: Iterable[FilmedShot], quality: int) -> Iterator[StoredSho
             jpegs = tuple(to_jpeg(picture, quality) for picture in shot.keyframes)
         except ValueError as error:
             raise VideoError(f"a keyframe of {error}") from error
-        yield StoredShot((shot.start_frame, shot.end_frame), (shot.start, shot.end), shot.keyframe_indices, jpegs)
+        frames, seconds = (shot.start_frame, shot.end_frame), (shot.start, shot.end)
+        yield StoredShot(frames, seconds, shot.keyframe_indices, jpegs, shot.transition)
 
 
 def _describe_file(film: Path) -> dict[str, Any]:
