@@ -46,10 +46,16 @@ _WAIT = _LONGEST + _SETTLE  # nothing changes what was found so many samples ago
 _FLASH, _SAME = 9, 0.45
 _KEPT = _WAIT + 2 * (_CHUNK + _FLASH)  # samples
 _JUMP = 8.0  # root mean squared change of the cells at a hard cut, at least: in the dark, hues alone may jump
+# Where an object moves fast, less than the first share of the cells changes by more than _STILL, and the cells as a
+# whole change less than _ABRUPT times as much as before or after it.
+_PART, _STILL, _ABRUPT = 0.8, 8.0, 3.5
 
-# A window of samples is a mixture of its ends as long as none of these exceeds its limit:
+# A window of samples is a mixture of its ends as long as the squares of these, each divided by its scale, sum up to
+# less than _MOST: a dissolve between moving shots is off in some, motion and light are somewhat off in all.
+_MOST = 2.0
 _PACE = 0.13  # how far the weight is from an even rise, at most
 _OFF = 0.11  # squared distance of the samples from the line through the ends, as a share of that of the ends
+_ALIKE = 0.65  # correlation of the cells of the ends: one image in two lights has 1; must be smaller than this
 _RHO, _RHO_OF_BLOCKS = 0.43, 0.68  # correlation of the gradients of the two layers; its median over the blocks
 _OPPOSED = 0.6  # the same below 0, where no layers are
 # and the ends are different images:
@@ -125,25 +131,28 @@ def windows(cells: Floats, energy: Floats, spread: Floats, newest: int) -> list[
     products = cells @ cells.T
     square, flat = np.diagonal(products), spread < _FLAT
     start, end, between, pace = _lengths(len(cells), newest)
+    faded = flat[start] | flat[end]
     apart = square[start] + square[end] - 2 * products[start, end]
-    least = np.where(flat[start] | flat[end], _CONTRAST, _APART)
-    keep = (apart >= least * least * cells.shape[1]) & (np.maximum(spread[start], spread[end]) > _CONTRAST)
-    start, end, between, pace = start[keep], end[keep], between[keep], pace[keep]
+    alike = np.where(faded, 0, likeness(cells, products, start, end))
+    least = np.where(faded, _CONTRAST, _APART)
+    keep = (apart >= least * least * cells.shape[1]) & (alike < _ALIKE)
+    keep &= np.maximum(spread[start], spread[end]) > _CONTRAST
+    start, end, between, pace, alike, faded = (of[keep] for of in (start, end, between, pace, alike, faded))
     middle, off = weights(products, start, end, between[:, 3:4])  # alone, it turns most away
     keep = (np.abs(middle - pace[:, 3:4]) < _PACE)[:, 0] & (off < 3 * _OFF)[:, 0]
-    start, end, between, pace = start[keep], end[keep], between[keep], pace[keep]
+    start, end, between, pace, alike, faded = (of[keep] for of in (start, end, between, pace, alike, faded))
     if not len(start):
         return []
     weight, off = weights(products, start, end, between)
     uneven = np.abs(weight - pace).max(1) / _PACE
-    faded = flat[start] | flat[end]
-    mixture = np.maximum(uneven, off.mean(1) / _OFF)
+    mixture = uneven**2 + (off.mean(1) / _OFF) ** 2 + (np.maximum(alike, 0) / _ALIKE) ** 2
     wipe = np.maximum(uneven, np.abs(off - weight * (1 - weight)).mean(1) / _PIECED)
     wipe[faded] = np.inf
-    for cost, judge in ((mixture, layers), (wipe, sweep)):
-        keep = np.flatnonzero((cost < 1) & ~faded)
-        of = energy if judge is layers else cells
-        cost[keep] = np.maximum(cost[keep], judge(of, start[keep], end[keep], between[keep], weight[keep]))
+    keep = np.flatnonzero((mixture < _MOST) & ~faded)
+    mixture[keep] += (layers(energy, start[keep], end[keep], between[keep], weight[keep]) ** 2).sum(1)
+    mixture = np.sqrt(mixture / _MOST)
+    keep = np.flatnonzero(wipe < 1)
+    wipe[keep] = np.maximum(wipe[keep], sweep(cells, start[keep], end[keep], between[keep], weight[keep]))
     cost = np.minimum(mixture, wipe)
     keep = np.flatnonzero(cost < 1)
     change = cells[end[keep]] - cells[start[keep]]
@@ -156,6 +165,14 @@ def windows(cells: Floats, energy: Floats, spread: Floats, newest: int) -> list[
         score = (e - s) * (1 - float(cost[i]) ** 2)
         found.append(Window(kind, s, e, 2 * score if faded[i] else score))  # not the dissolve that is inside a fade
     return found
+
+
+def likeness(cells: Floats, products: Floats, start: Indices, end: Indices) -> Floats:
+    """Correlation of the cells of two samples, (K,)."""
+    mean = cells.mean(1)
+    deviation = np.sqrt(np.maximum(np.diagonal(products) / cells.shape[1] - mean * mean, 1))
+    together = products[start, end] / cells.shape[1] - mean[start] * mean[end]
+    return np.asarray(together / (deviation[start] * deviation[end]))
 
 
 def weights(products: Floats, start: Indices, end: Indices, between: Indices) -> tuple[Floats, Floats]:
@@ -179,11 +196,12 @@ def weights(products: Floats, start: Indices, end: Indices, between: Indices) ->
 
 
 def layers(energy: Floats, start: Indices, end: Indices, between: Indices, weight: Floats) -> Floats:
-    """How far each window's gradients are from those of two layers that have nothing to do with each other, (K,)."""
+    """How far each window's gradients are from those of two layers that have nothing to do with each other: all, and
+    those of the median block, (K, 2)."""
     energy = energy + 1  # noise, where there are no gradients
     rho = correlation(energy.mean(1, keepdims=True), start, end, between, weight)[:, 0]
     of_blocks = np.median(correlation(energy, start, end, between, weight), 1)
-    return np.asarray(np.maximum(np.maximum(rho / _RHO, -rho / _OPPOSED), of_blocks / _RHO_OF_BLOCKS))
+    return np.stack([np.maximum(rho / _RHO, -rho / _OPPOSED), np.maximum(of_blocks / _RHO_OF_BLOCKS, 0)], 1)
 
 
 def correlation(energy: Floats, start: Indices, end: Indices, between: Indices, weight: Floats) -> Floats:
@@ -303,7 +321,14 @@ class TransitionDetector:
         self._samples = self._samples[-_KEPT:]
 
     def _settle(self, until: int) -> None:
-        """Take the best of the windows that overlap each other, where they end before a sample."""
+        """Take the best of the windows that overlap each other, where they end before a sample. None has a hard cut
+        inside: behind it, a light that changes or a pan may look like the rest of a dissolve."""
+        if not self._windows:
+            return
+        cuts = [sample for t in self._open if t.kind == "cut" and not self._stays(sample := self._sample(t))]
+        self._windows = [
+            w for w in self._windows if w.kind in ("in", "out") or not any(w.start < cut <= w.end for cut in cuts)
+        ]
         best: list[Window] = []
         for window in sorted(self._windows, key=lambda window: (-window.score, window.start)):
             if not any(_overlap(window, other) for other in best):
@@ -327,7 +352,7 @@ class TransitionDetector:
         self._open = [t for t in self._open if t.frame >= until * self._step]
         given = []
         for boundary in ready:
-            if boundary.kind == "cut" and self._stays(-(-boundary.start // self._step)):
+            if boundary.kind == "cut" and self._stays(self._sample(boundary)):
                 continue
             if boundary.frame - self._last >= self._shortest_shot:
                 given.append(boundary)
@@ -351,9 +376,22 @@ class TransitionDetector:
         self._drop_cuts(first, last)
         self._open.append(Boundary("fade", first, last))
 
+    def _sample(self, boundary: Boundary) -> int:
+        """The first sample from a boundary on."""
+        return -(-boundary.start // self._step)
+
     def _stays(self, sample: int) -> bool:
-        """Whether a cut before a sample is none: a flash, or a jump of dark hues alone."""
-        return self._jump(sample) < _JUMP or self._returns(sample, sample)
+        """Whether a cut before a sample is none: a jump of dark hues alone, an object that moves fast, or a flash."""
+        return self._jump(sample) < _JUMP or self._moves(sample) or self._returns(sample, sample)
+
+    def _moves(self, sample: int) -> bool:
+        """Whether the change before a sample leaves a part of the image as it was, and goes on from or to another."""
+        steps = np.diff(self._cells(sample - 2, sample + 2), axis=0).reshape(-1, _ROWS * _COLUMNS, 3)
+        if len(steps) < 3:
+            return False
+        change = (steps * steps).mean(2)
+        before, here, after = change.mean(1)
+        return bool((change[1] > _STILL**2).mean() < _PART and here < _ABRUPT**2 * max(before, after))
 
     def _jump(self, sample: int) -> float:
         """Root mean squared change of the cells from the sample before."""
