@@ -61,7 +61,7 @@ _OPPOSED = 0.6  # the same below 0, where no layers are
 # and the ends are different images:
 _APART = 35.0  # root mean squared difference of their cells
 _AREA, _CHANGED = 0.8, 15.0  # share of the blocks in which it is at least this large
-# An image of one colour has cells that spread less than the first; one of more colours, more than the second.
+# An image of one colour has a spread below the first; one of more colours, above the second.
 _FLAT, _CONTRAST = 2.5, 6.0
 # In a wipe, the samples are made of cells of the start and cells of the end but for the first share of the squared
 # distance of the ends; a moving line explains the second share of the variance of the moments at which cells change.
@@ -75,7 +75,8 @@ class Look(NamedTuple):
     """What the search for transitions needs of a frame.
 
     ``cells``: mean colours less 128, (8 * 16 * 3,) whole numbers as float32, so that inner products are exact in any
-    order. ``energy``: mean squared gradient in each block, (16,). ``spread``: standard deviation of the cells' colours.
+    order. ``energy``: mean squared gradient in each block, (16,). ``spread``: how far the image is from one colour, the
+    standard deviation of the cells and their gradients together: credits on black are not black.
     """
 
     cells: Floats
@@ -89,15 +90,33 @@ def looks(images: RGBImage) -> list[Look]:
     if height < _ROWS or width < _COLUMNS:
         images = images.repeat(-(-_ROWS // height), 1).repeat(-(-_COLUMNS // width), 2)
     # All images below one another: the borders of the cells are those of the images.
-    cells = cv2.resize(_tall(images), (_COLUMNS, N * _ROWS), interpolation=cv2.INTER_AREA).reshape(N, -1, 3)
+    cells = cv2.resize(_tall(images), (_COLUMNS, N * _ROWS), interpolation=cv2.INTER_AREA).reshape(N, -1)
     cells = cells.astype(np.float32) - 128
-    spread = np.sqrt(np.einsum("nkc,nkc->n", cells, cells) / cells[0].size - (cells.mean(1) ** 2).mean(1))
+    mean = cells @ _channels()  # in whole numbers, so exact in any order
+    variance = np.einsum("nd,nd->n", cells, cells) / cells.shape[1] - (mean * mean).mean(1)
     green = images[..., 1].astype(np.float32)
     across, down = green[:, :-1, 1:] - green[:, :-1, :-1], green[:, 1:, :-1] - green[:, :-1, :-1]
-    energy = cv2.resize(
-        _tall(across * across + down * down), (_BLOCKS, N * _BLOCKS), interpolation=cv2.INTER_AREA
-    ).reshape(N, -1)
-    return [Look(*look) for look in zip(cells.reshape(N, -1), energy, spread.tolist(), strict=True)]
+    across *= across
+    down *= down
+    across += down
+    rows, columns = (_shares(size, _BLOCKS) for size in across.shape[1:])
+    energy = (rows @ (across @ columns.T)).reshape(N, -1)
+    spread = np.sqrt(variance + energy.mean(1))
+    return [Look(*look) for look in zip(cells, energy, spread.tolist(), strict=True)]
+
+
+@cache
+def _channels() -> Floats:
+    """Cells to the mean of each channel, (8 * 16 * 3, 3)."""
+    return np.tile(np.eye(3, dtype=np.float32), (_ROWS * _COLUMNS, 1)) / (_ROWS * _COLUMNS)
+
+
+@cache
+def _shares(size: int, parts: int) -> Floats:
+    """Of ``size`` pixels in each of ``parts`` equal parts, over which they give the mean, (parts, size)."""
+    edges = np.arange(parts + 1)[:, None] * size / parts
+    covered = np.clip(edges - np.arange(size), 0, 1)
+    return np.asarray(np.diff(covered, axis=0) * parts / size, np.float32)
 
 
 def _tall(images: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -133,16 +152,15 @@ def windows(cells: Floats, energy: Floats, spread: Floats, newest: int) -> list[
     start, end, between, pace = _lengths(len(cells), newest)
     faded = flat[start] | flat[end]
     apart = square[start] + square[end] - 2 * products[start, end]
-    alike = np.where(faded, 0, likeness(cells, products, start, end))
-    least = np.where(faded, _CONTRAST, _APART)
-    keep = (apart >= least * least * cells.shape[1]) & (alike < _ALIKE)
-    keep &= np.maximum(spread[start], spread[end]) > _CONTRAST
-    start, end, between, pace, alike, faded = (of[keep] for of in (start, end, between, pace, alike, faded))
-    middle, off = weights(products, start, end, between[:, 3:4])  # alone, it turns most away
-    keep = (np.abs(middle - pace[:, 3:4]) < _PACE)[:, 0] & (off < 3 * _OFF)[:, 0]
-    start, end, between, pace, alike, faded = (of[keep] for of in (start, end, between, pace, alike, faded))
-    if not len(start):
+    keep = apart >= np.where(faded, _CONTRAST**2, _APART**2) * cells.shape[1]
+    kept = np.flatnonzero(keep & (np.maximum(spread[start], spread[end]) > _CONTRAST))
+    middle, off = weights(products, start[kept], end[kept], between[kept, 3:4])  # alone, it turns most away
+    kept = kept[(np.abs(middle - pace[kept, 3:4]) < _PACE)[:, 0] & (off < 3 * _OFF)[:, 0]]
+    if not len(kept):
         return []
+    alike = np.where(faded[kept], 0, likeness(cells, products, start[kept], end[kept]))
+    kept, alike = kept[alike < _ALIKE], alike[alike < _ALIKE]
+    start, end, between, pace, faded = start[kept], end[kept], between[kept], pace[kept], faded[kept]
     weight, off = weights(products, start, end, between)
     uneven = np.abs(weight - pace).max(1) / _PACE
     mixture = uneven**2 + (off.mean(1) / _OFF) ** 2 + (np.maximum(alike, 0) / _ALIKE) ** 2
@@ -307,7 +325,9 @@ class TransitionDetector:
         """Look for mixtures and stretches of one colour in the new samples."""
         newest = self._samples[-_LONGEST - self._waiting :]
         before = self._count + self._waiting - len(newest)
-        cells, energy, spread = (np.array(values, np.float32) for values in zip(*newest, strict=True))
+        cells = np.concatenate([look.cells for look in newest]).reshape(len(newest), -1)
+        energy = np.stack([look.energy for look in newest])
+        spread = np.array([look.spread for look in newest], np.float32)
         for window in windows(cells, energy, spread, self._waiting):
             self._windows.append(window._replace(start=window.start + before, end=window.end + before))
         for sample, look in enumerate(self._samples[-self._waiting :], self._count):
