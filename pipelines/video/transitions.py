@@ -108,7 +108,7 @@ def looks(images: RGBImage) -> list[Look]:
 @cache
 def _channels() -> Floats:
     """Cells to the mean of each channel, (8 * 16 * 3, 3)."""
-    return np.tile(np.eye(3, dtype=np.float32), (_ROWS * _COLUMNS, 1)) / (_ROWS * _COLUMNS)
+    return np.tile(np.eye(3, dtype=np.float32) / np.float32(_ROWS * _COLUMNS), (_ROWS * _COLUMNS, 1))
 
 
 @cache

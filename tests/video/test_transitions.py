@@ -1,5 +1,6 @@
 """Cuts, dissolves, fades and wipes in small films that are made here, and what must not be taken for one."""
 
+import pickle
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -156,6 +157,29 @@ def test_an_object_that_crosses_the_picture_is_no_transition(frames: int) -> Non
     assert found(film) == []
 
 
+@pytest.mark.parametrize("stays", [True, False])
+def test_an_object_that_leaps_is_no_cut_where_the_image_around_it_stays(stays: bool) -> None:
+    film, thing = still(13, 60), 255 - scene(13)[:, :44].astype(np.uint8)
+    places = [0] * 28 + [1, 6, 34, 39, 40] + [40] * 27  # pixels from the left
+    for frame, x in zip(film, places, strict=True):
+        frame[:, x : x + 44] = thing
+        if not stays and x > 20:
+            frame[:] = 255 - frame
+    assert kinds(film) == ([] if stays else ["cut"])
+
+
+def test_a_hard_cut_to_a_shot_whose_light_changes_is_a_cut() -> None:
+    light = np.interp(np.arange(60), [5, 55], [0.3, 1])[:, None, None, None]
+    assert found(np.concatenate([still(3, 60) // 4, (pan(4, 60) * light).astype(np.uint8)])) == [("cut", 60, 60)]
+
+
+def test_small_print_on_black_is_not_black() -> None:
+    small_print = plain((0, 0, 0), 100)
+    small_print[:, 1::4, 1::3] = 40
+    light = np.interp(np.arange(100), [30, 60], [0.2, 1])[:, None, None, None]
+    assert found(np.concatenate([still(5, 40), (small_print * light).astype(np.uint8)])) == [("cut", 40, 40)]
+
+
 @pytest.mark.parametrize("to", [0.3, 1.4])
 @pytest.mark.parametrize("shot", [still, pan])
 def test_light_that_changes_is_no_transition(shot: type, to: float) -> None:
@@ -234,6 +258,17 @@ def test_no_transition_is_given_out_later_than_the_detector_says() -> None:
     detector = TransitionDetector(24.0, 14)
     for index, one in enumerate(detector.prepare(film)):
         assert all(index - detector.lag <= t.frame <= index for t in detector.push(index, one))
+
+
+def test_what_is_kept_of_a_film_does_not_grow_with_its_length() -> None:
+    detector = TransitionDetector(24.0, 14)
+    prepared = detector.prepare(joined(70))
+    sizes = []
+    for index in range(20 * len(prepared)):
+        detector.push(index, prepared[index % len(prepared)])
+        if index % 100 == 99:
+            sizes.append(len(pickle.dumps(detector)))
+    assert max(sizes) < 1.05 * max(sizes[: len(sizes) // 4]) < 500_000
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (16, 16), (30, 200), (108, 60)])
