@@ -52,7 +52,7 @@ _PART, _STILL, _ABRUPT = 0.8, 8.0, 3.5
 
 # A window of samples is a mixture of its ends as long as the squares of these, each divided by its scale, sum up to
 # less than _MOST: a dissolve between moving shots is off in some, motion and light are somewhat off in all.
-_MOST = 2.0
+_MOST = 1.6
 _PACE = 0.13  # how far the weight is from an even rise, at most
 _OFF = 0.11  # squared distance of the samples from the line through the ends, as a share of that of the ends
 _ALIKE = 0.65  # correlation of the cells of the ends: one image in two lights has 1; must be smaller than this
@@ -100,7 +100,7 @@ def looks(images: RGBImage) -> list[Look]:
     down *= down
     across += down
     rows, columns = (_shares(size, _BLOCKS) for size in across.shape[1:])
-    energy = (rows @ (across @ columns.T)).reshape(N, -1)
+    energy: Floats = np.asarray(rows @ (across @ columns.T), np.float32).reshape(N, -1)
     spread = np.sqrt(variance + energy.mean(1))
     return [Look(*look) for look in zip(cells, energy, spread.tolist(), strict=True)]
 
