@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
-from bassl_cli.options import SCENES, SceneFile, with_settings
+from bassl_cli.options import SCENES, with_settings
 from pipelines.errors import BasslError
+from pipelines.files import STDIO
 from pipelines.scenes import timecode
 from pipelines.stages.split import Piece, SplitSettings, split as stage, write_chapters
+from pipelines.video.films import film_at
 
 
 @with_settings(
@@ -19,9 +21,16 @@ from pipelines.stages.split import Piece, SplitSettings, split as stage, write_c
     metavars={"folder": "FOLDER", "filename": "TEMPLATE"},
 )
 def split(
-    film: Annotated[Path, typer.Argument(help="The film.", show_default=False)],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[FILM] SCENES.JSON",
+            help="The film and its scenes (scenes.json); or only scenes, of one or several films, which are found by "
+            "what the scenes say.",
+            show_default=False,
+        ),
+    ],
     settings: SplitSettings,
-    scenes: SceneFile = SCENES,
     chapters: Annotated[
         bool, typer.Option("--chapters", help="Do not cut: write a copy of the film with its scenes as chapters.")
     ] = False,
@@ -32,16 +41,40 @@ def split(
 
     Without --exact nothing is encoded: each piece begins with the key frame before its scene.
 
-    Example: bassl split movie.mp4 scenes.json --exact
+    Examples: bassl split movie.mp4 movie.scenes.json --exact, bassl split out/*.json -o clips/
     """
     if settings.exact and chapters:
         raise BasslError("--chapters copies the film in one piece; leave --exact out")
-    if not scenes.exists():
-        raise BasslError(f"{scenes}: no such file; make it with: bassl predict {film} -o {scenes}")
+    named = None if files[0] == STDIO or files[0].suffix.lower() == ".json" else files[0]
+    if named is not None:
+        files = files[1:] or [SCENES]
+        if len(files) > 1:
+            raise BasslError(f"{named}: is one film, and there are {len(files)} files of scenes; leave the film out")
+    rows: list[object] = []
+
+    def cut(scenes: Path) -> None:
+        rows.extend(_cut(named, scenes, settings, chapters, quiet or as_json, quiet))
+
+    failed = console.try_each(files, cut)
+    if as_json:
+        console.print_json(rows[0] if chapters and len(files) == 1 else rows)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _cut(
+    named: Path | None, scenes: Path, settings: SplitSettings, chapters: bool, no_table: bool, quiet: bool
+) -> list[dict[str, object]]:
+    """Cut the film of a list of scenes; what was written as plain JSON values."""
+    if scenes != STDIO and not scenes.exists():
+        raise BasslError(f"{scenes}: no such file; make it with: bassl predict {named or 'FILM'} -o {scenes}")
 
     from pipelines.datasets.scene_list import read_scene_list  # start-up time: numpy
 
     listed = read_scene_list(scenes)
+    film = named or film_at(Path(listed.video.path), listed.video)
+    if film is None:
+        raise BasslError(f"{listed.video.path}: the film is not there, or was changed since; name it before {scenes}")
     with console.stage_progress(quiet, film.name) as progress:
         if chapters:
             written = write_chapters(film, listed, settings, progress)
@@ -49,10 +82,7 @@ def split(
         else:
             pieces = stage(film, listed, settings, progress)
             written = pieces[0].path.parent
-    if as_json:
-        rows = [console.as_plain(piece) for piece in pieces]
-        console.print_json({"chapters": str(written)} if chapters else rows)
-    elif not quiet and pieces:
+    if not no_table and pieces:
         _show(pieces, settings.exact)
     early = [piece.early for piece in pieces if piece.early > 0]
     if early:
@@ -63,6 +93,7 @@ def split(
     if not quiet:
         what = console.count(len(listed.scenes), "chapter") if chapters else console.count(len(pieces), "film")
         console.say(f"{what}; wrote {written}")
+    return [{"chapters": str(written)}] if chapters else [console.as_plain(piece) for piece in pieces]
 
 
 def _show(pieces: tuple[Piece, ...], exact: bool) -> None:

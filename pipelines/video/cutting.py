@@ -226,9 +226,7 @@ def _times(source: _Packets, film: Path, first: Fraction) -> tuple[list[float], 
 
 def _ranges(film: Path, scenes: SceneList, times: Sequence[float], keys: Sequence[int]) -> list[_Range]:
     nominal = 1 / scenes.video.frame_rate
-    if not times or abs(max(times) + nominal - scenes.video.duration) > max(1.0, 0.02 * scenes.video.duration):
-        length = max(times) + nominal if times else 0.0
-        raise _other_film(film, f"{length:.1f} s", f"{scenes.video.duration:.1f} s")
+    _check_length(film, max(times) + nominal if times else 0.0, scenes)
     shown = sorted(range(len(times)), key=times.__getitem__)
     in_order = [times[i] for i in shown]
     # reach: the last position in the file of all frames shown so far; latest: the latest time of all frames stored so
@@ -239,8 +237,8 @@ def _ranges(film: Path, scenes: SceneList, times: Sequence[float], keys: Sequenc
     ranges = []
     for scene in scenes.scenes:
         at = bisect_right(key_times, scene.start + _SAME_TIME) - 1
-        start = 0 if scene.index == 0 or at < 0 else keys[at]
-        final = scene.index == len(scenes.scenes) - 1
+        start = 0 if scene.start < _SAME_TIME or at < 0 else keys[at]
+        final = scene.end > in_order[-1] + _SAME_TIME
         count = len(times) if final else bisect_left(in_order, scene.end - _SAME_TIME)
         last = reach[count - 1]
         # Reference frames shown later are included; then all frames shown before them must be, too.
@@ -356,7 +354,7 @@ class _Copy:
             [
                 {
                     "id": scene.index + 1,
-                    "start": micro(scene.start) if scene.index else 0,
+                    "start": micro(scene.start) if scene.start else 0,
                     "end": micro(scene.end),
                     "time_base": Fraction(1, 1_000_000),
                     "metadata": {"title": title},
@@ -409,8 +407,7 @@ def copy_with_chapters(film: Path, scenes: SceneList, titles: Sequence[str], pat
                 copy.add(packet)
         finally:
             copy.close()
-    if abs(end + 1 / scenes.video.frame_rate - scenes.video.duration) > max(1.0, 0.02 * scenes.video.duration):
-        raise _other_film(film, f"{end:.1f} s", f"{scenes.video.duration:.1f} s")
+    _check_length(film, end + 1 / scenes.video.frame_rate, scenes)
 
 
 # --- re-encoded scenes ----------------------------------------------------------------------------------------------
@@ -419,7 +416,7 @@ def copy_with_chapters(film: Path, scenes: SceneList, titles: Sequence[str], pat
 def encode_scenes(
     film: Path, scenes: SceneList, paths: Sequence[Path], progress: Progress, options: Mapping[str, str] = H264
 ) -> list[Cut]:
-    """Encode exactly the frames of each scene to its file: H.264 with these options, AAC, upright.
+    """Encode exactly the frames of each scene to its file: H.264 with these options, AAC, upright. Scenes may overlap.
 
     Frames keep their times, also with a variable frame rate; sound is cut to the sample.
 
@@ -427,26 +424,29 @@ def encode_scenes(
         VideoError: the film is not that of ``scenes``, or no frame can be decoded.
     """
     listed = scenes.scenes
+    starts, ends = [scene.start - _SAME_TIME for scene in listed], [scene.end - _SAME_TIME for scene in listed]
+    part_end = scenes.settings.get("end") and ends[-1]
     opened: dict[int, _Encoding] = {}
-    closed = current = 0
-    frames = 0
-    with VideoDecoder(film) as source, open_container(film) as heard, _writing(film):
+    closed = frames = 0
+    heard_from: float | None = None
+    with VideoDecoder(film, start=starts[0], end=part_end) as source, open_container(film) as heard, _writing(film):
         sound = _Sound(heard, film)
         try:
             for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
                 frames = index + 1
-                if index >= listed[-1].end_frame:
-                    raise _other_film(film, f"more than {listed[-1].end_frame} frames", f"{scenes.video.frames}")
-                if index >= listed[current].end_frame:
-                    current += 1
-                if index == 0:
-                    sound.begin(frame)
-                if current not in opened:
-                    opened[current] = _Encoding(paths[current], source, frame, sound.tracks, options)
-                opened[current].add_frame(frame, time - listed[current].start)
+                if part_end is None and frames > scenes.video.frames:
+                    raise _other_film(film, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
+                if heard_from is None:
+                    heard_from = (frame.time or 0.0) - time
+                    sound.begin(heard_from)
+                wanted = range(bisect_right(ends, time), bisect_right(starts, time))
+                for k in wanted:
+                    if k not in opened:
+                        opened[k] = _Encoding(paths[k], source, frame, sound.tracks, options)
+                    opened[k].add_frame(frame, time - listed[k].start)
                 for heard_at, track, part in sound.until(time):
                     _share(film, track, part, heard_at, listed, opened, closed)
-                while closed < current and (not sound.tracks or time > listed[closed].end + _SLACK):
+                while closed < wanted.start and (not sound.tracks or time > listed[closed].end + _SLACK):
                     opened.pop(closed).close()
                     closed += 1
                 progress("reading", time, scenes.video.duration)
@@ -455,7 +455,7 @@ def encode_scenes(
         finally:
             for piece in opened.values():
                 piece.close()
-    if frames != listed[-1].end_frame:
+    if part_end is None and frames != scenes.video.frames:
         raise _other_film(film, f"{frames} frames", f"{scenes.video.frames}")
     return [Cut(0.0, 0.0)] * len(listed)
 
@@ -470,9 +470,9 @@ class _Sound:
         self._next: tuple[float, int, AudioFrame] | None = None
         self._first = 0.0
 
-    def begin(self, frame: VideoFrame) -> None:
-        """Set time 0 to that of the first frame."""
-        self._first = frame.time or 0.0
+    def begin(self, first: float) -> None:
+        """Set time 0 to that of the film's first frame, in seconds on the file's clock."""
+        self._first = first
         self._next = next(self._parts, None)
 
     def until(self, time: float) -> Iterator[tuple[float, int, AudioFrame]]:
@@ -631,6 +631,14 @@ def _upright(frame: VideoFrame, turns: int) -> VideoFrame:
     turned = graph.pull()
     assert isinstance(turned, VideoFrame)
     return turned
+
+
+def _check_length(film: Path, length: float, scenes: SceneList) -> None:
+    """Raises VideoError where a film of so many seconds is not that of the scenes, or is shorter than their part."""
+    expected = scenes.video.duration
+    more = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
+    if abs(more) > max(1.0, 0.02 * expected):
+        raise _other_film(film, f"{length:.1f} s", f"{expected:.1f} s")
 
 
 def _other_film(film: Path, found: str, expected: str) -> VideoError:

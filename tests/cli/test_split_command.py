@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import av
 import pytest
 
+from pipelines.scenes import SceneList, group_shots
 from tests import films
 from tests.command import Bassl, running
 from tests.stages.test_split import CUTS, FRAMES, GROUPS, numbers, scenes_of
@@ -60,6 +62,54 @@ def test_clips_are_named_by_a_template(bassl: Bassl, movie: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_handles_widen_each_clip_but_not_beyond_the_film(bassl: Bassl, movie: Path, exact: bool) -> None:
+    given = ("--exact",) if exact else ()
+    code, out, _ = bassl(movie, "--expand", "0.5s", *given, "-o", "out", "--json", "-q")
+    pieces = json.loads(out)
+    assert code == 0
+    wide = [(0, 42), (18, 73), (49, 102), (78, 120)]
+    assert [(piece["start"], piece["end"]) for piece in pieces] == [
+        pytest.approx((start / 24, end / 24), abs=1e-4) for start, end in wide
+    ]
+    for piece, (start, end) in zip(pieces, wide, strict=True):
+        found = sorted(numbers(Path(piece["path"])))
+        assert found[0] == (start if exact else start // 12 * 12)
+        assert found[-1] == end - 1 if exact else end - 1 <= found[-1] <= end + 2
+        assert found == list(range(found[0], found[-1] + 1))
+
+
+def test_films_are_found_by_their_scenes_and_a_bad_file_fails_alone(bassl: Bassl, movie: Path) -> None:
+    Path("bad.json").write_text("{}")
+    code, out, err = bassl("bad.json", "scenes.json", "-o", "out")
+    assert (code, len(out.splitlines())) == (1, 5)
+    assert "bassl: bad.json: is not a scenes.json" in err
+    assert len(list(Path("out").iterdir())) == 4
+    code, _, err = bassl(movie, "scenes.json", "bad.json")
+    assert (code, "is one film" in err) == (2, True)
+    Path("moved.json").write_text(Path("scenes.json").read_text().replace("movie.mp4", "elsewhere.mp4"))
+    code, _, err = bassl("moved.json")
+    assert (code, "elsewhere.mp4" in err) == (2, True)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_part_of_a_film_and_scenes_with_gaps_are_cut(bassl: Bassl, movie: Path, exact: bool) -> None:
+    whole = scenes_of(movie)
+    shots = tuple(replace(shot, index=i) for i, shot in enumerate(whole.shots[1:3]))
+    video = replace(whole.video, frames=90, duration=shots[-1].end)
+    SceneList(video, {"start": 1.25, "end": 3.75}, shots, group_shots(shots, [0, 1])).save("part.json")
+    scenes = tuple(replace(whole.scenes[i], index=at) for at, i in enumerate((0, 2)))
+    replace(whole, settings={"drop_short": True}, scenes=scenes).save("gaps.json")
+    given = ("--exact",) if exact else ()
+    for name, wanted in (("part", [(30, 61), (61, 90)]), ("gaps", [(0, 30), (61, 90)])):
+        assert bassl(movie, f"{name}.json", "-o", name, "-q", *given)[0] == 0
+        found = [sorted(numbers(path)) for path in sorted(Path(name).iterdir())]
+        assert [each[0] for each in found] == [start if exact else start // 12 * 12 for start, _ in wanted]
+        assert all(
+            0 <= each[-1] - (end - 1) <= (0 if exact else 3) for each, (_, end) in zip(found, wanted, strict=True)
+        )
+
+
 def test_a_higher_crf_makes_smaller_clips(bassl: Bassl, movie: Path) -> None:
     sizes = []
     for crf in (10, 40):
@@ -105,6 +155,7 @@ def test_chapters(bassl: Bassl, movie: Path) -> None:
         (["text.json"], ["text.json"]),
         (["{movie}", "--chapters", "--exact"], ["leave --exact out"]),
         (["{movie}", "-o", "text.json"], ["text.json"]),
+        (["{movie}", "--expand", "-1"], ["0 seconds or more"]),
         (["{movie}", "--crf", "20"], ["add --exact"]),
         (["{movie}", "--exact", "--crf", "52"], ["between 0 and 51"]),
         (["{movie}", "--exact", "--preset", "warp"], ["warp", "ultrafast"]),
@@ -112,7 +163,7 @@ def test_chapters(bassl: Bassl, movie: Path) -> None:
         (["{movie}", "-f", "$VIDEO_NAME"], ["several scenes", "$SCENE_NUMBER"]),
         (["{movie}", "-o", "full"], ["movie-scene-004.mp4", "--overwrite"]),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_wrong_use_is_one_line_and_nothing_is_written(
     bassl: Bassl, movie: Path, arguments: list[str], words: list[str]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 from pipelines.files import new_files
@@ -38,6 +40,12 @@ def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progres
         for scene, segment in zip(scenes.scenes, segments_of(scenes), strict=True)
     ]
     names = file_names(settings.filename, rows, ending, "$SCENE_NUMBER")
+    end = scenes.video.duration if scenes.settings.get("end") is None else math.inf
+    wide = [
+        replace(scene, start=max(0.0, scene.start - settings.expand), end=min(end, scene.end + settings.expand))
+        for scene in scenes.scenes
+    ]
+    scenes = replace(scenes, scenes=tuple(wide))
     folder = Path(f"{name}-scenes") if settings.folder is None else settings.folder
     with new_files(folder, names, (film,), settings.overwrite) as (targets, partials):
         if settings.exact:

@@ -10,8 +10,8 @@ from pathlib import Path
 class Piece:
     """One scene as a film of its own.
 
-    Times are in seconds of the whole film. ``start`` and ``end`` are the scene's, ``early`` is by how much the piece
-    begins before it and ``late`` by how much it ends after it: both are 0 in an exact cut.
+    Times are in seconds of the whole film. ``start`` and ``end`` are the scene's, with its handles, ``early`` is by how
+    much the piece begins before it and ``late`` by how much it ends after it: both are 0 in an exact cut.
     """
 
     scene: int
