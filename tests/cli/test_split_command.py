@@ -160,7 +160,7 @@ def test_chapters(bassl: Bassl, movie: Path) -> None:
         (["{movie}", "--exact", "--crf", "52"], ["between 0 and 51"]),
         (["{movie}", "--exact", "--preset", "warp"], ["warp", "ultrafast"]),
         (["{movie}", "-f", "$NUMBER"], ["$SCENE_NUMBER", "NUMBER"]),
-        (["{movie}", "-f", "$VIDEO_NAME"], ["several scenes", "$SCENE_NUMBER"]),
+        (["{movie}", "-f", "$VIDEO_NAME"], ["several files", "$SCENE_NUMBER"]),
         (["{movie}", "-o", "full"], ["movie-scene-004.mp4", "--overwrite"]),
     ],
     ids=range(13),
