@@ -10,8 +10,8 @@ COPY bassl_cli /src/bassl_cli
 COPY pipelines /src/pipelines
 RUN pip install --no-cache-dir /src && rm -rf /src
 
-RUN useradd --create-home bassl
-USER bassl
+RUN useradd --create-home --uid 1000 bassl
+USER 1000
 WORKDIR /films
 ENTRYPOINT ["bassl"]
 CMD ["--help"]

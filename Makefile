@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FEATURES ?= data/features
 
-.PHONY: setup setup-base demo test test-slow test-minutes faults check format default-model reproduce-table1 clean
+.PHONY: setup setup-base demo test test-slow test-minutes faults check format docs default-model reproduce-table1 clean
 
 setup: $(VENV)/.installed
 
@@ -52,6 +52,10 @@ check: setup
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The parts of the documentation that a program makes: docs/api.md, the example of output in the README.
+docs: setup
+	$(BIN)/python -m recipes.documentation
 
 # Trains the model that ships with the package again, from a folder of per-shot features (see data/README.md).
 default-model: setup

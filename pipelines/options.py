@@ -85,7 +85,7 @@ def rare(default: V) -> V:
 def options_of(settings: Any, group: str = "", rare: bool = False) -> tuple[Option, ...]:
     """The options of a settings dataclass and of those that it holds, in order. Raises TypeError for a field of a type
     that no option can have."""
-    hints, texts = typing.get_type_hints(settings, include_extras=True), _docstrings(settings)
+    hints, texts = typing.get_type_hints(settings, include_extras=True), field_texts(settings)
     options: list[Option] = []
     for one in fields(settings):
         hint, seldom = hints[one.name], rare or one.metadata.get("rare", False)
@@ -187,7 +187,7 @@ def kind_of(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
 
 
 @cache
-def _docstrings(settings: Any) -> dict[str, str]:
+def field_texts(settings: Any) -> dict[str, str]:
     """The first paragraph of the text under each field, on one line."""
     body = typing.cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(settings))).body[0]).body
     texts = {}

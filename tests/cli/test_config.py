@@ -99,6 +99,7 @@ def test_flags_lists_and_commands_within_commands(bassl: Bassl, scenes: Path, mo
         ("[regroup]\nfile = 'a'", "[regroup] file: no such option"),
         ("[regroup]\nthreshold = 'high'", "[regroup] threshold: must be a number, not 'high'"),
         ("[regroup]\nthreshold = true", "[regroup] threshold: must be a number, not True"),
+        ("[regroup]\nmin-scene = true", "[regroup] min-scene: must be seconds or a timecode, not True"),
         ("[regroup]\nscenes = 1.5", "[regroup] scenes: must be a whole number, not 1.5"),
         ("[regroup]\noutput = 3", "[regroup] output: must be a path, as text, not 3"),
         ("[regroup]\njson = 'yes'", "[regroup] json: must be true or false, not 'yes'"),

@@ -1,0 +1,189 @@
+"""What of the documentation is made by a program: docs/api.md, and the example of output in the README.
+
+``python -m recipes.documentation`` writes both; ``make docs`` runs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import io
+import re
+import shlex
+import sys
+import tempfile
+import textwrap
+from dataclasses import is_dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import bassl
+from bassl_cli import app
+from pipelines.datasets.synthetic import SyntheticFilmSettings, truth_path, write_film
+from pipelines.options import field_texts
+
+HOME = Path(__file__).parents[1]
+README, API = HOME / "README.md", HOME / "docs" / "api.md"
+_HEAD = """# Python API
+
+`import bassl` is instant: a name is imported when it is first used. Each command is a function, with its settings and
+its result. Errors that a user can cause are `BasslError`, or `ValueError` where settings are made with bad values; the
+message is one line.
+This page is made from docstrings and signatures by `make docs`.
+"""
+
+
+def api_page() -> str:
+    """docs/api.md: every public name, with its signature, its fields and its docstring."""
+    groups: dict[str, list[str]] = {name: [] for name in ("Functions", "Settings", "Results and data", "Errors")}
+    names: list[str] = vars(bassl)["__all__"]
+    for name in names:
+        if name.startswith("_"):
+            continue
+        thing = getattr(bassl, name)
+        if inspect.isfunction(thing):
+            groups["Functions"].append(_function(name, thing))
+        elif issubclass(thing, Exception):
+            groups["Errors"].append(f"### `{name}({thing.__base__.__name__})`\n\n{_text(thing)}")
+        else:
+            kind = "Settings" if name.endswith(("Settings", "Options")) else "Results and data"
+            groups[kind].append(_class(name, thing))
+    parts = [_HEAD]
+    for heading, entries in groups.items():
+        parts += [f"## {heading}", *entries]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _source(thing: Any) -> Any:
+    return ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
+
+
+def _signature(node: Any, name: str) -> str:
+    node.args.args = [one for one in node.args.args if one.arg != "self"]
+    returned = f" -> {ast.unparse(node.returns)}" if node.returns and name[0].islower() else ""
+    line = f"{name}({ast.unparse(node.args)}){returned}"
+    if len(line) > 110:
+        line = re.sub(r", (?=\*?\*?\w+(?::|,|\)|=)|\*, )", ",\n    ", line.replace("(", "(\n    ", 1), count=0)
+    return f"```python\n{line}\n```"
+
+
+def _function(name: str, thing: Any) -> str:
+    return f"### `{name}`\n\n{_signature(_source(thing), name)}\n\n{_text(thing)}"
+
+
+def _class(name: str, thing: Any) -> str:
+    node, described = _source(thing), is_dataclass(thing)
+    texts = field_texts(thing) if described else {}
+    fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
+    lines = inspect.getsource(thing).splitlines()
+    parts = [f"### `{name}`", _text(thing)]
+    if described and fields:
+        rows = ["| field | type | default | |", "| --- | --- | --- | --- |"]
+        for one in fields:
+            assert isinstance(one.target, ast.Name)
+            comment = lines[one.lineno - 1].partition("  # ")[2]
+            says = (texts.get(one.target.id) or comment).replace("|", "\\|")
+            shown = (ast.unparse(one.annotation).replace("|", "\\|"), _default(one.value))
+            rows.append(f"| `{one.target.id}` | `{shown[0]}` | {shown[1]} | {says} |")
+        parts.append("\n".join(rows))
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef) and (method.name == "__init__" or method.name[0] != "_"):
+            is_property = any(isinstance(one, ast.Name) and one.id == "property" for one in method.decorator_list)
+            if method.name == "__init__":
+                parts.insert(1, _signature(method, name))
+            elif not is_property:
+                parts += [_signature(method, f"{name[0].lower()}{name[1:]}.{method.name}"),
+                          _text(getattr(thing, method.name))]  # fmt: skip
+            else:
+                parts.append(f"`.{method.name}`: {_text(getattr(thing, method.name))}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _default(value: ast.expr | None) -> str:
+    if value is None:
+        return "required"
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "rare":
+        value = value.args[0]
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "field":
+        given = {one.arg: one.value for one in value.keywords}
+        value = given.get("default") or ast.Call(given["default_factory"], [], [])
+    return f"`{ast.unparse(value)}`"
+
+
+def _text(thing: Any) -> str:
+    """A docstring as Markdown: roles and double backquotes become single ones, arguments a list, examples code."""
+    text = inspect.getdoc(thing) or ""
+    text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text).replace("``", "`")
+    text = re.sub(r"::\n\n((?:    .*\n?|\n)+)", lambda found: _code(found[1]), text)
+    text = re.sub(
+        r"^(Args|Attributes|Raises|Returns|Yields):\n((?:    .*(?:\n|$))+)", _section, text, flags=re.MULTILINE
+    )
+    return text.strip()
+
+
+def _code(block: str) -> str:
+    return f":\n\n```python\n{textwrap.dedent(block).strip()}\n```\n"
+
+
+def _section(found: re.Match[str]) -> str:
+    entries = re.sub(r"\n\s{2,}", " ", textwrap.dedent(found[2])).strip().splitlines()
+    if found[1] in ("Returns", "Yields"):
+        return f"{found[1]}: {' '.join(entries)}\n"
+    listed = (re.sub(r"^([\w, *]+):", r"`\1`:", entry) for entry in entries)
+    return f"{found[1]}:\n\n" + "\n".join(f"- {entry}" for entry in listed) + "\n"
+
+
+def make_films(folder: Path) -> None:
+    """What the commands of the README are about: movie.mp4, its true scenes truth.csv, and films/."""
+    settings = SyntheticFilmSettings(
+        seed=1, scenes=4, shots_per_scene=(4, 6), shot_seconds=(1.0, 2.0), width=320, height=180, dissolves=1
+    )
+    film = write_film(folder / "movie.mp4", settings)
+    ends = [0, *(after.start_frame for before, after in pairwise(film.shots)
+                 if before.scene != after.scene), film.frames]  # fmt: skip
+    rate = float(film.frame_rate)
+    rows = (f"{start / rate:.3f},{end / rate:.3f}" for start, end in pairwise(ends))
+    (folder / "truth.csv").write_text("start,end\n" + "\n".join(rows) + "\n")
+    truth_path(folder / "movie.mp4").unlink()  # `bassl predict` writes a file of this name
+    (folder / "films").mkdir()
+    small = SyntheticFilmSettings(scenes=1, shots_per_scene=(2, 2), shot_seconds=(1.0, 1.0), width=64, height=48)
+    for name in ("a.mp4", "b.mp4"):
+        write_film(folder / "films" / name, small)
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The blocks of code of a page."""
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [text for name, text in fenced if name == language]
+
+
+def commands(page: str) -> list[list[str]]:
+    """The command lines in the blocks of a page, without comments."""
+    lines = (line for block in blocks(page, "sh") for line in block.splitlines())
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+def with_example(page: str, shown: str) -> str:
+    """The README with what ``bassl predict movie.mp4`` printed as its example, the first block without a language."""
+    return re.sub(r"(?<=\n```\n)scene .*?(?=```\n)", lambda found: shown, page, count=1, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Write what is made."""
+    API.write_text(api_page(), encoding="utf-8")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(io.StringIO()) as out,
+    ):
+        make_films(Path())
+        sys.argv = ["bassl", "predict", "movie.mp4"]
+        with contextlib.suppress(SystemExit):
+            app.main()
+    README.write_text(with_example(README.read_text(encoding="utf-8"), out.getvalue()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""The README and docs/: their commands run, what they show is what comes out, links lead somewhere, and what a program
+makes is up to date."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bassl_cli import app
+from recipes import documentation
+from tests.command import Bassl
+
+HOME = documentation.HOME
+PAGE = documentation.README.read_text(encoding="utf-8")
+NOT_RUN = {
+    "python3": "sets up an environment from the package index; .ci/run does that, by make setup",
+}
+"""First words of the commands in blocks that are not run here, with the reason."""
+PAGES = sorted(
+    str(path.relative_to(HOME))
+    for folder in (HOME, HOME / "docs", HOME / "data", HOME / "pipelines" / "models" / "data")
+    for path in folder.glob("*.md")
+)
+MADE = {"make demo", "make test", "make reproduce-table1"}
+"""Commands in the text that are targets of the Makefile: the tests of their commands run what they run."""
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("readme")
+    documentation.make_films(folder)
+    return folder
+
+
+def test_every_command_runs_and_prints_what_is_shown(
+    bassl: Bassl, films: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(films)
+    ran = [words for words in documentation.commands(PAGE) if words[0] not in NOT_RUN]
+    shown = []
+    for words in ran:
+        assert words[0] == "bassl"
+        run = bassl(*words[1:])
+        assert run.code == 0, (words, run.err)
+        shown.append(run.out)
+    example = documentation.blocks(PAGE, "")[0]
+    # The last digit of a confidence is the machine's.
+    assert re.sub(r"0\.\d\d$", "0.", shown[0], flags=re.MULTILINE) == re.sub(
+        r"0\.\d\d$", "0.", example, flags=re.MULTILINE
+    )
+    for inline in re.findall(r"`(bassl [^`]+\.\w+)`", PAGE):
+        assert bassl(*inline.split()[1:]).code == 0, inline
+    for name in ("movie.scenes.html", "movie.scenes.edl", "movie-scenes", "out/a.json", "out/b.json"):
+        assert Path(name).exists(), name
+    (program,) = documentation.blocks(PAGE, "python")
+    capfd.readouterr()
+    exec(program, {})
+    assert capfd.readouterr().out.startswith("00:00:00.000 ")
+    assert Path("scenes.json").exists()
+
+
+def test_the_options_of_the_table_are_options_of_predict() -> None:
+    command = app.load("predict")
+    rows = [line for line in PAGE.splitlines() if re.match(r"\| .* \| .*`-", line)]
+    options = [code for row in rows for code in re.findall(r"`(-[^`]+)`", row.split(" | ")[1])]
+    assert len(options) >= 9
+    for option in options:
+        command.make_context("predict", ["movie.mp4", *option.split()])
+
+
+def test_what_is_not_run_is_there_and_is_run_elsewhere() -> None:
+    assert {words[0] for words in documentation.commands(PAGE)} == {"bassl", *NOT_RUN}
+    assert set(re.findall(r"`(make [\w-]+)`", PAGE)) == MADE
+    targets = (HOME / "Makefile").read_text(encoding="utf-8")
+    for target in MADE:
+        assert f"\n{target.removeprefix('make ')}: " in targets
+    script = (HOME / ".ci" / "run").read_text(encoding="utf-8")
+    assert "make setup" in script
+    assert "make demo" in script
+
+
+def test_the_api_page_is_up_to_date() -> None:
+    page = documentation.API.read_text(encoding="utf-8")
+    assert page == documentation.api_page(), "run `make docs`"
+
+
+def test_the_readme_is_short_and_every_page_is_in_the_contents() -> None:
+    assert len(PAGE.splitlines()) <= 150
+    contents = (HOME / "docs" / "README.md").read_text(encoding="utf-8")
+    for path in (HOME / "docs").glob("*.md"):
+        assert path.name == "README.md" or f"({path.name})" in contents, path.name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (HOME / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]+)", text):
+        assert (HOME / page).parent.joinpath(target).exists(), target
