@@ -254,9 +254,9 @@ CARD_TAIL = """\
 
 `DIR` holds one `.npz` a video, in a folder a set: `features` (N, D) float, `shots` (N, 2) int64 half-open frame
 ranges, `scene_end` (N,) uint8, and `colour` (N, {hues}) float, the hue histograms, unless a folder `SET-hue` beside the
-folder of a set has them as `features`. It writes the model, its facts and this card, and takes a core about a quarter
-of an hour; stopped, it goes on with the evidence that it has kept in `data/evidence`. The same files on the same
-machine with the same PyTorch give the same model, byte by byte.
+folder of a set has them as `features`. It writes the model, its facts and this card, and takes a core about half an
+hour; stopped, it goes on with the evidence that it has kept in `data/evidence`. The same files on the same machine with
+the same PyTorch give the same model, byte by byte.
 
 ## Licence
 

@@ -32,7 +32,7 @@ PENALTIES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 """L2 penalties to choose from, for evidence of standard deviation 1 and a loss that is a mean over shots."""
 FOLDS = 5
 """Folds of cross-validation."""
-DRAWS = 3
+DRAWS = 5
 """Random draws of the perturbations over which the penalty is chosen; with one it depends a little on the draw."""
 AS_IT_IS = "as they are"
 

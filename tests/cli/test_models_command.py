@@ -131,7 +131,7 @@ def test_a_pre_trained_run_with_its_last_whole_validation(tmp_path: Path) -> Non
         "pre-trained",
         method="bassl (ssm, pp)",
         encoder="resnet50",
-        data="1100 videos, 1,600,000 shots of data/index.h5, splits train, val",
+        data="1,100 videos, 1,600,000 shots of data/index.h5, splits train, val",
         trained="step 1,200, epoch 2 of 4",
         scores={"knn@1": 0.5, "ap_pp": 0.125},
         scored_on="validation",
@@ -142,7 +142,7 @@ def test_a_pre_trained_run_with_its_last_whole_validation(tmp_path: Path) -> Non
     found = only(tmp_path)
     assert (found.method, found.data, found.trained) == (
         "simclr-nn",
-        "1100 videos, 1,600,000 shots of data/index.h5",
+        "1,100 videos, 1,600,000 shots of data/index.h5",
         "step 1,200",
     )
     assert (found.scores, found.scored_on) == ({}, "")
