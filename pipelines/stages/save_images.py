@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pipelines.errors import BasslError
 from pipelines.files import new_files
 from pipelines.options import accept_text
+from pipelines.outputs.exports.chapters import Box, thumbnails_vtt
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import check_template, file_names, number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import NO_FILM, SceneList, Shot, timecode
 from pipelines.video.films import film_at, safe_id
 
+if TYPE_CHECKING:  # start-up time: OpenCV, NumPy
+    from pipelines.video.frames import RGBImage
+
 _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
 # Frames at least so many seconds from a cut have none of its compression artefacts.
 _MARGIN = 0.2
+_SPRITE_WIDTH, _SPRITE_COLUMNS = 160, 10
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,9 @@ class ImageSettings:
     """Images of each scene."""
     shots: bool = False
     """Images of each shot instead."""
+    sprite: bool = False
+    """Save one image that holds them all, 160 pixels wide each unless given, and a WebVTT file with the time and place
+    of each, as video players show them above the timeline."""
     format: Literal["jpg", "png", "webp"] = "jpg"
     """Format of the images."""
     quality: int = 90
@@ -41,7 +49,8 @@ class ImageSettings:
     """Height in pixels. Unless given: that of the film, or what fits the width."""
     filename: str | None = None
     """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER, $IMAGE_NUMBER and
-    $TIMECODE. Unless given: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and $SHOT_NUMBER."""
+    $TIMECODE. Unless given: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and $SHOT_NUMBER; of a sprite
+    $VIDEO_NAME-thumbnails."""
     film: Path | None = None
     """The film. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
     overwrite: bool = False
@@ -49,7 +58,7 @@ class ImageSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
-        check_template(self.template, _NAMES)
+        check_template(self.template, _NAMES[:1] if self.sprite else _NAMES)
         if not 1 <= self.images <= 1000:
             raise ValueError(f"there can be 1 to 1000 images of each scene, not {self.images}")
         if not 1 <= self.quality <= 100:
@@ -61,24 +70,39 @@ class ImageSettings:
     @property
     def template(self) -> str:
         """The name of each file."""
+        if self.sprite:
+            return self.filename or "$VIDEO_NAME-thumbnails"
         unit = "shot-$SHOT_NUMBER" if self.shots else "scene-$SCENE_NUMBER"
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """(width, height) of the images of a film of this size."""
-        if self.width is None:
+        wanted = self.width or (_SPRITE_WIDTH if self.sprite and self.height is None else None)
+        if wanted is None:
             return max(1, round(width * (self.height or height) / height)), self.height or height
-        return self.width, self.height or max(1, round(height * self.width / width))
+        return wanted, self.height or max(1, round(height * wanted / width))
 
 
 @dataclass(frozen=True)
 class SavedImage:
-    """One image: of the scene and shot numbered from 0 in ``scenes.json``, at ``time`` in seconds."""
+    """One image: of the scene and shot numbered from 0 in ``scenes.json``, at ``time`` in seconds. ``path`` may be a
+    sprite, which holds all of them."""
 
     path: Path
     scene: int
     shot: int
     time: float
+
+
+class _Chosen(NamedTuple):
+    """An image to save: its scene, its shot, its number in the scene or shot, its time, and the part of the film that
+    it stands for, in seconds."""
+
+    scene: int
+    shot: int
+    image: int
+    time: float
+    shown: tuple[float, float]
 
 
 def save_images(
@@ -103,51 +127,90 @@ def save_images(
         raise BasslError(f"{scenes.video.path}: {NO_FILM}")
     name = scenes.video.id or safe_id(PureWindowsPath(film).stem)
     chosen = list(_chosen(scenes, settings))
-    named = [segment.name for segment in segments_of(scenes)]
     with StillReader(film) as reader:
         declared = reader.declared_duration
         if declared is not None and scenes.video.duration - declared > max(1.0, 0.02 * declared):
             raise BasslError(f"{film}: has {declared:.1f} s, and the film of {file} {scenes.video.duration:.1f} s")
-        rows = [
-            {
-                "VIDEO_NAME": name,
-                "SCENE_NUMBER": number(scene, len(scenes.scenes)),
-                "SCENE_NAME": named[scene],
-                "SHOT_NUMBER": number(shot, len(scenes.shots)),
-                "IMAGE_NUMBER": number(image, settings.images),
-                "TIMECODE": timecode(time).replace(":", "-"),
-            }
-            for scene, shot, image, time in chosen
-        ]
-        needed = f"${'SHOT' if settings.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
-        names = file_names(settings.template, rows, f".{settings.format}", needed)
+        names = _names(scenes, settings, name, chosen)
         folder = settings.output or Path(f"{name}-images")
         with new_files(folder, names, (film, Path(file)), settings.overwrite) as (targets, partials):
             # Times between those of the shots are not known to the frame: the middle of one is safe from rounding.
             half = 0.5 / scenes.video.frame_rate
-            images = reader.images([time + half for *_, time in chosen], settings.size)
-            saved = []
-            for (scene, shot, *_), (at, image), path, partial in zip(chosen, images, targets, partials, strict=True):
-                Image.fromarray(image).save(partial, quality=settings.quality)
-                saved.append(SavedImage(path, scene, shot, at))
+            images = reader.images([one.time + half for one in chosen], settings.size)
+            saved: list[SavedImage] = []
+            small: list[RGBImage] = []
+            for one, (at, image) in zip(chosen, images, strict=True):
+                if settings.sprite:
+                    small.append(image)
+                else:
+                    Image.fromarray(image).save(partials[len(saved)], quality=settings.quality)
+                saved.append(SavedImage(targets[0 if settings.sprite else len(saved)], one.scene, one.shot, at))
                 if progress is not None:
                     progress("saving", len(saved), len(chosen))
+            if settings.sprite:
+                sheet, places = _sheet(targets[0], small)
+                Image.fromarray(sheet).save(partials[0], quality=settings.quality)
+                partials[1].write_text(
+                    thumbnails_vtt(names[0], [one.shown for one in chosen], places), encoding="utf-8"
+                )
     return tuple(saved)
 
 
-def _chosen(scenes: SceneList, settings: ImageSettings) -> Iterator[tuple[int, int, int, float]]:
-    """The scene, the shot, the number among those of the scene, and the time of each image, in order of time."""
+def _names(scenes: SceneList, settings: ImageSettings, name: str, chosen: Sequence[_Chosen]) -> list[str]:
+    """The names of the files: of each image, or of a sprite and its WebVTT file."""
+    if settings.sprite:
+        (sprite,) = file_names(settings.template, [{"VIDEO_NAME": name}], "", "")
+        return [f"{sprite}.{settings.format}", f"{sprite}.vtt"]
+    named = [segment.name for segment in segments_of(scenes)]
+    rows = [
+        {
+            "VIDEO_NAME": name,
+            "SCENE_NUMBER": number(one.scene, len(scenes.scenes)),
+            "SCENE_NAME": named[one.scene],
+            "SHOT_NUMBER": number(one.shot, len(scenes.shots)),
+            "IMAGE_NUMBER": number(one.image, settings.images),
+            "TIMECODE": timecode(one.time).replace(":", "-"),
+        }
+        for one in chosen
+    ]
+    needed = f"${'SHOT' if settings.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
+    return file_names(settings.template, rows, f".{settings.format}", needed)
+
+
+def _sheet(path: Path, images: Sequence[RGBImage]) -> tuple[RGBImage, list[Box]]:
+    """One image of all of them, in rows, and the place of each."""
+    import numpy as np  # start-up time
+
+    height, width = images[0].shape[:2]
+    rows, columns = -(-len(images) // _SPRITE_COLUMNS), min(len(images), _SPRITE_COLUMNS)
+    most = 65500 if path.suffix == ".jpg" else 16383  # pixels, of JPEG and WebP
+    if max(rows * height, columns * width) > most:
+        raise BasslError(f"{path}: {len(images)} images make it larger than {most} pixels; take fewer or smaller ones")
+    sheet = np.zeros((rows * height, columns * width, 3), np.uint8)
+    places = []
+    for index, image in enumerate(images):
+        top, left = (index // _SPRITE_COLUMNS) * height, (index % _SPRITE_COLUMNS) * width
+        sheet[top : top + height, left : left + width] = image
+        places.append((left, top, width, height))
+    return sheet, places
+
+
+def _chosen(scenes: SceneList, settings: ImageSettings) -> Iterator[_Chosen]:
+    """The images, in order of time."""
     for scene in scenes.scenes:
         shots = scenes.shots[scene.start_shot : scene.end_shot]
         for group in [(shot,) for shot in shots] if settings.shots else [shots]:
             clear = [_clear_frames(scenes, shot) for shot in group]
             count = sum(end - start for start, end in clear)
+            part = (group[-1].end - group[0].start) / settings.images
             for image in range(settings.images):
                 place = (2 * image + 1) * count // (2 * settings.images)
+                shown = (group[0].start + image * part, group[0].start + (image + 1) * part)
                 for shot, (start, end) in zip(group, clear, strict=True):
                     if place < end - start:
                         share = (start + place - shot.start_frame) / (shot.end_frame - shot.start_frame)
-                        yield scene.index, shot.index, image, shot.start + share * (shot.end - shot.start)
+                        time = shot.start + share * (shot.end - shot.start)
+                        yield _Chosen(scene.index, shot.index, image, time, shown)
                         break
                     place -= end - start
 

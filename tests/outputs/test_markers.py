@@ -69,6 +69,8 @@ def kdenlive_frames(text: str, rate: Fraction) -> list[int]:
 def cvat_frames(text: str, rate: Fraction) -> list[int]:
     root = ElementTree.fromstring(text)
     assert (root.tag, root.findtext("version")) == ("annotations", "1.1")
+    labels = {label.findtext("name") for label in root.iterfind("meta/task/labels/label")}
+    assert labels == {tag.attrib["label"] for tag in root.iterfind("image/tag")}
     return [int(image.attrib["id"]) for image in root.findall("image") if image.find("tag") is not None]
 
 

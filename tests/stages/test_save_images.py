@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from pipelines.errors import BasslError
-from pipelines.scenes import SceneList, Transition, group_shots
+from pipelines.scenes import SceneList, Transition, group_shots, parse_time
 from pipelines.stages.save_images import ImageSettings, save_images
 from pipelines.video.stills import StillReader
 from tests import films
@@ -162,3 +162,39 @@ def test_wrong_use_is_one_line_and_nothing_is_written(
     (line,) = err.splitlines()
     assert all(word in line for word in words), line
     assert [str(path) for path in Path.cwd().rglob("*.jpg")] == [str(Path.cwd() / "full/movie-scene-004-003.jpg")]
+
+
+@pytest.mark.parametrize("format", ["jpg", "webp"])
+def test_a_sprite_has_each_image_where_its_webvtt_file_says(movie: Path, tmp_path: Path, format: str) -> None:
+    scenes = scenes_of(movie)
+    scenes.save(tmp_path / "scenes.json")
+    settings = ImageSettings(tmp_path / "out", 4, shots=True, format=format, sprite=True)  # type: ignore[arg-type]
+    saved = save_images(tmp_path / "scenes.json", settings)
+    name = "movie-thumbnails"
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {f"{name}.{format}", f"{name}.vtt"}
+    assert {image.path for image in saved} == {tmp_path / "out" / f"{name}.{format}"}
+    sprite = Image.open(saved[0].path).convert("RGB")
+    cues = (tmp_path / "out" / f"{name}.vtt").read_text().split("\n\n")
+    assert cues.pop(0) == "WEBVTT"
+    assert len(cues) == len(saved) == 4 * len(scenes.shots)
+    last = 0.0
+    for cue, image in zip(cues, saved, strict=True):
+        times, place = cue.strip().split("\n")
+        start, end = (parse_time(time) for time in times.split(" --> "))
+        assert start == pytest.approx(last, abs=0.002)
+        assert start - 0.1 <= image.time <= end + 0.1  # images keep away from cuts
+        last = end
+        file, _, box = place.partition("#xywh=")
+        left, top, width, height = map(int, box.split(","))
+        assert (file, width, height) == (f"{name}.{format}", 160, 96)
+        number = films.number_of(np.asarray(sprite.crop((left, top, left + width, top + height))))
+        assert number == round(image.time * scenes.video.frame_rate)
+    assert last == pytest.approx(scenes.video.duration, abs=0.002)
+
+
+def test_a_sprite_that_no_format_can_hold_is_refused(movie: Path, tmp_path: Path) -> None:
+    scenes_of(movie).save(tmp_path / "scenes.json")
+    settings = ImageSettings(tmp_path / "out", 1, shots=True, format="webp", sprite=True, width=8000)
+    with pytest.raises(BasslError, match=r"4 images make it larger than 16383 pixels"):
+        save_images(tmp_path / "scenes.json", settings)
+    assert not list((tmp_path / "out").glob("*"))

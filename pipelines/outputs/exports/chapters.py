@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 from pipelines.outputs.exports.segments import segments_of
@@ -54,6 +56,20 @@ def webvtt(scenes: SceneList, shots: bool = False) -> str:
         f"{segment.number}\n{timecode(segment.start)} --> {timecode(segment.end)}\n"
         f"{html.escape(segment.name, quote=False)}\n"
         for segment in segments_of(scenes, shots)
+    ]
+    return "\n".join(["WEBVTT\n", *cues])
+
+
+Box = tuple[int, int, int, int]
+"""Left, top, width and height of a part of an image, in pixels."""
+
+
+def thumbnails_vtt(sprite: str, shown: Sequence[tuple[float, float]], places: Sequence[Box]) -> str:
+    """Thumbnails for the timeline of a player: at each time, in seconds, a part of the image ``sprite``, by its spatial
+    media fragment (W3C Media Fragments, section 4.2.2)."""
+    cues = [
+        f"{timecode(start)} --> {timecode(end)}\n{quote(sprite)}#xywh={','.join(map(str, place))}\n"
+        for (start, end), place in zip(shown, places, strict=True)
     ]
     return "\n".join(["WEBVTT\n", *cues])
 

@@ -120,14 +120,23 @@ def activitynet(scenes: SceneList, shots: bool = False) -> str:
 
 def cvat(scenes: SceneList, shots: bool = False) -> str:
     """Annotations for CVAT (CVAT for images 1.1, into the task of the film): a tag on the first frame of each scene."""
-    label = "Shot" if shots else "Scene"
+    kind = "Shot" if shots else "Scene"
+    size = {"width": str(scenes.video.width), "height": str(scenes.video.height)}
     root = ElementTree.Element("annotations")
     ElementTree.SubElement(root, "version").text = "1.1"
+    task = ElementTree.SubElement(ElementTree.SubElement(root, "meta"), "task")
+    label = ElementTree.SubElement(ElementTree.SubElement(task, "labels"), "label")
+    ElementTree.SubElement(label, "name").text = kind
+    attribute = ElementTree.SubElement(ElementTree.SubElement(label, "attributes"), "attribute")
+    for field, value in (("name", "name"), ("mutable", "False"), ("input_type", "text")):
+        ElementTree.SubElement(attribute, field).text = value
+    original = ElementTree.SubElement(task, "original_size")
+    for side, pixels in size.items():
+        ElementTree.SubElement(original, side).text = pixels
     for segment in segments_of(scenes, shots):
         frame = {"id": str(segment.start_frame), "name": f"frame_{segment.start_frame:06d}"}
-        size = {"width": str(scenes.video.width), "height": str(scenes.video.height)}
         image = ElementTree.SubElement(root, "image", {**frame, **size})
-        tag = ElementTree.SubElement(image, "tag", label=label, source="auto")
+        tag = ElementTree.SubElement(image, "tag", label=kind, source="auto")
         ElementTree.SubElement(tag, "attribute", name="name").text = segment.name
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
