@@ -16,8 +16,10 @@ from pipelines.evaluation.paper_tables import TABLE_1
 from tests.baselines import clear_film, random_film, times_of
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "features"
-NAMES = list(SYSTEMS)
-CLASSICAL = [name for name in NAMES if name != "fixed-length"]
+LARGE = pytest.param("lgss-movienet", marks=pytest.mark.slow)  # of MovieNet's sizes: seconds for each film
+SMALL = [name for name in SYSTEMS if name not in ("lgss-movienet", "fixed-length")]
+NAMES = [*SMALL, "fixed-length", LARGE]
+CLASSICAL = [*SMALL, LARGE]
 
 
 def run(name: str, features: NDArray[np.floating], times: NDArray[np.float64]) -> Segmentation:
@@ -128,7 +130,7 @@ def films() -> list[ShotFeatures]:
     return read_shot_feature_folder(SHARED / "ovsd")
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSICAL if name != "lgss-movienet"])  # too large for ten films
+@pytest.mark.parametrize("name", SMALL)
 def test_real_scenes_are_found_better_than_by_chance_and_by_length(name: str, films: list[ShotFeatures]) -> None:
     """OVSD; defaults; what learns does so from every other film and is tested on the rest."""
     tested, settings, learn = films, SYSTEMS[name].settings(), SYSTEMS[name].learn

@@ -331,7 +331,8 @@ def test_undo_goes_all_the_way_back_and_redo_forth(view: Page, made: Made, tmp_p
     for _ in range(4):
         view.keyboard.press("Control+Shift+z")
     assert view.is_disabled("#redo")
-    assert (ends_shown(view), view.inner_text(".name >> nth=1")) == (after, "Second")
+    # Not its inner text, which is empty while the browser has not laid out the card again.
+    assert (ends_shown(view), view.text_content(".name >> nth=1")) == (after, "Second")
 
 
 def test_a_name_stays_with_its_scene_and_can_be_given_up(view: Page) -> None:

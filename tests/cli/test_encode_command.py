@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stores.features import read_features
 from tests.command import Bassl
@@ -35,6 +37,7 @@ def test_a_damaged_film_is_named_at_the_end_and_the_others_are_encoded(bassl: Ba
     assert list(read_features(store)[1]) == ["b"]
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_films_make_the_same_store_and_name_a_damaged_film_once(
     bassl: Bassl,
 ) -> None:

@@ -168,6 +168,7 @@ def test_the_same_bytes_from_any_number_of_threads(index: Path) -> None:
     assert read_features(one)[1]["a"].shape == (7, 1280)
 
 
+@pytest.mark.slow
 def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

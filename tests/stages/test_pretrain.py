@@ -425,6 +425,7 @@ def test_losses_fall_on_key_frames(pixels: PretrainSettings) -> None:
     assert result.losses["loss"] < np.mean([state.losses["loss"] for state in states[:steps]])
 
 
+@pytest.mark.slow
 def test_micro_batches_are_the_whole_batch(pixels: PretrainSettings) -> None:
     # A network without batch normalisation, for that is the exception.
     whole = replace(pixels, encoder="timm:test_vit", augmentation=AugmentationSettings(size=160), precision="float64")
@@ -451,6 +452,7 @@ def test_a_frozen_encoder_stays_and_a_run_begins_with_another(pixels: PretrainSe
     )
 
 
+@pytest.mark.slow
 def test_a_run_on_key_frames_goes_on_bit_for_bit(pixels: PretrainSettings) -> None:
     class StopError(Exception):
         pass
@@ -537,6 +539,7 @@ def test_ctrl_c_reaches_those_that_read_and_the_step_still_ends(pixels: Pretrain
     assert torch.load(settings.output / "state.pt", weights_only=True)["step"] >= 3
 
 
+@pytest.mark.slow
 def test_a_compiled_run_leaves_the_same_files_and_goes_on(
     pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -324,6 +324,7 @@ def put_movienet_of_five(root: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_table_1_is_measured_on_movienet_with_keyframes_of_five_films(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
