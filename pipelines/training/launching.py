@@ -70,7 +70,10 @@ def launch(machines: Machines, module: str, arguments: Sequence[str]) -> int:
         except SignalException as stop:
             return 128 + int(stop.sigval)
         except ChildFailedError as error:
-            rank, failure = error.get_first_failure()
+            # By SIGTERM torchrun ends the others, in the same second as a rule, which is all that it notes of the time.
+            rank, failure = min(
+                error.failures.items(), key=lambda one: (one[1].exitcode == -signal.SIGTERM, one[1].timestamp)
+            )
             if failure.exitcode in (STOPPED, SOME_FAILED):
                 return STOPPED if failure.exitcode == STOPPED else 1
             raise _error_of(rank, failure) from None
