@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +11,9 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import SCENES, with_settings
 from pipelines.errors import BasslError
-from pipelines.files import STDIO
-from pipelines.scenes import timecode
-from pipelines.stages.split import Piece, SplitSettings, split as stage, write_chapters
+from pipelines.files import STDIO, write_atomically
+from pipelines.scenes import SceneList, timecode
+from pipelines.stages.split import Piece, SplitSettings, set_chapters, split as stage, write_chapters
 from pipelines.video.films import film_at
 
 
@@ -34,6 +35,14 @@ def split(
     chapters: Annotated[
         bool, typer.Option("--chapters", help="Do not cut: write a copy of the film with its scenes as chapters.")
     ] = False,
+    in_place: Annotated[
+        bool,
+        typer.Option(
+            "--in-place",
+            help="With --chapters: write them into the film itself, without a copy (Matroska and WebM, with mkvpropedit "
+            "of MKVToolNix).",
+        ),
+    ] = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -45,6 +54,8 @@ def split(
     """
     if settings.exact and chapters:
         raise BasslError("--chapters copies the film in one piece; leave --exact out")
+    if in_place and not chapters:
+        raise BasslError("--in-place is about chapters; add --chapters")
     named = None if files[0] == STDIO or files[0].suffix.lower() == ".json" else files[0]
     if named is not None:
         files = files[1:] or [SCENES]
@@ -53,6 +64,9 @@ def split(
     rows: list[object] = []
 
     def cut(scenes: Path) -> None:
+        if in_place:
+            rows.append({"chapters": str(_set_chapters(named, scenes, quiet))})
+            return
         rows.extend(_cut(named, scenes, settings, chapters, quiet or as_json, quiet))
 
     failed = console.try_each(files, cut)
@@ -62,10 +76,8 @@ def split(
         raise typer.Exit(1)
 
 
-def _cut(
-    named: Path | None, scenes: Path, settings: SplitSettings, chapters: bool, no_table: bool, quiet: bool
-) -> list[dict[str, object]]:
-    """Cut the film of a list of scenes; what was written as plain JSON values."""
+def _film_of(named: Path | None, scenes: Path) -> tuple[Path, SceneList]:
+    """A film, and the list of its scenes in a file."""
     if scenes != STDIO and not scenes.exists():
         raise BasslError(f"{scenes}: no such file; make it with: bassl predict {named or 'FILM'} -o {scenes}")
 
@@ -75,6 +87,28 @@ def _cut(
     film = named or film_at(Path(listed.video.path), listed.video)
     if film is None:
         raise BasslError(f"{listed.video.path}: the film is not there, or was changed since; name it before {scenes}")
+    return film, listed
+
+
+def _set_chapters(named: Path | None, scenes: Path, quiet: bool) -> Path:
+    """Write chapters into the film of a list of scenes, which then has the film's new fingerprint."""
+    if scenes == STDIO:
+        raise BasslError("--in-place changes the film, which its file of scenes must know; name that file")
+    film, listed = _film_of(named, scenes)
+    changed = set_chapters(film, listed)
+    content = json.loads(scenes.read_bytes())
+    content["video"]["fingerprint"] = changed
+    write_atomically(scenes, json.dumps(content, indent=1).encode() + b"\n")
+    if not quiet:
+        console.say(f"{console.count(len(listed.scenes), 'chapter')}; wrote them into {film}")
+    return film
+
+
+def _cut(
+    named: Path | None, scenes: Path, settings: SplitSettings, chapters: bool, no_table: bool, quiet: bool
+) -> list[dict[str, object]]:
+    """Cut the film of a list of scenes; what was written as plain JSON values."""
+    film, listed = _film_of(named, scenes)
     with console.stage_progress(quiet, film.name) as progress:
         if chapters:
             written = write_chapters(film, listed, settings, progress)

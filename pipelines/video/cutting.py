@@ -182,7 +182,7 @@ def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: 
     Raises:
         VideoError: the film is not that of ``scenes``, or cannot be copied.
     """
-    first = _first_time(film, _NO_TIMES)
+    first = first_time(film, _NO_TIMES)
     with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
         times, keys = _times(source, film, first)
     ranges = _ranges(film, scenes, times, keys)
@@ -194,7 +194,7 @@ def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: 
     ]
 
 
-def _first_time(film: Path, consequence: str) -> Fraction:
+def first_time(film: Path, consequence: str) -> Fraction:
     """Presentation time of the first frame that can be decoded, in seconds on the file's clock."""
     with VideoDecoder(film, threads=1) as source:
         for _, _, frame in source.frames(queue_limit=_QUEUE_LIMIT):
@@ -387,7 +387,7 @@ def copy_with_chapters(film: Path, scenes: SceneList, titles: Sequence[str], pat
     Raises:
         VideoError: the film is not that of ``scenes``, or cannot be copied.
     """
-    first = _first_time(film, "so it cannot have chapters")
+    first = first_time(film, "so it cannot have chapters")
     with _Packets(film) as source, _writing(film):
         tracks = source.tracks()
         covers = [s for s in source.container.streams.video if s.index != source.video.index and s.codec_context]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import av
 import pytest
 
 from pipelines.scenes import SceneList, group_shots
+from pipelines.video.films import fingerprint
 from tests import films
 from tests.command import Bassl, running
 from tests.stages.test_split import CUTS, FRAMES, GROUPS, numbers, scenes_of
@@ -178,3 +180,42 @@ def test_wrong_use_is_one_line_and_nothing_is_written(
     assert all(word in line for word in words)
     assert {str(path.relative_to(Path.cwd())) for path in Path.cwd().rglob("*.mp4")} == {"full/movie-scene-004.mp4"}
     assert Path("full/movie-scene-004.mp4").read_text() == "kept"
+
+
+@pytest.mark.skipif(shutil.which("mkvpropedit") is None, reason="mkvpropedit is not installed")
+def test_chapters_are_written_into_the_film_itself_which_stays_that_of_its_scenes(bassl: Bassl, tmp_path: Path) -> None:
+    film = films.write_film(tmp_path / "film.mkv", films.pictures(FRAMES, CUTS), options=GROUPS, sound_seconds=5)
+    frames = numbers(film)
+    for cuts in ((61,), CUTS):  # the second time, chapters are there
+        made = scenes_of(film, cuts)
+        replace(made, video=replace(made.video, fingerprint=fingerprint(film))).save("own.json")
+        before = json.loads(Path("own.json").read_text())
+        assert bassl("own.json", "--chapters", "--in-place").code == 0
+        with av.open(str(film)) as container:
+            chapters = container.chapters()
+        assert [one["metadata"]["title"] for one in chapters] == [f"Scene {i + 1}" for i in range(len(cuts) + 1)]
+        starts = [float(one["start"] * one["time_base"]) for one in chapters]
+        assert starts == pytest.approx([scene.start for scene in made.scenes], abs=0.002)
+        after = json.loads(Path("own.json").read_text())
+        assert after["video"].pop("fingerprint") == fingerprint(film) != before["video"].pop("fingerprint")
+        assert after == before
+    assert numbers(film) == frames
+    assert bassl("own.json", "-q").code == 0  # the film is found
+
+
+@pytest.mark.skipif(shutil.which("mkvpropedit") is None, reason="mkvpropedit is not installed")
+def test_chapters_are_not_written_into_what_they_do_not_fit(bassl: Bassl, movie: Path, tmp_path: Path) -> None:
+    content = movie.read_bytes()
+    known = replace(scenes_of(movie), video=replace(scenes_of(movie).video, fingerprint=fingerprint(movie)))
+    known.save("known.json")
+    other = films.write_film(tmp_path / "other.mkv", films.pictures(FRAMES), options=GROUPS)
+    for words, arguments in {
+        "is no Matroska or WebM file; leave --in-place out": (movie, "known.json", "--chapters", "--in-place"),
+        "is not the film of these scenes": (other, "known.json", "--chapters", "--in-place"),
+        "add --chapters": (movie, "known.json", "--in-place"),
+        "name that file": ("-", "--chapters", "--in-place"),
+    }.items():
+        code, out, err = bassl(*arguments)
+        assert (code, out) == (2, "")
+        assert words in err
+    assert movie.read_bytes() == content

@@ -12,7 +12,7 @@ from pipelines.scenes import SceneList
 from pipelines.stages.split.result import Piece
 from pipelines.stages.split.settings import SplitSettings
 
-__all__ = ["Piece", "SplitSettings", "split", "write_chapters"]
+__all__ = ["Piece", "SplitSettings", "set_chapters", "split", "write_chapters"]
 
 
 def split(
@@ -63,3 +63,18 @@ def write_chapters(
     from pipelines.stages.split.pieces import write_copy  # start-up time: PyAV
 
     return write_copy(Path(film), scenes, settings, progress or (lambda stage, done, total: None))
+
+
+def set_chapters(film: Path | str, scenes: SceneList) -> str:
+    """Replace the chapters of a Matroska or WebM film by its scenes in the film itself, with MKVToolNix's mkvpropedit.
+
+    Returns:
+        the film's new fingerprint: by the former one it is not the film of ``scenes`` any more.
+
+    Raises:
+        BasslError: one line, where the film is not the one that ``scenes`` is about, is no Matroska, or mkvpropedit is
+            not installed or fails.
+    """
+    from pipelines.stages.split.pieces import edit_chapters  # start-up time: PyAV
+
+    return edit_chapters(Path(film), scenes)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from pipelines.errors import BasslError, VideoError
 from pipelines.files import new_files
+from pipelines.outputs.exports.chapters import matroska_chapters
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import file_names, number
 from pipelines.progress import ReportProgress
@@ -21,8 +26,9 @@ from pipelines.video.cutting import (
     ending_for_chapters,
     ending_for_copies,
     ending_for_encoding,
+    first_time,
 )
-from pipelines.video.films import video_ids
+from pipelines.video.films import fingerprint, video_ids
 
 
 def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progress: ReportProgress) -> tuple[Piece, ...]:
@@ -69,3 +75,32 @@ def write_copy(film: Path, scenes: SceneList, settings: SplitSettings, progress:
         titles = [segment.name for segment in segments_of(scenes)]
         copy_with_chapters(film, scenes, titles, partials[0], progress)
     return targets[0]
+
+
+def edit_chapters(film: Path, scenes: SceneList) -> str:
+    """Chapters in the film itself, see :func:`pipelines.stages.split.set_chapters`."""
+    known = fingerprint(film)
+    if known is None or scenes.video.fingerprint != known:
+        raise VideoError(f"{film}: is not the film of these scenes, or was changed since; find them again with predict")
+    if ending_for_chapters(film) not in (".mkv", ".webm") or film.suffix.lower() not in (".mkv", ".webm"):
+        raise VideoError(f"{film}: is no Matroska or WebM file; leave --in-place out to write a copy with chapters")
+    program = shutil.which("mkvpropedit")
+    if program is None:
+        raise BasslError(
+            "mkvpropedit (MKVToolNix) is not installed; leave --in-place out to write a copy with chapters"
+        )
+    first = float(
+        first_time(film, "so it cannot have chapters")
+    )  # chapters count from the clock's zero, scenes from the first frame
+    moved = [replace(scene, start=scene.start + first, end=scene.end + first) for scene in scenes.scenes]
+    with TemporaryDirectory() as folder:
+        chapters = Path(folder) / "chapters.xml"
+        chapters.write_text(matroska_chapters(replace(scenes, scenes=tuple(moved))), encoding="utf-8")
+        command = [program, str(film.absolute()), "--chapters", str(chapters)]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode not in (0, 1):  # 1: with warnings
+        why = (run.stdout + run.stderr).strip().splitlines()[-1:]
+        raise BasslError(f"{film}: mkvpropedit cannot write its chapters ({', '.join(why)})")
+    changed = fingerprint(film)
+    assert changed is not None
+    return changed
