@@ -39,7 +39,7 @@ def split(
         bool,
         typer.Option(
             "--in-place",
-            help="With --chapters: write them into the film itself, without a copy (Matroska and WebM, with mkvpropedit "
+            help="With --chapters: write them into the film itself, without a copy (Matroska, WebM; with mkvpropedit "
             "of MKVToolNix).",
         ),
     ] = False,
