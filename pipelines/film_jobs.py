@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Generator, Sequence
@@ -13,15 +12,11 @@ from typing import Any, Protocol, Self, TypeVar
 
 from pipelines.errors import BasslError, UnexpectedError, first_line
 from pipelines.files import os_reason
-from pipelines.processes import Child, Send
+from pipelines.processes import Child, Work
 from pipelines.progress import Ended, FilmProgress
 
 R = TypeVar("R", bound=Ended)
 R_co = TypeVar("R_co", bound=Ended, covariant=True)
-Work = Callable[[dict[str, Any], Send], None]
-"""What a child process runs, a function at the top level of a module: takes a task as JSON values, sends ``progress``
-(``done``, ``total`` in seconds, ``frames``) and at last ``end`` with the fields of the result."""
-
 TIMEOUT = 10
 """Seconds that a Dask scheduler may take to answer."""
 
@@ -48,7 +43,9 @@ def run_here(
 ) -> Generator[R, None, None]:
     """Results of tasks as they end, ``workers`` of them at a time; ``report`` is called from several threads.
 
-    Where a child dies, its film has failed and the others go on. Closing the generator ends the children.
+    ``work`` takes a task as JSON values, sends ``progress`` (``done``, ``total`` in seconds, ``frames``) and at last
+    ``end`` with the fields of the result. Where a child dies, its film has failed and the others go on. Closing the
+    generator ends the children.
     """
     children = _Children()
     with ThreadPoolExecutor(workers) as pool:  # the threads only wait for their children
@@ -70,6 +67,8 @@ def run_on_dask(tasks: Sequence[FilmTask[R]], work: Work, address: str) -> Gener
     Raises:
         BasslError: ``distributed`` is not installed, or the scheduler does not answer or goes away.
     """
+    from asyncio import CancelledError as Cancelled  # start-up time
+
     try:
         from distributed import (
             Client,  # optional dependency: distributed
@@ -97,7 +96,7 @@ def run_on_dask(tasks: Sequence[FilmTask[R]], work: Work, address: str) -> Gener
             try:
                 fault = future.exception()
                 result = future.result() if fault is None else task.failed(f"{task.film}: {first_line(fault)}")
-            except (OSError, asyncio.CancelledError, CancelledError) as error:  # done, but its result is lost
+            except (OSError, Cancelled, CancelledError) as error:  # done, but its result is lost
                 raise gone from error
             yield result
 

@@ -57,6 +57,50 @@ class Send(Protocol):
     def __call__(self, message: str, head: dict[str, Any], payload: Iterable[memoryview] = ()) -> None: ...
 
 
+Work = Callable[[dict[str, Any], Send], None]
+"""What a child runs: a function at the top level of a module, called with a task and what sends messages."""
+
+# Processes that were started before their task was known, by their work.
+_ahead: dict[str, subprocess.Popen[bytes]] = {}
+
+
+def start_ahead(work: str) -> None:
+    """Start the process of the next :class:`Child` for ``work``, so that it imports while its task is being found.
+
+    Without a task it ends when this process does, or by :func:`end_ahead`.
+    """
+    _ahead[work] = _start(work)
+
+
+def end_ahead() -> None:
+    """End the processes that were started ahead and that nobody needs."""
+    while _ahead:
+        _end(_ahead.popitem()[1])
+
+
+def _start(work: str) -> subprocess.Popen[bytes]:
+    # The child imports the package from where this process did, installed or not.
+    home = str(Path(pipelines.errors.__file__).parent.parent)
+    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    return subprocess.Popen(
+        # -P: modules called `pipelines` or `json` in the current folder are not imported
+        [sys.executable, "-P", "-c", f"import pipelines.processes as c; c.serve({work!r})"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | _ENVIRONMENT | {"PYTHONPATH": path},
+        process_group=0,  # Ctrl-C reaches the parent only, which ends its children
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):  # unwritten data is not needed any more
+                pipe.close()
+
+
 class Child:
     """A running child process.
 
@@ -64,20 +108,10 @@ class Child:
         process: for its pid and exit code.
     """
 
-    def __init__(self, work: Callable[[dict[str, Any], Send], None], task: dict[str, Any]) -> None:
-        """Start ``work(task, send)`` in a new process; ``work`` must be a function at the top level of a module."""
-        # The child imports the package from where this process did, installed or not.
-        home = str(Path(pipelines.errors.__file__).parent.parent)
-        path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
-        program = f"import pipelines.processes as c; c.serve({work.__module__!r}, {work.__name__!r})"
-        self.process = subprocess.Popen(
-            # -P: modules called `pipelines` or `json` in the current folder are not imported
-            [sys.executable, "-P", "-c", program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | _ENVIRONMENT | {"PYTHONPATH": path},
-            process_group=0,  # Ctrl-C reaches the parent only, which ends its children
-        )
+    def __init__(self, work: Work | str, task: dict[str, Any]) -> None:
+        """Run ``work(task, send)`` in a process of its own; ``work`` may be ``module:function``, not imported here."""
+        name = work if isinstance(work, str) else f"{work.__module__}:{work.__name__}"
+        self.process = _ahead.pop(name, None) or _start(name)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._stdout = self.process.stdout
@@ -115,24 +149,20 @@ class Child:
 
     def kill(self) -> None:
         """Kill the process, if it still runs, and close its pipes."""
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with suppress(OSError):  # unwritten data is not needed any more
-                    pipe.close()
+        _end(self.process)
 
 
-def serve(module: str, function: str) -> None:
+def serve(name: str) -> None:
     """Entry point of the child: read the task, run it, send back its exception; what is a bug in one line, too."""
-    line = sys.stdin.buffer.readline()
-    if not line:  # the parent has ended already
-        return
-    Thread(target=_end_with_parent, daemon=True).start()
     # Output that libraries print must not mix with the messages: stdout becomes stderr.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    work: Callable[[dict[str, Any], Send], None] = getattr(import_module(module), function)
+    module, _, function = name.partition(":")
+    work: Work = getattr(import_module(module), function)
+    line = sys.stdin.buffer.readline()
+    if not line:  # the parent has ended, or has nothing to do
+        return
+    Thread(target=_end_with_parent, daemon=True).start()
 
     def send(message: str, head: dict[str, Any], payload: Iterable[memoryview] = ()) -> None:
         parts = list(payload)

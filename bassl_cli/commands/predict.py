@@ -12,7 +12,7 @@ from bassl_cli.options import Films, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_writable
 from pipelines.outputs.exports import FORMATS, check_ending, export as write_export, is_scenes_json
-from pipelines.processes import share_the_machine
+from pipelines.processes import end_ahead, share_the_machine
 from pipelines.stages.export import ExportSettings, beside, export
 from pipelines.stages.predict import PredictSettings, predict_file, predict_films
 from pipelines.video.films import find_films
@@ -93,6 +93,7 @@ def predict(
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
         _one(videos[0], output, to, settings, storyboard, report, overwrite, as_json, quiet)
     else:
+        end_ahead()
         _several(videos, output or _FOLDER, to, settings, storyboard, report, overwrite, jobs, dask, as_json, quiet)
 
 

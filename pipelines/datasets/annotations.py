@@ -5,33 +5,22 @@ A reader is a function from a path to a list of `VideoAnnotation`, sorted by vid
 checks.
 """
 
-import json
-import math
-import os
 import re
-import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import DatasetError, printable
-from pipelines.files import read_regular
+from pipelines.datasets.parsing import MAX_POSITION, fault, parse_int, quote, text_lines
 from pipelines.video.films import safe_id
 
 SCENE_END = 1  # label of a shot that is the last of its scene
 INSIDE = 0
 """Label of any other shot, and of the last shot of a video: the end of the film is not a scene end to predict."""
 DOUBTFUL = -1  # MovieNet's label of a doubtful scene end
-
-MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more is taken as damage
-MAX_TEXT_BYTES = 64 * 2**20  # maximum size of a file that is read at once
-MAX_LINE_BYTES = 2**16  # maximum length of a line in files that are read line by line
 
 Ranges = NDArray[np.int64] | NDArray[np.float64]
 
@@ -108,17 +97,6 @@ def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:
     return ordered
 
 
-def fault(path: Path, what: str, line: int | None = None) -> DatasetError:
-    """A `DatasetError` about a file: one line of printable characters, others escaped."""
-    message = f"{path}: {what}" if line is None else f"{path}, line {line}: {what}"
-    return DatasetError(printable(message))
-
-
-def quote(text: str) -> str:
-    """The beginning of a text from a file, for a message."""
-    return repr(text if len(text) <= 40 else text[:37] + "...")
-
-
 def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | None = None) -> None:
     """Check (M, 2) half-open ranges in frames or seconds; `unit` ("shot") and `lines` are for the message. Raises
     DatasetError: no range, or one is negative, not finite, too large, empty or overlaps the one before."""
@@ -191,188 +169,3 @@ def read_inclusive_ranges(path: Path, unit: str, extra: bool = False) -> NDArray
     ranges = np.array(rows, dtype=np.int64).reshape(-1, 2)
     check_ranges(ranges, unit, path, lines)
     return ranges
-
-
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The non-blank lines of a UTF-8 file, stripped, with their numbers from 1, in bounded memory.
-
-    A byte-order mark and Windows line ends are accepted. Raises DatasetError: the file cannot be opened, is not text,
-    or has a line that is too long.
-    """
-    with _opened(path) as file:
-        number = 0
-        while data := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
-            if len(data) > MAX_LINE_BYTES:
-                raise fault(path, "the line is too long for a file of this kind", number)
-            line = _decoded(data, path, number).strip()
-            if line:
-                yield number, line
-
-
-def read_text(path: Path, most: int = MAX_TEXT_BYTES) -> str:
-    """The content of a UTF-8 file without its byte-order mark; line ends are kept. Raises DatasetError: the file cannot
-    be opened, is not text or larger than `most` bytes."""
-    with _one_line_errors(path):
-        return _decoded(read_regular(path, most), path, 1)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    with _one_line_errors(path):
-        # Reading a pipe or a device could block forever.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise fault(path, "is not a file")
-        with path.open("rb") as file:
-            yield file
-
-
-@contextmanager
-def _one_line_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise fault(path, "no such file") from error
-    except OSError as error:
-        raise fault(path, f"cannot be read: {error.strerror}") from error
-
-
-def _decoded(data: bytes, path: Path, line: int) -> str:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise fault(path, "is not UTF-8 text", line + data.count(b"\n", 0, error.start)) from error
-    return text.removeprefix("\ufeff") if line == 1 else text
-
-
-def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
-    """Parse a decimal integer; `what` it should be is for the message. Raises DatasetError: another text (Python's
-    `int` also takes `1_000` and digits of other scripts), or too large."""
-    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
-        raise fault(path, f"{quote(text)} is not {what}", line)
-    return as_int(int(text), what, path, line)
-
-
-def read_json(path: Path, most: int = MAX_TEXT_BYTES) -> Any:
-    """The content of a JSON file of at most so many bytes; see `parse_json`."""
-    return parse_json(read_text(path, most), path)
-
-
-def parse_json(text: str, path: Path, line: int | None = None) -> Any:
-    """Parse JSON strictly: no NaN, no infinity, no duplicate keys. Raises DatasetError otherwise."""
-    try:
-        return json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
-            parse_int=_moderate,
-            object_pairs_hook=_unique_keys,
-        )
-    except RecursionError as error:
-        raise fault(path, "is not usable JSON: nested too deeply", line) from error
-    except json.JSONDecodeError as error:
-        raise fault(path, f"is not JSON: {error.msg} at column {error.colno}", line or error.lineno) from error
-    except ValueError as error:
-        raise fault(path, f"is not usable JSON: {error}", line) from error
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(value := float(text)):
-        raise ValueError(f"{quote(text)} is too large a number")
-    return value
-
-
-def _moderate(text: str) -> int:
-    if len(text) > 20:  # would not fit into 64 bits, nor some of them into a float
-        raise ValueError(f"{quote(text)} is too large a number")
-    return int(text)
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise ValueError("a key appears twice in one object")
-    return values
-
-
-def member(value: Any, key: str, what: str, path: Path, line: int | None = None) -> Any:
-    """`value[key]` of a JSON object called `what` in messages.
-
-    Raises DatasetError: `value` is no object, or lacks the key.
-    """
-    if not isinstance(value, dict):
-        raise fault(path, f"{what} is not an object", line)
-    if key not in value:
-        raise fault(path, f"{what} has no {key!r}", line)
-    return value[key]
-
-
-def as_int(value: Any, what: str, path: Path, line: int | None = None) -> int:
-    """Check that a JSON value is an integer of valid size. Raises DatasetError otherwise."""
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_POSITION:
-        raise fault(path, f"{_shown(value)} is not {what}", line)
-    return value
-
-
-def as_number(value: Any, what: str, path: Path, line: int | None = None) -> float:
-    """Check that a JSON value is a finite number of valid size. Raises DatasetError otherwise."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MAX_POSITION:
-        raise fault(path, f"{_shown(value)} is not {what}", line)
-    return float(value)
-
-
-def int_at(value: Any, key: str, of: str, path: Path) -> int:
-    """`value[key]`, an integer, of a JSON object called `of` in messages. Raises DatasetError as `as_int`, `member`."""
-    return as_int(member(value, key, of, path), f"the {key} of {of}", path)
-
-
-def number_at(value: Any, key: str, of: str, path: Path) -> float:
-    """`value[key]`, a number, of a JSON object called `of` in messages. Raises DatasetError as `int_at`."""
-    return as_number(member(value, key, of, path), f"the {key} of {of}", path)
-
-
-def as_text(value: Any, what: str, path: Path, line: int | None = None) -> str:
-    """Check that a JSON value is a string. Raises DatasetError otherwise."""
-    if not isinstance(value, str):
-        raise fault(path, f"{_shown(value)} is not {what}", line)
-    return value
-
-
-def as_list(value: Any, what: str, path: Path, line: int | None = None) -> list[Any]:
-    """Check that a JSON value is a list. Raises DatasetError otherwise."""
-    if not isinstance(value, list):
-        raise fault(path, f"{_shown(value)} is not {what}", line)
-    return value
-
-
-def _shown(value: Any) -> str:
-    """A JSON value for a message. Containers are not printed, as they can be huge or deeply nested."""
-    if isinstance(value, list):
-        return "a list"
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return "a number that large" if abs(value) > MAX_POSITION else str(value)
-    return quote(value) if isinstance(value, str) else {True: "true", False: "false"}.get(value, "null")
-
-
-def listed_files(folder: Path, suffix: str) -> dict[str, Path]:
-    """The files of a folder whose names end with `suffix`, by name without it; {} if there is no folder. Hidden files,
-    such as those of operating systems, are left out. Raises DatasetError: the folder cannot be listed."""
-    names = [name for name in listed_names(folder) if name.endswith(suffix)]
-    return {name.removesuffix(suffix): folder / name for name in names}
-
-
-def listed_names(folder: Path) -> list[str]:
-    """The sorted names in a folder without hidden ones, without a stat of each; [] if there is no folder. Raises
-    DatasetError: the folder cannot be listed."""
-    try:
-        return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise fault(folder, f"cannot be listed: {error.strerror}") from error

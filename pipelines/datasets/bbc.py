@@ -9,16 +9,8 @@ MM 2015), in its authors' files:
 from itertools import pairwise
 from pathlib import Path
 
-from pipelines.datasets.annotations import (
-    VideoAnnotation,
-    by_id,
-    fault,
-    labels_from_ends,
-    listed_files,
-    parse_int,
-    read_inclusive_ranges,
-    read_text,
-)
+from pipelines.datasets.annotations import VideoAnnotation, by_id, labels_from_ends, read_inclusive_ranges
+from pipelines.datasets.parsing import fault, listed_files, parse_int, read_text
 from pipelines.files import real
 
 FRAME_RATE = 25.0  # frames per second of the series as broadcast; the files do not have it

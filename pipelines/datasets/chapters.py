@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation, fault, quote, read_text
+from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets.parsing import fault, quote, read_text
 from pipelines.errors import VideoError
 from pipelines.video.films import VIDEO_ENDINGS
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.datasets.annotations import INSIDE, SCENE_END, VideoAnnotation, fault
+from pipelines.datasets.annotations import INSIDE, SCENE_END, VideoAnnotation
+from pipelines.datasets.parsing import fault
 
 Clock = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # converts frame numbers of any shape to seconds
 

@@ -18,15 +18,11 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import (
-    DOUBTFUL,
-    INSIDE,
-    SCENE_END,
-    VideoAnnotation,
+from pipelines.datasets.annotations import DOUBTFUL, INSIDE, SCENE_END, VideoAnnotation, by_id, read_inclusive_ranges
+from pipelines.datasets.parsing import (
     as_int,
     as_list,
     as_text,
-    by_id,
     fault,
     listed_files,
     listed_names,
@@ -34,7 +30,6 @@ from pipelines.datasets.annotations import (
     parse_int,
     parse_json,
     quote,
-    read_inclusive_ranges,
     read_json,
     text_lines,
 )

@@ -8,15 +8,9 @@ Sequential Grouping", ISM 2016), in one folder:
 import math
 from pathlib import Path
 
-from pipelines.datasets.annotations import (
-    VideoAnnotation,
-    by_id,
-    fault,
-    labels_from_ends,
-    listed_files,
-    read_inclusive_ranges,
-)
+from pipelines.datasets.annotations import VideoAnnotation, by_id, labels_from_ends, read_inclusive_ranges
 from pipelines.datasets.matching import assign_scene_ends
+from pipelines.datasets.parsing import fault, listed_files
 
 MAX_DIFFERENCE = 48
 """Maximum difference in frames, about two seconds, between the starts and ends of all scenes and of all shots."""

@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import (
-    VideoAnnotation,
+from pipelines.datasets.annotations import VideoAnnotation, by_id, check_ranges, labels_from_ends
+from pipelines.datasets.chapters import read_chapters
+from pipelines.datasets.parsing import (
+    MAX_SCENES_BYTES,
     as_int,
     as_list,
     as_number,
     as_text,
-    by_id,
-    check_ranges,
     fault,
     int_at,
-    labels_from_ends,
     listed_names,
     member,
     number_at,
@@ -29,12 +28,9 @@ from pipelines.datasets.annotations import (
     read_json,
     read_text,
 )
-from pipelines.datasets.chapters import read_chapters
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION, parse_time
 
 TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
-
-MOST_BYTES = 16 * 2**20  # of a scenes.json: a hundred thousand shots
 
 _ENDINGS = (".json", ".csv", ".chapters.xml", ".ffmetadata", ".ffmeta")
 # Names of CSV columns, in lower case with "_" for anything but letters and digits; the first one found is taken.
@@ -81,7 +77,7 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
     frame 0 to the end of the video, and scenes begin and end with their shots. Where the settings say so, shots begin
     later (``start``), and scenes may have gaps (``drop_short``).
     """
-    return annotation_of(read_json(path, MOST_BYTES), path)
+    return annotation_of(read_json(path, MAX_SCENES_BYTES), path)
 
 
 def annotation_of(content: Any, path: Path) -> VideoAnnotation:

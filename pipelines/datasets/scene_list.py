@@ -6,8 +6,17 @@ from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from pipelines.datasets.annotations import MAX_POSITION, as_text, fault, int_at, member, number_at, read_json
-from pipelines.datasets.scene_files import MOST_BYTES, annotation_of
+from pipelines.datasets.parsing import (
+    MAX_POSITION,
+    MAX_SCENES_BYTES,
+    as_text,
+    fault,
+    int_at,
+    member,
+    number_at,
+    read_json,
+)
+from pipelines.datasets.scene_files import annotation_of
 from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.scenes import TRANSITIONS, Scene, SceneList, Shot, Transition, VideoFacts, timecode
@@ -22,7 +31,7 @@ def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
     file ``film``."""
     if film is not None and not is_file(film):
         raise VideoError(f"{film}: no such film")
-    content = read_json(path, MOST_BYTES)
+    content = read_json(path, MAX_SCENES_BYTES)
     annotation_of(content, path)  # checks for gaps, overlaps, and scenes that do not begin and end with their shots
     settings = content.get("settings", {})
     if not isinstance(settings, dict):

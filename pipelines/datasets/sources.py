@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation, fault, listed_names
+from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.bbc import is_bbc, is_bbc_file, read_bbc, read_bbc_file
 from pipelines.datasets.chapters import is_chapters, read_chapters
 from pipelines.datasets.movienet import is_movienet, read_movienet
 from pipelines.datasets.ovsd import is_ovsd, is_ovsd_file, read_ovsd, read_ovsd_file
+from pipelines.datasets.parsing import fault, listed_names
 from pipelines.datasets.scene_files import is_scene_files, read_scene_files, read_scenes_csv, read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import DatasetError

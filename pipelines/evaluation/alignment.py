@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import DOUBTFUL, INSIDE, VideoAnnotation, fault
+from pipelines.datasets.annotations import DOUBTFUL, INSIDE, VideoAnnotation
 from pipelines.datasets.matching import Clock, MatchReport, assign_scene_ends, frame_clock, labelled_ends, report_of
+from pipelines.datasets.parsing import fault
 from pipelines.evaluation.metrics import FilmScores
 
 How = Literal["same shots", "shots of the prediction", "shots of the truth", "true scenes as shots"]

@@ -15,12 +15,13 @@ from threading import Thread
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from pipelines.errors import BasslError, UnexpectedError, VideoError
-from pipelines.processes import Child, Send
+from pipelines.processes import Child
 from pipelines.scenes import Transition, VideoFacts
 from pipelines.video.shots import FilmedShot, ReaderSettings
+
+WORK = "pipelines.video.film_child:send_film"
+"""What the process runs; named, for this one need not import what reads films."""
 
 # Maximum number of messages in the queue: about 40 MB of keyframes.
 _WAITING_MESSAGES = 48
@@ -49,7 +50,7 @@ class FilmProcess:
         self._path = path
         self._progress = progress or (lambda done, total: None)
         shots = settings.shots and str(settings.shots)
-        self._child = Child(_read, {"path": str(path), "settings": asdict(settings) | {"shots": shots}})
+        self._child = Child(WORK, {"path": str(path), "settings": asdict(settings) | {"shots": shots}})
         self._messages: Queue[_Message] = Queue(_WAITING_MESSAGES)
         self._closing = False
         self._receiver = Thread(target=self._receive, daemon=True)
@@ -74,6 +75,8 @@ class FilmProcess:
         self._child.kill()
 
     def __iter__(self) -> Iterator[FilmedShot]:
+        import numpy as np  # start-up time: the process is started before
+
         while (message := self._messages.get()) is not None:
             if isinstance(message, BasslError):
                 raise message
@@ -106,23 +109,3 @@ class FilmProcess:
             self._messages.put(message)
             if message is None:
                 break
-
-
-def _read(task: dict[str, Any], send: Send) -> None:
-    """What the child runs."""
-    from pipelines.video.reader import FilmReader  # start-up time: only the child needs PyAV and OpenCV
-
-    settings = task["settings"]
-    settings["shots"] = settings["shots"] and Path(settings["shots"])
-    reader = FilmReader(
-        Path(task["path"]),
-        ReaderSettings(**settings),
-        lambda done, total: send("progress", {"done": done, "total": total}),
-    )
-    for shot in reader:
-        head = {key: getattr(shot, key) for key in ("index", "start_frame", "end_frame", "start", "end")}
-        head["keyframe_indices"] = shot.keyframe_indices
-        head["transition"] = shot.transition and asdict(shot.transition)
-        head["shape"] = (len(shot.keyframes), *shot.keyframes[0].shape)
-        send("shot", head, [np.ascontiguousarray(image).data for image in shot.keyframes])
-    send("end", {"facts": asdict(reader.facts), "warnings": reader.warnings})

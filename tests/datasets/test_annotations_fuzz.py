@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets.annotations import VideoAnnotation, check_labels, read_text, text_lines
+from pipelines.datasets.annotations import VideoAnnotation, check_labels
 from pipelines.datasets.bbc import read_bbc
 from pipelines.datasets.movienet import read_movienet
 from pipelines.datasets.ovsd import read_ovsd
+from pipelines.datasets.parsing import read_text, text_lines
 from pipelines.datasets.scene_files import read_scene_files
 from pipelines.errors import DatasetError
 from pipelines.video.films import video_ids

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import VideoAnnotation, read_json
+from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.matching import MatchReport, match_annotation
 from pipelines.datasets.movienet import SPLITS
+from pipelines.datasets.parsing import read_json
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_inputs_kept, check_writable

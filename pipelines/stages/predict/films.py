@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from pipelines.datasets.annotations import read_json
-from pipelines.datasets.scene_files import MOST_BYTES
+from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
 from pipelines.errors import BasslError, DatasetError, StoreError
 from pipelines.files import check_inputs_kept, check_writable, remove_partials
 from pipelines.film_jobs import run_here, run_on_dask
@@ -238,7 +237,7 @@ def _kept(task: PredictTask, settings: Mapping[str, Any]) -> FilmScenes:
     in another way."""
     remedy = "--overwrite makes it again"
     try:
-        content = read_json(task.output, MOST_BYTES)
+        content = read_json(task.output, MAX_SCENES_BYTES)
         if (content["schema"], content["version"]) != (SCHEMA, SCHEMA_VERSION):
             raise ValueError
         same = _is_of(content["video"], task.film)
@@ -272,7 +271,7 @@ def _check_replaceable(path: Path, film: Path) -> None:
     if not path.exists():
         return
     try:
-        content = read_json(path, MOST_BYTES)
+        content = read_json(path, MAX_SCENES_BYTES)
         settings = content["settings"]
         corrected = settings.get("edited_by_hand") is True or any("name" in scene for scene in content["scenes"])
         predicted = content["schema"] == SCHEMA and "model_id" in settings
