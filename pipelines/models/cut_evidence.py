@@ -196,22 +196,30 @@ def z_scores(band: Floats) -> Floats:
 
 class BlockSums:
     """Sums over the pairs of shots between any two ranges, for weights that are 0 beyond a reach. After O(N reach) for
-    the table a sum takes four look-ups."""
+    the table a sum takes four look-ups.
 
-    def __init__(self, band: Floats) -> None:
-        """`band`: (N, reach + 1), the weight of shots i and i + k; 0 where there is no such shot."""
-        N, self.reach = len(band), band.shape[1] - 1
-        onwards = np.zeros((N, self.reach + 2))
-        onwards[:, 1:-1] = band[:, 1:]
-        onwards = np.cumsum(onwards[:, ::-1], axis=1)[:, ::-1]
-        # beyond[i, k]: of pairs of a shot before i and a shot from i + k on.
-        beyond = np.zeros((N + 1, self.reach + 1))
+    There may be several bands of weights, for sums over all of them together in one call: in ranges of the band `g`,
+    shots are counted from `first[g]` on.
+    """
+
+    def __init__(self, *bands: Floats) -> None:
+        """`bands`: (N, reach + 1) each, the weight of shots i and i + k; 0 where there is no such shot."""
+        weights = np.stack(bands)
+        G, N, width = weights.shape
+        self.shots, self.reach = N, width - 1
+        self.first = np.arange(G) * (N + 1)
+        onwards = np.zeros((G, N, self.reach + 2))
+        onwards[:, :, 1:-1] = weights[:, :, 1:]
+        onwards = np.cumsum(onwards[:, :, ::-1], axis=2)[:, :, ::-1]
+        # beyond[g, i, k]: of pairs of a shot before i and a shot from i + k on.
+        beyond = np.zeros((G, N + 1, self.reach + 1))
         for k in range(self.reach - 1, -1, -1):
-            beyond[1:, k] = onwards[:, k + 1] + beyond[:-1, k + 1]
-        # _before[i, k]: of pairs of a shot before i and a later one before i + k.
-        self._before = np.append(0.0, np.cumsum(onwards[:, 1]))[:, None] - beyond
-        self.own: Floats = np.append(0.0, np.cumsum(band[:, 0]))  # (N + 1,) own weights of the shots before each
-        self.severed: Floats = beyond[1:-1, 0]  # (N - 1,) over all pairs with a shot on either side of a cut
+            beyond[:, 1:, k] = onwards[:, :, k + 1] + beyond[:, :-1, k + 1]
+        # _before[g (N + 1) + i, k]: of pairs of a shot before i and a later one before i + k.
+        before = _cumulated(onwards[:, :, 1])[:, :, None] - beyond
+        self._before = before.reshape(-1, self.reach + 1)
+        self.own: Floats = _cumulated(weights[:, :, 0]).ravel()  # (G (N + 1),) own weights of the shots before each
+        self.severed: Floats = beyond[:, 1:-1, 0]  # (G, N - 1) over all pairs with a shot on either side of a cut
 
     def within(self, start: Any, end: Any) -> Floats:
         """Over the pairs of different shots of [start, end)."""
@@ -233,18 +241,27 @@ class BlockSums:
         return np.asarray(self._before[row, np.minimum(column - row, self.reach)])
 
 
+def _cumulated(values: Floats) -> Floats:
+    """Sums of the first 0, 1, ... of N values, (G, N) to (G, N + 1)."""
+    sums = np.zeros((len(values), values.shape[1] + 1))
+    np.cumsum(values, axis=1, out=sums[:, 1:])
+    return sums
+
+
 def cut_costs(sums: BlockSums) -> Floats:
-    """The least threshold at which recursive normalised cuts cut the film at each of its cuts, (N - 1,).
+    """The least threshold at which recursive normalised cuts cut the film at each of its cuts, (G, N - 1).
 
     The film is cut where the normalised cut is least, then each part again, down to single shots. The cost of a cut is
     the greatest normalised cut on the way to it, its own included. What `pipelines.baselines.graph_cut` does part by
-    part is done here for all parts of a level at once.
+    part is done here for all parts of a level at once, of all graphs.
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """
-    N = len(sums.own) - 1
-    costs, cuts = np.zeros(N - 1), np.arange(N - 1)
-    start, end, reached = np.zeros(N - 1, dtype=np.int64), np.full(N - 1, N), np.zeros(N - 1)
+    G, N = len(sums.first), sums.shots
+    costs = np.zeros((G, N + 1))  # of the cut between shots i and i + 1, at i
+    cuts = (sums.first[:, None] + np.arange(N - 1)).ravel()
+    start, end = np.repeat(sums.first, N - 1), np.repeat(sums.first + N, N - 1)
+    reached = np.zeros(len(cuts))
     while len(cuts):
         values = sums.normalised_cut(start, cuts + 1, end)
         first = np.flatnonzero(np.append(True, start[1:] != start[:-1]))
@@ -253,12 +270,12 @@ def cut_costs(sums: BlockSums) -> Floats:
         reached = np.maximum(reached, least)
         hits = np.flatnonzero(values == least)
         hits = hits[np.append(True, part[hits[1:]] != part[hits[:-1]])]  # the first of equals in each part
-        costs[cuts[hits]] = reached[hits]
+        costs.flat[cuts[hits]] = reached[hits]
         chosen = cuts[hits][part]
         left, rest = cuts < chosen, cuts != chosen
         start, end = np.where(left, start, chosen + 1)[rest], np.where(left, chosen + 1, end)[rest]
         cuts, reached = cuts[rest], reached[rest]
-    return costs
+    return costs[:, : N - 1]
 
 
 # --- kinds of evidence ------------------------------------------------------------------------------------------------
@@ -297,21 +314,21 @@ def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
     """Logarithms of normalised cuts of graphs of the shots, of the whole film and of the surroundings of each cut."""
 
     def local(sums: BlockSums, side: int) -> Floats:
-        N = len(sums.own) - 1
-        cut = np.arange(1, N)
-        return sums.normalised_cut(np.maximum(cut - side, 0), cut, np.minimum(cut + side, N))
+        first, cut = sums.first[:, None], np.arange(1, sums.shots)
+        near = np.maximum(cut - side, 0), cut, np.minimum(cut + side, sums.shots)
+        return sums.normalised_cut(*(first + at for at in near))
 
+    scales = [(decay, power) for decay in DECAYS for power in MASSES]
+    in_time = BlockSums(*(graphs.in_time(*scale) for scale in scales))
+    of_sides = {side: local(in_time, side) for side in LOCAL_SIDES}
     costs: dict[str, Floats] = {}
-    for decay in DECAYS:
-        for power in MASSES:
-            sums = BlockSums(graphs.in_time(decay, power))
-            costs[f"cost d{decay:g} m{power:g}"] = cut_costs(sums)
-            for side in LOCAL_SIDES:
-                costs[f"local cost d{decay:g} m{power:g} of {side}"] = local(sums, side)
-    for scale in INDEX_SCALES:
-        sums = BlockSums(graphs.in_shots(scale))
-        costs[f"cost i{scale:g}"] = cut_costs(sums)
-        costs[f"local cost i{scale:g}"] = local(sums, int(3 * scale))
+    for at, (cost, (decay, power)) in enumerate(zip(cut_costs(in_time), scales, strict=True)):
+        costs[f"cost d{decay:g} m{power:g}"] = cost
+        costs |= {f"local cost d{decay:g} m{power:g} of {side}": each[at] for side, each in of_sides.items()}
+    in_shots = BlockSums(*(graphs.in_shots(scale) for scale in INDEX_SCALES))
+    for at, (cost, scale) in enumerate(zip(cut_costs(in_shots), INDEX_SCALES, strict=True)):
+        costs[f"cost i{scale:g}"] = cost
+        costs[f"local cost i{scale:g}"] = local(in_shots, int(3 * scale))[at]
     return {
         name: np.log((cost if graphs.known else np.ones_like(cost)) + COST_FLOOR) + 1 for name, cost in costs.items()
     }
@@ -343,9 +360,11 @@ def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> d
 
     deviations = parts.std(axis=0)  # none is 0
     together = np.sqrt((deviations**2).mean()) if len(deviations) else 1.0
-    for name, scaled in (("plain", parts / together), ("whitened", parts / deviations)):
-        for ratio in RATIOS:
-            worths[f"mean {name} r{ratio:g}"] = MEAN_SHARE * common_mean(scaled, ratio, LONGEST_SCENE) - MEAN_COST
+    scales = {"plain": np.full_like(deviations, together), "whitened": deviations}
+    means = common_mean(parts, list(scales.values()), RATIOS, LONGEST_SCENE)
+    for name, each in zip(scales, means, strict=True):
+        for ratio, likelihood in zip(RATIOS, each, strict=True):
+            worths[f"mean {name} r{ratio:g}"] = MEAN_SHARE * likelihood - MEAN_COST
     return worths
 
 
@@ -365,7 +384,7 @@ class SideMeans(NamedTuple):
 def side_means(sums: BlockSums, side: int) -> SideMeans:
     """The means over the last `side` shots up to each cut and the first `side` after it, fewer at the film's ends, from
     sums of a band of similarities."""
-    N = len(sums.own) - 1
+    N = sums.shots
     cut = np.arange(1, N)
     start, end = np.maximum(cut - side, 0), np.minimum(cut + side, N)
     before, after = cut - start, end - cut
@@ -407,9 +426,9 @@ def _similarity_evidence(z: Floats) -> dict[str, Floats]:
 
     apart = np.arange(reach + 1)
     for far in LINK_REACHES:
-        for strength in LINK_STRENGTHS:
-            linked = ((z > strength) & (apart <= far)).astype(np.float64)
-            found[f"links {far} from {strength:g}"] = np.log1p(BlockSums(linked).severed)
+        linked = BlockSums(*(((z > strength) & (apart <= far)).astype(np.float64) for strength in LINK_STRENGTHS))
+        for strength, severed in zip(LINK_STRENGTHS, linked.severed, strict=True):
+            found[f"links {far} from {strength:g}"] = np.log1p(severed)
         found[f"nearest {far}"] = np.log1p(_links_to_nearest(z, far))
     return found
 

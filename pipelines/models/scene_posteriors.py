@@ -74,44 +74,51 @@ def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest
     """
     B, N, width = kernels.shape
     some, extra = min(longest, N), np.asarray(backgrounds, dtype=np.float64)[:, None]
-    back, on = np.zeros((some, B, N)), np.zeros((some, B, N))  # [a, b, i]: over the a shots before shot i, and after it
-    for k in range(1, some):
-        back[k], on[k] = back[k - 1], on[k - 1]
-        if k < width:
-            back[k, :, k:] += kernels[:, : N - k, k]
-            on[k, :, : N - k] += kernels[:, : N - k, k]
+    # Sums of a shot's kernels to the a shots before it, at the first of these, and to the a after it, at the last.
+    back, on = np.zeros((some, B, N)), np.zeros((some, B, N))
+    for a in range(1, some):
+        back[a, :, : N - a], on[a, :, a:] = back[a - 1, :, 1 : N - a + 1], on[a - 1, :, a - 1 : N - 1]
+        if a < width:
+            back[a, :, : N - a] += kernels[:, : N - a, a]
+            on[a, :, a:] += kernels[:, : N - a, a]
     back += extra
     sums = np.zeros((B, longest, N))
     for m in range(1, some + 1):
-        count = N - m + 1
         # Logarithms are what this costs: one of a product of sixteen terms, which no double overflows.
-        total, product = np.zeros((B, count)), np.ones((B, count))
-        for a in range(m):
-            product *= back[a, :, a : a + count] + on[m - 1 - a, :, a : a + count]
-            if a % 16 == 15 or a == m - 1:
-                total += np.log(product)
-                product[:] = 1.0
-        sums[:, m - 1, m - 1 :] = total - m * np.log(extra + m - 1)
+        for first in range(0, N - m + 1, 256):
+            last = min(first + 256, N - m + 1)
+            terms = back[:m, :, first:last] + on[m - 1 :: -1, :, first + m - 1 : last + m - 1]
+            products = np.multiply.reduceat(terms, np.arange(0, m, 16), axis=0)
+            sums[:, m - 1, first + m - 1 : last + m - 1] = np.log(products).sum(axis=0) - m * np.log(extra + m - 1)
     return sums
 
 
-def common_mean(parts: Floats, ratio: float, longest: int) -> Floats:
-    """Log of how much likelier each range's shots are about a mean of their own than about the film's, (L, N).
+def common_mean(parts: Floats, scales: Sequence[Floats], ratios: Sequence[float], longest: int) -> Floats:
+    """Log of how much likelier each range's shots are about a mean of their own than about the film's.
 
-    `parts`: (N, d) coordinates about the film's mean, of variance 1 (each, or all taken together); d may be 0.
-    `ratio`: variance between scenes over variance within.
+    Args:
+        parts: (N, d) coordinates about the film's mean; d may be 0.
+        scales: S of (d,), by which coordinates are divided, after which they have variance 1 (each, or all together).
+        ratios: R of variance between scenes over variance within.
+        longest: L.
+    Returns: (S, R, L, N).
 
     Source: the marginal likelihood of a Gaussian with random effects, such as S. Searle, G. Casella, C. McCulloch:
         Variance Components, 1992.
     """
-    d = parts.shape[1]
-    m = np.arange(1.0, longest + 1)[:, None]
-    within, between = 1 / (1 + ratio), ratio / (1 + ratio)
-    squares = range_sums((parts**2).sum(axis=1), longest)
-    of_sums = (range_sums(parts, longest) ** 2).sum(axis=2)
-    spread = within + m * between
-    distance = (squares - of_sums * (between / spread)) / within
-    return np.asarray((squares - distance - d * ((m - 1) * np.log(within) + np.log(spread))) / 2)
+    d, m = parts.shape[1], np.arange(1.0, longest + 1)[:, None]
+    sums = range_sums(parts, longest)
+    sums *= sums
+    found = np.empty((len(scales), len(ratios), longest, len(parts)))
+    for scale, tables in zip(scales, found, strict=True):
+        precision = 1 / scale**2
+        squares, of_sums = range_sums(parts**2 @ precision, longest), sums @ precision
+        for ratio, table in zip(ratios, tables, strict=True):
+            within, between = 1 / (1 + ratio), ratio / (1 + ratio)
+            spread = within + m * between
+            distance = (squares - of_sums * (between / spread)) / within
+            table[:] = (squares - distance - d * ((m - 1) * np.log(within) + np.log(spread))) / 2
+    return found
 
 
 # --- what worths are made of ------------------------------------------------------------------------------------------

@@ -103,21 +103,25 @@ def test_the_predictive_likelihood_is_that_of_plain_loops(N: int, longest: int, 
 
 
 def test_a_common_mean_is_the_likelihood_of_random_effects() -> None:
-    N, d, longest, ratio = 7, 3, 5, 2.0
+    N, d, longest = 7, 3, 5
     parts = np.random.default_rng(3).normal(size=(N, d))
-    found = common_mean(parts, ratio, longest)
-    within, between = 1 / (1 + ratio), ratio / (1 + ratio)
-    for a, b in ranges(N, longest):
-        together = within * np.eye(b - a) + between
-        expected = sum(
-            multivariate_normal.logpdf(part, cov=together) - multivariate_normal.logpdf(part, cov=np.eye(b - a))
-            for part in parts[a:b].T
-        )
-        assert found[b - a - 1, b - 1] == pytest.approx(expected)
+    scales, ratios = [np.ones(d), np.array([0.5, 1.0, 3.0])], (2.0, 0.3)
+    found = common_mean(parts, scales, ratios, longest)
+    assert found.shape == (2, 2, longest, N)
+    for tables, scale in zip(found, scales, strict=True):
+        for table, ratio in zip(tables, ratios, strict=True):
+            within, between = 1 / (1 + ratio), ratio / (1 + ratio)
+            for a, b in ranges(N, longest):
+                together = within * np.eye(b - a) + between
+                expected = sum(
+                    multivariate_normal.logpdf(part, cov=together) - multivariate_normal.logpdf(part, cov=np.eye(b - a))
+                    for part in (parts[a:b] / scale).T
+                )
+                assert table[b - a - 1, b - 1] == pytest.approx(expected)
 
 
 def test_no_axis_tells_nothing() -> None:
-    assert not common_mean(np.zeros((5, 0)), 0.5, 3).any()
+    assert not common_mean(np.zeros((5, 0)), [np.zeros(0)], [0.5], 3).any()
 
 
 @pytest.mark.parametrize(("N", "D"), [(40, 9), (9, 40), (40, 40)])
