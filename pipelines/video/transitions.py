@@ -71,21 +71,17 @@ _PIECED, _SWEEP = 0.05, 0.75
 # --- what is kept of a frame ----------------------------------------------------------------------------------------
 
 
-class Look(NamedTuple):
-    """What the search for transitions needs of a frame.
-
-    ``cells``: mean colours less 128, (8 * 16 * 3,) whole numbers as float32, so that inner products are exact in any
-    order. ``energy``: mean squared gradient in each block, (16,). ``spread``: how far the image is from one colour, the
-    standard deviation of the cells and their gradients together: credits on black are not black.
-    """
-
-    cells: Floats
-    energy: Floats
-    spread: float
+# What the search for transitions needs of a frame, its "look", is one row of numbers: mean colours less 128, (8 * 16 *
+# 3,) whole numbers, so that inner products are exact in any order; mean squared gradient in each block, (16,); and how
+# far the image is from one colour, the standard deviation of the cells and their gradients together: credits on black
+# are not black.
+_CELLS = _ROWS * _COLUMNS * 3
+_ENERGY = slice(_CELLS, _CELLS + _BLOCKS * _BLOCKS)
+_SPREAD = -1
 
 
-def looks(images: RGBImage) -> list[Look]:
-    """(N, H, W, 3) uint8 RGB to what is kept of each; the same for an image whatever stands beside it."""
+def looks(images: RGBImage) -> Floats:
+    """(N, H, W, 3) uint8 RGB to the look of each, (N, 401); the same for an image whatever stands beside it."""
     N, height, width, _ = images.shape
     if height < _ROWS or width < _COLUMNS:
         images = images.repeat(-(-_ROWS // height), 1).repeat(-(-_COLUMNS // width), 2)
@@ -101,8 +97,7 @@ def looks(images: RGBImage) -> list[Look]:
     across += down
     rows, columns = (_shares(size, _BLOCKS) for size in across.shape[1:])
     energy: Floats = np.asarray(rows @ (across @ columns.T), np.float32).reshape(N, -1)
-    spread = np.sqrt(variance + energy.mean(1))
-    return [Look(*look) for look in zip(cells, energy, spread.tolist(), strict=True)]
+    return np.hstack([cells, energy, np.sqrt(variance + energy.mean(1))[:, None]])
 
 
 @cache
@@ -290,7 +285,7 @@ class TransitionDetector:
         self._shortest_shot = shortest
         self.lag = self._step * (_WAIT + _CHUNK + _LONGEST_FADE // 2)
         self._adaptive = AdaptiveCuts(1, threshold)
-        self._samples: list[Look] = []  # the newest ones
+        self._samples: list[Floats] = []  # the newest ones
         self._count = 0  # of all samples that were searched
         self._waiting = 0  # samples that wait until there are enough of them to search
         self._windows: list[Window] = []  # there may be better ones yet
@@ -300,10 +295,10 @@ class TransitionDetector:
         self._open: list[Boundary] = []  # not yet given out
         self._last = 0  # the last boundary given out
 
-    def prepare(self, images: RGBImage) -> list[tuple[RGBImage, Look]]:
+    def prepare(self, images: RGBImage) -> list[tuple[RGBImage, Floats]]:
         return list(zip(self._adaptive.prepare(images), looks(images), strict=True))
 
-    def push(self, index: int, prepared: tuple[RGBImage, Look]) -> list[Boundary]:
+    def push(self, index: int, prepared: tuple[RGBImage, Floats]) -> list[Boundary]:
         image, look = prepared
         self._open += [Boundary("cut", cut, cut) for cut in self._adaptive.push(index, image)]
         if index % self._step == 0:
@@ -325,13 +320,11 @@ class TransitionDetector:
         """Look for mixtures and stretches of one colour in the new samples."""
         newest = self._samples[-_LONGEST - self._waiting :]
         before = self._count + self._waiting - len(newest)
-        cells = np.concatenate([look.cells for look in newest]).reshape(len(newest), -1)
-        energy = np.stack([look.energy for look in newest])
-        spread = np.array([look.spread for look in newest], np.float32)
-        for window in windows(cells, energy, spread, self._waiting):
+        table = np.concatenate(newest).reshape(len(newest), -1)
+        for window in windows(table[:, :_CELLS], table[:, _ENERGY], table[:, _SPREAD], self._waiting):
             self._windows.append(window._replace(start=window.start + before, end=window.end + before))
-        for sample, look in enumerate(self._samples[-self._waiting :], self._count):
-            if look.spread < _FLAT:
+        for sample, spread in enumerate(table[-self._waiting :, _SPREAD].tolist(), self._count):
+            if spread < _FLAT:
                 self._flat_since = sample if self._flat_since is None else self._flat_since
             elif self._flat_since is not None:
                 self._flat.append((self._flat_since, sample))
@@ -432,7 +425,7 @@ class TransitionDetector:
         """The cells of those of the samples ``[start, end)`` that are kept, (n, D)."""
         first = self._count - len(self._samples)
         looks = self._samples[max(0, start - first) : max(0, end - first)]
-        return np.array([look.cells for look in looks])
+        return np.array([look[:_CELLS] for look in looks])
 
     def _drop_cuts(self, start: int, end: int) -> None:
         self._open = [t for t in self._open if t.kind != "cut" or not start <= t.start <= end]
