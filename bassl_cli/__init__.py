@@ -1,5 +1,0 @@
-"""The command line of bassl."""
-
-from pipelines.processes import collect_less
-
-collect_less()  # before the rest is imported

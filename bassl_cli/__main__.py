@@ -1,5 +1,24 @@
-"""``python -m bassl_cli`` is ``bassl``."""
+"""The entry point of ``bassl``, and of ``python -m bassl_cli``."""
 
-from bassl_cli.app import main
+import gc
+import sys
 
-main()
+from pipelines.processes import collect_less, start_ahead
+from pipelines.video import READ_FILM
+
+
+def main() -> None:
+    """Run the command line, see :func:`bassl_cli.app.main`."""
+    collect_less()
+    if sys.argv[1:2] == ["predict"] and not {"--help", "-h", "--help-all"} & set(sys.argv):
+        start_ahead(READ_FILM)  # it imports what reads films while this process imports what reads the command line
+    from bassl_cli.app import main as run  # start-up time: Typer
+
+    try:
+        run()
+    finally:
+        gc.freeze()  # at its end Python would search all that was imported for garbage once more
+
+
+if __name__ == "__main__":
+    main()

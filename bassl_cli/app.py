@@ -19,8 +19,6 @@ from bassl_cli import config, console
 from bassl_cli.options import PlainCommand, PlainGroup
 from pipelines.errors import BasslError, warnings_shown
 from pipelines.files import os_reason
-from pipelines.processes import start_ahead
-from pipelines.video.film_process import WORK as READING
 
 # By heading of `bassl --help`, each command with the first line of its help, so that it need not be imported for that.
 # Each is the function of its name in the module of its name, or a Typer of subcommands.
@@ -67,8 +65,6 @@ class _Commands(PlainGroup):
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
         name, *rest = arguments
         if name in NAMES:
-            if name == "predict" and not {"--help", "-h", "--help-all"} & set(rest):
-                start_ahead(READING)  # it imports what reads films while this process reads the command line
             self.commands[name] = command = load(name)
             file = None if context.resilient_parsing else config.read(context.params.get("config"))
             if file is not None and config.apply(*file, self.commands, name):

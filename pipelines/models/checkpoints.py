@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # start-up time: NumPy; optional dependency: torch
 T = TypeVar("T")
 SCHEMA = "bassl.model"
 SCHEMA_VERSION = "1"
+_LONGEST_HEADER = 100 * 10**6  # of the format
 
 
 def save_model(
@@ -69,8 +70,7 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[st
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
     """The kind and the settings of a model, without its weights. Raises StoreError as `read_tensors`, whatever the
     kind."""
-    with _opened(path, "np") as file:
-        metadata = _metadata(path, file)
+    metadata = _checked(path, _header(path).get("__metadata__"))
     return metadata.get("kind", ""), _settings(metadata, path)
 
 
@@ -103,7 +103,7 @@ def part_of(tensors: Mapping[str, T], part: str) -> dict[str, T]:
 
 def _read(path: Path, kind: str, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
     with _opened(path, framework) as file:
-        metadata = _metadata(path, file)
+        metadata = _checked(path, file.metadata())
         if metadata.get("kind") != kind:
             raise StoreError(f"{path}: holds a model of kind '{metadata.get('kind')}', not '{kind}'; give another file")
         _check_digest(path)
@@ -119,12 +119,32 @@ def _opened(path: Path, framework: str) -> Iterator[Any]:
         with safe_open(path, framework=framework) as file:
             yield file
     except (SafetensorError, OSError, TypeError, ValueError) as error:
-        raise StoreError(f"{path}: not a safetensors file, or truncated; get or make the model again") from error
+        raise _no_model(path) from error
 
 
-def _metadata(path: Path, file: Any) -> dict[str, str]:
-    metadata: dict[str, str] = file.metadata() or {}
-    if metadata.get("schema") != SCHEMA:
+def _header(path: Path) -> dict[str, Any]:
+    """The header of a whole safetensors file, for which safetensors itself would import NumPy."""
+    if not path.is_file():
+        raise StoreError(f"{path}: no such model file; check the path")
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header: dict[str, Any] = json.loads(file.read(min(length, _LONGEST_HEADER)))
+            ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
+            whole = file.tell() + max(ends, default=0) == path.stat().st_size
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise _no_model(path) from error
+    if not whole:
+        raise _no_model(path)
+    return header
+
+
+def _no_model(path: Path) -> StoreError:
+    return StoreError(f"{path}: not a safetensors file, or truncated; get or make the model again")
+
+
+def _checked(path: Path, metadata: Any) -> dict[str, str]:
+    if not isinstance(metadata, dict) or metadata.get("schema") != SCHEMA:
         raise StoreError(f"{path}: a safetensors file, but not a bassl model; give a file that bassl wrote")
     version = metadata.get("schema_version")
     if version != SCHEMA_VERSION:

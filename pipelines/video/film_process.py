@@ -18,10 +18,8 @@ from typing import Any
 from pipelines.errors import BasslError, UnexpectedError, VideoError
 from pipelines.processes import Child
 from pipelines.scenes import Transition, VideoFacts
+from pipelines.video import READ_FILM
 from pipelines.video.shots import FilmedShot, ReaderSettings
-
-WORK = "pipelines.video.film_child:send_film"
-"""What the process runs; named, for this one need not import what reads films."""
 
 # Maximum number of messages in the queue: about 40 MB of keyframes.
 _WAITING_MESSAGES = 48
@@ -50,7 +48,7 @@ class FilmProcess:
         self._path = path
         self._progress = progress or (lambda done, total: None)
         shots = settings.shots and str(settings.shots)
-        self._child = Child(WORK, {"path": str(path), "settings": asdict(settings) | {"shots": shots}})
+        self._child = Child(READ_FILM, {"path": str(path), "settings": asdict(settings) | {"shots": shots}})
         self._messages: Queue[_Message] = Queue(_WAITING_MESSAGES)
         self._closing = False
         self._receiver = Thread(target=self._receive, daemon=True)
