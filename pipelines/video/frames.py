@@ -168,21 +168,20 @@ def _plane(plane: VideoPlane) -> Plane:
     return np.ndarray((plane.height, plane.width), np.uint8, buffer, strides=(plane.line_size, 1))
 
 
-def _halve_plane(plane: Plane, into: Plane | None = None) -> Plane:
-    height, width = plane.shape
-    if height % 2 or width % 2:
-        # OpenCV's vectorised 2 x 2 mean needs even sizes; an odd last row or column is left out.
-        plane = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
-    return np.asarray(cv2.resize(plane, _half((height, width))[::-1], dst=into, interpolation=cv2.INTER_AREA), np.uint8)
+def _halve_plane(plane: Plane) -> Plane:
+    return _halved([plane], 1)[0]
 
 
 def _halved(planes: Sequence[Plane], times: int) -> Plane:
     """Planes of the same size, halved ``times`` times, as (N, H, W)."""
     if not times:
         return np.stack(planes)
-    many = np.empty((len(planes), *_half(planes[0].shape)), np.uint8)
+    # OpenCV's vectorised 2 x 2 mean needs even sizes; an odd last row or column is left out.
+    height, width = (max(1, side // 2 * 2) for side in planes[0].shape)
+    half = _half((height, width))
+    many = np.empty((len(planes), *half), np.uint8)
     for plane, into in zip(planes, many, strict=True):
-        _halve_plane(plane, into)
+        cv2.resize(plane[:height, :width], half[::-1], into, interpolation=cv2.INTER_AREA)
     for _ in range(times - 1):
         N, height, width = many.shape
         even = np.ascontiguousarray(many[:, : max(1, height // 2 * 2), : max(1, width // 2 * 2)])
