@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pipelines import errors
-from pipelines.processes import Child, Send
+from pipelines import errors, processes
+from pipelines.processes import Child, Send, end_ahead, start_ahead
 from tests.running import alive, soon
 
 # --- what children are given to do ------------------------------------------------------------------------------------
@@ -97,6 +97,41 @@ def test_it_gets_its_task_and_sends_messages_with_raw_bytes() -> None:
     ]
     assert child.how_it_ended() == "exit code 0"
     child.kill()
+
+
+def test_a_process_started_ahead_gets_the_first_task_and_no_other() -> None:
+    start_ahead(f"{__name__}:answer")
+    (ahead,) = processes._ahead.values()
+    first, second = Child(answer, {"n": 1}), Child(answer, {"n": 2})
+    assert first.process is ahead
+    assert second.process is not ahead
+    for n, child in enumerate((first, second), 1):
+        assert messages(child)[0] == ("first", {"task": {"n": n}}, b"")
+        child.kill()
+
+
+def test_a_process_started_ahead_for_other_work_is_left_alone_until_it_is_ended() -> None:
+    start_ahead(f"{__name__}:wait_for_ever")
+    (ahead,) = processes._ahead.values()
+    child = Child(answer, {})
+    assert child.process is not ahead
+    child.kill()
+    assert ahead.poll() is None
+    end_ahead()
+    assert ahead.returncode == -signal.SIGKILL
+    assert not processes._ahead
+
+
+def test_a_process_started_ahead_ends_without_a_word_when_its_parent_does() -> None:
+    program = (
+        "import pipelines.processes as p\n"
+        "p.start_ahead('tests.test_processes:answer'); print(p._ahead.popitem()[1].pid, flush=True)"
+    )
+    parent = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, check=True, cwd=Path(__file__).parents[1]
+    )
+    assert soon(lambda: not alive(int(parent.stdout)))
+    assert parent.stderr == b""
 
 
 def test_one_that_ends_says_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from rich.console import Console
 import pipelines
 from bassl_cli import console
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
+from pipelines.video import READ_FILM
 from tests import films
 from tests.command import Bassl, Run
 from tests.conftest import CUTS
@@ -461,6 +462,22 @@ def test_help_waits_for_nothing_heavy(tmp_path: Path, arguments: list[str]) -> N
     )
     run = subprocess.run([sys.executable, "-c", code, *arguments], cwd=HOME, capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stderr) == (0, "set()\n")
+
+
+def test_the_process_that_reads_a_film_is_started_ahead_and_no_other(film: Path, model: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, pipelines.processes as p; from bassl_cli.__main__ import main\n"
+        "started, start = [], p._start; p._start = lambda work: started.append(work) or start(work)\n"
+        "try: main()\n"
+        "finally: print(started, p._ahead, file=sys.stderr)"
+    )
+
+    def run(*arguments: object) -> str:
+        command = [sys.executable, "-c", code, "predict", *map(str, arguments)]
+        return subprocess.run(command, cwd=HOME, capture_output=True, text=True, timeout=60).stderr
+
+    assert run(film, "--model", model, "--output", tmp_path / "a.json", "--quiet") == f"[{READ_FILM!r}] {{}}\n"
+    assert run("--help") == "[] {}\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
