@@ -120,7 +120,7 @@ class Child:
     def __init__(self, work: Work | str, task: dict[str, Any]) -> None:
         """Run ``work(task, send)`` in a process of its own; ``work`` may be ``module:function``, not imported here."""
         name = work if isinstance(work, str) else f"{work.__module__}:{work.__name__}"
-        self.process = _ahead.pop(name, None) or _start(name)
+        self.process = _ahead.pop(name) if name in _ahead else _start(name)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._stdout = self.process.stdout

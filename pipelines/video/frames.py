@@ -103,7 +103,7 @@ def held_size(width: int, height: int, lines: int) -> int:
 
 def halve(image: YUVImage) -> YUVImage:
     """Halve width and height by 2 x 2 means; a size of one pixel stays."""
-    y, u, v = (_halve_plane(plane) for plane in (image.y, image.u, image.v))
+    y, u, v = (_halved([plane], 1)[0] for plane in (image.y, image.u, image.v))
     return YUVImage(y, u, v, image.to_rgb)
 
 
@@ -166,10 +166,6 @@ def _plane(plane: VideoPlane) -> Plane:
     # NumPy's type stubs do not know that PyAV's planes support the buffer protocol.
     buffer: Any = plane
     return np.ndarray((plane.height, plane.width), np.uint8, buffer, strides=(plane.line_size, 1))
-
-
-def _halve_plane(plane: Plane) -> Plane:
-    return _halved([plane], 1)[0]
 
 
 def _halved(planes: Sequence[Plane], times: int) -> Plane:
