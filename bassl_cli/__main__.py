@@ -2,21 +2,24 @@
 
 import gc
 import sys
+from pathlib import Path
 
-from pipelines.processes import collect_less, start_ahead
+from pipelines.files import is_file
+from pipelines.processes import collect_less, end_ahead, start_ahead
 from pipelines.video import READ_FILM
 
 
 def main() -> None:
     """Run the command line, see :func:`bassl_cli.app.main`."""
     collect_less()
-    if sys.argv[1:2] == ["predict"] and not {"--help", "-h", "--help-all"} & set(sys.argv):
+    if sys.argv[1:2] == ["predict"] and any(is_file(Path(argument)) for argument in sys.argv[2:]):
         start_ahead(READ_FILM)  # it imports what reads films while this process imports what reads the command line
     from bassl_cli.app import main as run  # start-up time: Typer
 
     try:
         run()
     finally:
+        end_ahead()
         gc.freeze()  # at its end Python would search all that was imported for garbage once more
 
 
