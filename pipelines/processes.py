@@ -95,7 +95,6 @@ def _start(work: str) -> subprocess.Popen[bytes]:
         [sys.executable, "-P", "-c", f"import pipelines.processes as c; c.serve({work!r})"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        pipesize=2**20,  # a message of keyframes, nearly
         env=os.environ | _ENVIRONMENT | {"PYTHONPATH": path},
         process_group=0,  # Ctrl-C reaches the parent only, which ends its children
     )

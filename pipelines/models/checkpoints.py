@@ -172,7 +172,7 @@ def _as_bytes(tensors: Mapping[str, Tensor | NDArray[Any]], metadata: dict[str, 
 def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
     try:
         settings = json.loads(metadata["settings"])
-    except (KeyError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"{path}: its settings cannot be read; get or make the model again") from error
     if not isinstance(settings, dict):
         raise StoreError(f"{path}: its settings cannot be read; get or make the model again")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from pipelines.errors import BasslError, BasslWarning, StoreError
-from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, read_tensors, save_model
+from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, read_model_header, read_tensors, save_model
 
 TENSORS = {"b.weight": torch.arange(6.0).reshape(2, 3), "a.bias": torch.tensor([1.5], dtype=torch.float16)}
 SETTINGS = {"width": 128, "members": [1, 2], "slope": 0.25, "name": "é"}
@@ -26,9 +27,13 @@ def model(tmp_path: Path) -> Path:
 
 
 def fault(path: Path, kind: str = "relational") -> str:
+    """The one line of a file that is refused; unless it is for its kind, the header alone is refused too."""
     with pytest.raises(StoreError) as caught:
         read_tensors(path, kind)
     message = str(caught.value)
+    if kind == "relational":
+        with pytest.raises(StoreError, match=re.escape(str(path))):
+            read_model_header(path)
     assert str(path) in message
     assert "\n" not in message
     return message
@@ -137,6 +142,30 @@ def test_unreadable_settings_are_refused(tmp_path: Path, settings: str | None) -
     metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "relational"}
     save_file(TENSORS, tmp_path / "bad", metadata=metadata if settings is None else {**metadata, "settings": settings})
     assert "settings" in fault(tmp_path / "bad")
+
+
+def test_a_header_is_read_without_the_weights_and_says_the_same(model: Path) -> None:
+    assert read_model_header(model) == ("relational", SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[]",
+        b'{"a": 1}',
+        b'{"a": {"data_offsets": [0]}}',
+        b'{"a": {"data_offsets": ["x", "y"]}}',
+        b"\xff\xff",
+        b"[" * 100_000,
+        b'{"__metadata__": {"schema": "bassl.model", "schema_version": "1", "kind": "relational", "settings": {}}}',
+    ],
+)
+def test_any_header_that_is_none_is_one_line(tmp_path: Path, header: bytes) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(StoreError, match=re.escape(str(path))) as caught:
+        read_model_header(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_settings_nested_without_end_are_one_line(tmp_path: Path) -> None:
