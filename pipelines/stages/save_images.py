@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pipelines.errors import BasslError
 from pipelines.files import new_files
@@ -16,9 +16,6 @@ from pipelines.outputs.names import check_template, file_names, number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import NO_FILM, SceneList, Shot, timecode
 from pipelines.video.films import film_at, safe_id
-
-if TYPE_CHECKING:  # start-up time: OpenCV, NumPy
-    from pipelines.video.frames import RGBImage
 
 _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
 # Frames at least so many seconds from a cut have none of its compression artefacts.
@@ -138,18 +135,20 @@ def save_images(
             half = 0.5 / scenes.video.frame_rate
             images = reader.images([one.time + half for one in chosen], settings.size)
             saved: list[SavedImage] = []
-            small: list[RGBImage] = []
             for one, (at, image) in zip(chosen, images, strict=True):
+                picture = Image.fromarray(image)
                 if settings.sprite:
-                    small.append(image)
+                    if not saved:
+                        size, places = _layout(targets[0], len(chosen), *picture.size)
+                        sheet = Image.new("RGB", size)
+                    sheet.paste(picture, places[len(saved)][:2])
                 else:
-                    Image.fromarray(image).save(partials[len(saved)], quality=settings.quality)
+                    picture.save(partials[len(saved)], quality=settings.quality)
                 saved.append(SavedImage(targets[0 if settings.sprite else len(saved)], one.scene, one.shot, at))
                 if progress is not None:
                     progress("saving", len(saved), len(chosen))
             if settings.sprite:
-                sheet, places = _sheet(targets[0], small)
-                Image.fromarray(sheet).save(partials[0], quality=settings.quality)
+                sheet.save(partials[0], quality=settings.quality)
                 partials[1].write_text(
                     thumbnails_vtt(names[0], [one.shown for one in chosen], places), encoding="utf-8"
                 )
@@ -177,22 +176,19 @@ def _names(scenes: SceneList, settings: ImageSettings, name: str, chosen: Sequen
     return file_names(settings.template, rows, f".{settings.format}", needed)
 
 
-def _sheet(path: Path, images: Sequence[RGBImage]) -> tuple[RGBImage, list[Box]]:
-    """One image of all of them, in rows, and the place of each."""
-    import numpy as np  # start-up time
-
-    height, width = images[0].shape[:2]
-    rows, columns = -(-len(images) // _SPRITE_COLUMNS), min(len(images), _SPRITE_COLUMNS)
-    most = 65500 if path.suffix == ".jpg" else 16383  # pixels, of JPEG and WebP
-    if max(rows * height, columns * width) > most:
-        raise BasslError(f"{path}: {len(images)} images make it larger than {most} pixels; take fewer or smaller ones")
-    sheet = np.zeros((rows * height, columns * width, 3), np.uint8)
-    places = []
-    for index, image in enumerate(images):
-        top, left = (index // _SPRITE_COLUMNS) * height, (index % _SPRITE_COLUMNS) * width
-        sheet[top : top + height, left : left + width] = image
-        places.append((left, top, width, height))
-    return sheet, places
+def _layout(path: Path, images: int, width: int, height: int) -> tuple[tuple[int, int], list[Box]]:
+    """(width, height) of a sprite, and the place of each image on it, in rows. Raises BasslError for a size that its
+    format cannot have."""
+    columns = min(images, _SPRITE_COLUMNS)
+    size = columns * width, -(-images // columns) * height
+    webp = path.suffix == ".webp"
+    most = 16383 if webp else 65500  # pixels, the limits of libwebp and libjpeg
+    if max(size) > most:
+        raise BasslError(
+            f"{path}: {images} images of {width} x {height} pixels make it {size[0]} x {size[1]}, and the most is "
+            f"{most}; give fewer --images, a smaller --width{' or --format jpg' if webp else ''}"
+        )
+    return size, [(i % columns * width, i // columns * height, width, height) for i in range(images)]
 
 
 def _chosen(scenes: SceneList, settings: ImageSettings) -> Iterator[_Chosen]:

@@ -40,7 +40,7 @@ class StillReader(VideoDecoder):
 
         Args:
             times: in seconds.
-            size: from (width, height) as shown, with square pixels, to that of the images.
+            size: from (width, height) of the first as shown, with square pixels, to that of the images.
 
         Yields:
             the time of the frame, and the frame, upright: (height, width, 3) uint8 RGB.
@@ -51,9 +51,9 @@ class StillReader(VideoDecoder):
         reader: FrameReader | None = None
         for time, frame in self._shown(times):
             turns = self.rotation
-            sides = (round(frame.width * self.pixel_aspect), frame.height)
-            wanted = size(*(sides[::-1] if turns % 2 else sides))
             if reader is None:
+                sides = (round(frame.width * self.pixel_aspect), frame.height)
+                wanted = size(*(sides[::-1] if turns % 2 else sides))
                 reader = FrameReader(min(wanted))
             yield time, upright(rgb(reader.read(frame)), wanted, turns)
 

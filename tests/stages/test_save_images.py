@@ -16,6 +16,7 @@ from pipelines.stages.save_images import ImageSettings, save_images
 from pipelines.video.stills import StillReader
 from tests import films
 from tests.command import Bassl, running
+from tests.small_stores import refusal
 from tests.stages.test_split import CUTS, FRAMES, GROUPS, scenes_of
 
 
@@ -192,9 +193,31 @@ def test_a_sprite_has_each_image_where_its_webvtt_file_says(movie: Path, tmp_pat
     assert last == pytest.approx(scenes.video.duration, abs=0.002)
 
 
-def test_a_sprite_that_no_format_can_hold_is_refused(movie: Path, tmp_path: Path) -> None:
+def test_a_sprite_that_its_format_cannot_hold_is_refused_before_images_are_read(movie: Path, tmp_path: Path) -> None:
     scenes_of(movie).save(tmp_path / "scenes.json")
-    settings = ImageSettings(tmp_path / "out", 1, shots=True, format="webp", sprite=True, width=8000)
-    with pytest.raises(BasslError, match=r"4 images make it larger than 16383 pixels"):
-        save_images(tmp_path / "scenes.json", settings)
-    assert not list((tmp_path / "out").glob("*"))
+    read: list[object] = []
+
+    def refused(settings: ImageSettings) -> str:
+        message = refusal(
+            lambda: save_images(tmp_path / "scenes.json", settings, lambda *state: read.append(state)), error=BasslError
+        )
+        assert not read
+        assert not list((tmp_path / "out").glob("*"))
+        return message
+
+    settings = ImageSettings(tmp_path / "out", 1000, format="webp", sprite=True)
+    assert "4000 images of 160 x 96 pixels make it 1600 x 38400, and the most is 16383" in refused(settings)
+    assert "--format jpg" in refused(settings)
+    assert "1600 x 80000, and the most is 65500; give fewer --images, a smaller --width" in refused(
+        replace(settings, format="jpg", height=200, width=160)
+    )
+
+
+def test_images_of_a_film_that_changes_its_size_have_one_size(tmp_path: Path) -> None:
+    parts = [
+        films.write_film(tmp_path / "a.ts", films.pictures(40, seed=1)),
+        films.write_film(tmp_path / "b.ts", films.pictures(40, seed=2, width=320, height=128)),
+    ]
+    with StillReader(films.joined(parts, tmp_path / "both.ts")) as reader:
+        images = reader.images([0.5, 2.5], ImageSettings(sprite=True).size)
+        assert [image.shape for _, image in images] == [(96, 160, 3)] * 2
