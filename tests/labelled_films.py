@@ -67,5 +67,5 @@ def write_relabelled(
                 index.jpeg_crc32[start:end] if pictures else None,
             )
         )
-    write_index(output, videos, {}, features=index.features, **more)
+    write_index(output, videos, {}, **{"features": index.features} | more)
     return output

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +14,15 @@ from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import average_precision, f1_at
+from pipelines.models.encoders import load_encoder
 from pipelines.stages.baseline import BaselineSettings, baseline
+from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stores.features import open_features, write_features
 from pipelines.stores.index import NO_LABEL, read_index
 from tests.command import Bassl
 from tests.labelled_films import write_labelled_films, write_relabelled
 from tests.scored_things import plain
-from tests.small_stores import refusal
+from tests.small_stores import put_store, refusal
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +87,40 @@ def test_what_cannot_be_run_is_one_line(index: Path, tmp_path: Path) -> None:
     refusal(lambda: run(split="none"), "'none'", "test, train, val", error=BasslError)
     refusal(lambda: run(system="siamese", splits=("val",)), "two labelled films", error=BasslError)
     assert baseline(BaselineSettings(index=index, splits=())).notes[0].endswith("defaults")
+
+
+def test_features_that_encode_made_are_found_and_without_them_it_is_named(bassl: Bassl, tmp_path: Path) -> None:
+    for seed, name in enumerate("ab"):
+        put_store(tmp_path / "stores" / f"{name}.h5", 8, 1, seed)
+    assert bassl("build-index", tmp_path / "stores").code == 0
+    label = np.tile([0, 0, 0, 1], 4).astype(np.int8)
+    write_relabelled(Path("data/index.h5"), Path("labelled.h5"), label, ["train", "test"])
+    command = ("baseline", "dp", "--index", "labelled.h5", "--json")
+    refused = bassl(*command)
+    assert (refused.code, refused.out) == (2, "")
+    own = load_encoder("efficientnet_lite0", "cpu", 1).id
+    assert f"labelled.h5: has no features of {own}; run `bassl encode`, or name a store with --features" in refused.err
+    assert bassl("encode", "labelled.h5").code == 0
+    (store,) = Path("data/features").iterdir()
+    found = bassl(*command)
+    assert found.code == 0
+    assert found.out == bassl(*command, "--features", store).out
+    write_features(Path("data/features/a.h5"), "a", {name: np.eye(8, dtype=np.float32) for name in "ab"})
+    assert bassl(*command).out == found.out, "the store of the default encoder is taken"
+
+
+@pytest.mark.parametrize("stage", [baseline, finetune])
+def test_a_store_must_be_named_where_the_index_has_features_of_several_encoders(
+    stage: Callable[[Any], object], index: Path, tmp_path: Path
+) -> None:
+    opened = read_index(index)
+    (features,) = opened.features.values()
+    both = {"made up": features, "other": features}
+    write_relabelled(index, tmp_path / "index.h5", opened.label, features=both)
+    settings: Any = BaselineSettings(index=tmp_path / "index.h5")
+    if stage is finetune:
+        settings = FinetuneSettings(index=tmp_path / "index.h5", init="none", output=tmp_path / "run", device="cpu")
+    refusal(lambda: stage(settings), "index.h5: has features of several encoders", "--features", error=BasslError)
 
 
 def test_the_command_says_the_same(bassl: Bassl, index: Path) -> None:

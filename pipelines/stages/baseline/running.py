@@ -15,8 +15,10 @@ from pipelines.baselines.systems import SYSTEMS, Baseline
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import FilmScores
+from pipelines.models.encoders import KEYFRAMES, load_encoder
 from pipelines.progress import ReportProgress
 from pipelines.stages.baseline.settings import BaselineSettings
+from pipelines.stages.encode import EncodeSettings
 from pipelines.stages.score import ScoreResult, ScoreSettings
 from pipelines.stages.score.result import seed_spreads
 from pipelines.stores.features import features_of
@@ -135,9 +137,14 @@ def _scores(film: BaselineFilm, found: Segmentation) -> FilmScores:
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[NDArray[np.float32]]:
     """The feature sets in the rows of the index, (T, D_m) each."""
     used = index.videos_of((settings.split, *settings.splits), labelled=True)
-    stores = settings.features or find_features(index, None, settings.index.parent / "features", used)
+    encoding = EncodeSettings()
+    encoder = None if index.features else load_encoder(encoding.encoder, "cpu", index.keyframes or KEYFRAMES).id
+    stores = settings.features or find_features(index, encoder, encoding.output, used)
     if not stores:
-        raise BasslError(f"{settings.index}: has no features; run `bassl encode`, or name a store with --features")
+        wanted = encoder or " and ".join(index.features)
+        raise BasslError(
+            f"{settings.index}: has no features of {wanted}; run `bassl encode`, or name a store with --features"
+        )
     return [features_of(index, stores, used)[1], *(features_of(index, [store], used)[1] for store in settings.extra)]
 
 
