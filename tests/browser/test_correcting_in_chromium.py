@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from io import BytesIO
@@ -18,7 +19,8 @@ import pipelines
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.page import save_page
-from pipelines.scenes import SceneList, Shot
+from pipelines.scenes import SceneList, Shot, without_short
+from pipelines.stages.regroup import RegroupSettings, regroup
 from pipelines.stages.report import ReportSettings, report
 from tests import films, pages
 from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
@@ -313,6 +315,7 @@ NAME_CASES = [
     ([7, 30], [("a", 0, 10), ("b", 10, 30)], ["a", "b"]),
     ([3, 30], [("a", 0, 10)], [None, "a"]),
     ([10, 20], [("a", 0, 20)], ["a", None]),
+    ([10, 20], [("of shots left out", 20, 30)], [None, None]),
 ]
 
 
@@ -476,12 +479,17 @@ def at_rate(rate: Fraction, steady: bool = True) -> SceneList:
 
 
 @pytest.mark.parametrize(
-    ("rate", "steady"),
-    [(Fraction(24), True), (Fraction(30000, 1001), True), (Fraction(60000, 1001), True), (Fraction(120), True),
-     (Fraction(25), False), (Fraction(48), True)],
+    ("rate", "steady", "least"),
+    [(Fraction(24), True, 0), (Fraction(30000, 1001), True, 0), (Fraction(60000, 1001), True, 0),
+     (Fraction(120), True, 0), (Fraction(25), False, 0), (Fraction(48), True, 0), (Fraction(25), False, 200)],
 )  # fmt: skip
-def test_csv_and_edl_are_those_of_export(browser: Browser, tmp_path: Path, rate: Fraction, steady: bool) -> None:
+def test_csv_and_edl_are_those_of_export(
+    browser: Browser, tmp_path: Path, rate: Fraction, steady: bool, least: float
+) -> None:
     scenes = at_rate(rate, steady)
+    left = without_short(scenes.scenes, least)
+    assert (len(left) < len(scenes.scenes)) == (least > 0)
+    scenes = replace(scenes, settings={**scenes.settings, "drop_short": least > 0}, scenes=left)
     save_page(tmp_path / "page.html", scenes)
     with opened(browser, tmp_path / "page.html") as seen:
         for kind in ("csv", "edl"):
@@ -493,6 +501,59 @@ def test_csv_and_edl_are_those_of_export(browser: Browser, tmp_path: Path, rate:
             assert written.decode() == FORMATS[kind].content(scenes, False)
             assert seen.page.is_hidden("#export-menu")
         assert seen.complaints == []
+
+
+# --- shots in no scene ----------------------------------------------------------------------------------------------
+
+
+def covered(path: Path) -> list[tuple[int, int]]:
+    jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+    return [(scene.start_shot, scene.end_shot) for scene in read_scene_list(path).scenes]
+
+
+@pytest.fixture
+def gaps(browser: Browser, made: Made, tmp_path: Path) -> Iterator[Page]:
+    """The page of `made` without its scenes of less than 0.8 s: shots 4 and 7 are in no scene."""
+    left = without_short(made.scenes.scenes, 0.8)
+    settings = {**made.scenes.settings, "min_scene": 0.8, "drop_short": True}
+    save_page(tmp_path / "page.html", replace(made.scenes, settings=settings, scenes=left))
+    with opened(browser, tmp_path / "page.html") as seen:
+        yield seen.page
+        assert seen.complaints == []
+
+
+def test_shots_that_were_left_out_stay_outside_scenes(gaps: Page, tmp_path: Path) -> None:
+    assert gaps.inner_text("#count").startswith("3 scenes · 8 shots")
+    assert gaps.locator(".scene h3").all_text_contents() == ["1", "2", "In no scene", "3", "In no scene"]
+    assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (5, 7)]
+    press(gaps, "n", "s", "n", "]")  # corrections elsewhere
+    assert selected(gaps) == 5
+    assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (6, 7)]
+    gaps.reload()
+    gaps.wait_for_selector(".scene.outside")
+    assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (6, 7)], "the browser keeps them outside, too"
+    press(gaps, "Control+z")
+    assert gaps.locator(".scene.outside .frame").count() == 2
+
+
+def test_shots_that_were_left_out_are_put_into_scenes(gaps: Page, tmp_path: Path) -> None:
+    gaps.click(".outside .next >> nth=0")
+    assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (4, 7)]
+    press(gaps, "End", "s")
+    assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (4, 7), (7, 8)]
+    press(gaps, "Control+z", "m", "Shift+M")
+    assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (4, 8)]
+    assert gaps.locator(".scene.outside").count() == 0
+
+
+def test_the_threshold_leaves_short_scenes_out_as_regroup_does(gaps: Page, tmp_path: Path) -> None:
+    before = saved(gaps, tmp_path).rename(tmp_path / "before.json")
+    for threshold in (0.3, 0.65, 0.15):
+        slide(gaps, threshold)
+        found = regroup(before, RegroupSettings(threshold=threshold, drop_short=True))
+        assert covered(saved(gaps, tmp_path)) == [(scene.start_shot, scene.end_shot) for scene in found.scenes]
+    gaps.fill("#min-scene", "99")
+    assert gaps.inner_text("#status") == "No scene has 99 seconds or more."
 
 
 def test_the_edl_has_the_sound_of_the_film(view: Page, made: Made) -> None:

@@ -47,17 +47,20 @@ function smpte(frame, base, drop) {
 function edlOf(scenes, shots, timeline) {
   // By frames where the film runs at the rate of the timeline, else by time, as editing tools show such films.
   let last = timeline.steady ? shots[0].start_frame : roundHalfEven(shots[0].start * timeline.rate);
-  const first = last;
-  const places = new Map([[shots[0].start_frame, first]]);
+  const places = new Map([[shots[0].start_frame, last]]);
   for (const shot of shots) {
     last = timeline.steady ? shot.end_frame : Math.max(last + 1, roundHalfEven(shot.end * timeline.rate));
     places.set(shot.end_frame, last);
   }
   const label = (frame) => smpte(frame, timeline.base, timeline.drop);
   const lines = [`TITLE: ${timeline.title}`, `FCM: ${timeline.drop ? "DROP FRAME" : "NON-DROP FRAME"}`, ""];
+  let at = 0;
   for (const scene of scenes) {
     const cut = [places.get(scene.start_frame), places.get(scene.end_frame)];
-    const labels = [...cut.map((frame) => label(timeline.start + frame)), ...cut.map((frame) => label(frame - first))];
+    // What is in no scene is left out of the record.
+    const recorded = at + cut[1] - cut[0];
+    const labels = [...cut.map((frame) => label(timeline.start + frame)), label(at), label(recorded)];
+    at = recorded;
     const number = String(scene.index + 1).padStart(3, "0");
     lines.push(`${number}  AX       ${timeline.channels.padEnd(5)} C        ${labels.join(" ")}`);
     lines.push(`* FROM CLIP NAME: ${timeline.clip}`, `* COMMENT: ${sceneTitle(scene)}`);

@@ -76,7 +76,7 @@ function makeScene() {
   };
 }
 
-const isUncertain = (scene) => uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1);
+const isUncertain = (scene) => !scene.outside && (uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1));
 
 function showScene(scene) {
   const key = `${scene.start_frame} ${scene.end_frame} ${scene.end_shot - scene.start_shot}`;
@@ -97,8 +97,9 @@ function showScene(scene) {
   }
   shown.element.scene = scene;
   if (isNew) makeRoom(shown.element);
-  const title = `scene ${scene.index + 1}`;
-  shown.number.textContent = scene.index + 1;
+  const title = scene.outside ? "shots in no scene" : `scene ${scene.index + 1}`;
+  shown.element.classList.toggle("outside", scene.outside === true);
+  shown.number.textContent = scene.outside ? titleOf(scene) : scene.index + 1;
   shown.number.setAttribute("aria-label", `Go to ${title}`);
   if (!shown.name.querySelector("input")) shown.name.textContent = scene.name ?? "";
   shown.gauge.style.width = `${100 * scene.confidence}%`;
@@ -107,7 +108,7 @@ function showScene(scene) {
   shown.rename.setAttribute("aria-label", `Rename ${title}`);
   shown.previous.setAttribute("aria-label", `Merge ${title} with the previous one`);
   shown.next.setAttribute("aria-label", `Merge ${title} with the next one`);
-  shown.previous.disabled = scene.index === 0;
+  shown.previous.disabled = scene.start_shot === 0;
   shown.next.disabled = scene.end_shot > last;
   return [key, shown];
 }
@@ -116,7 +117,7 @@ function showList() {
   const focused = list.contains(document.activeElement) ? document.activeElement : null;
   const kept = new Set();
   let place = list.firstElementChild;
-  for (const scene of scenes) {
+  for (const scene of groups) {
     const [key, shown] = showScene(scene);
     kept.add(key);
     if (shown.element === place) place = place.nextElementSibling;
@@ -129,7 +130,7 @@ function showList() {
     }
   }
   const chosen = new Set(state.ends);
-  const firsts = new Set(sceneStarts);
+  const firsts = new Set(scenes.map((scene) => scene.start_shot));
   tiles.forEach(({ element, badge }, shot) => {
     element.classList.toggle("first", firsts.has(shot));
     element.classList.toggle("passes", shot < last && scores[shot] >= state.threshold);
@@ -152,10 +153,10 @@ function filterList() {
   for (const { element } of shownScenes.values()) {
     const { scene } = element;
     const length = scene.end - scene.start;
-    const matches = (!text || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
+    const matches = scene.outside ? !text && !doubtful && shortest === 0 && longest === Infinity : (!text || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
       && length >= shortest && length < longest && (!doubtful || isUncertain(scene));
     element.hidden = !matches;
-    matching += matches;
+    matching += matches && !scene.outside;
   }
   byId("matching").textContent = matching < scenes.length ? `${matching} of ${count(scenes.length, "scene")}` : "";
 }
@@ -224,6 +225,10 @@ function select(shot, { seeks = true, scrolls = true, focuses = document.activeE
 }
 
 function editName(scene) {
+  if (scene.outside) {
+    tell("Only scenes have names; S makes these shots a scene.");
+    return;
+  }
   const shown = [...shownScenes.values()].find((one) => one.element.scene === scene);
   if (shown.element.hidden) {
     tell("The filter hides this scene.");
@@ -269,5 +274,5 @@ list.addEventListener("click", (event) => {
   else if (button.matches(".rename")) {
     select(scene.start_shot, { seeks: false, scrolls: false });
     editName(scene);
-  } else mergeWithPrevious(button.matches(".previous") ? scene : scenes[scene.index + 1]);
+  } else mergeWithPrevious(button.matches(".previous") ? scene : nextTo(scene, 1));
 });

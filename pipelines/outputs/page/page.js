@@ -70,10 +70,9 @@ function setUpPanels() {
 // --- keys ---------------------------------------------------------------------------------------------------------------
 
 function moveScene(by) {
-  const here = sceneOf(selected);
   // Back first goes to where this scene begins, as players do.
-  const to = by < 0 && selected > here.start_shot ? here.index : here.index + by;
-  select(scenes[Math.min(Math.max(to, 0), scenes.length - 1)].start_shot);
+  const to = by > 0 ? scenes.find((scene) => scene.start_shot > selected) : scenes.findLast((scene) => scene.start_shot < selected);
+  if (to) select(to.start_shot);
 }
 
 /** Go to the next shot, or the one before, whose beginning may be that of a scene or not. */
@@ -104,11 +103,11 @@ const KEYS = {
   Enter: () => select(selected),
   s: () => split(selected),
   c: cutHere,
-  m: () => mergeWithPrevious(scenes[sceneOf(selected).index + 1]),
-  M: () => mergeWithPrevious(sceneOf(selected)),
-  "[": () => moveStart(sceneOf(selected), sceneOf(selected).start_shot - 1),
-  "]": () => moveStart(sceneOf(selected), sceneOf(selected).start_shot + 1),
-  r: () => editName(sceneOf(selected)),
+  m: () => mergeWithPrevious(nextTo(groupOf(selected), 1)),
+  M: () => mergeWithPrevious(groupOf(selected)),
+  "[": () => moveStart(groupOf(selected), groupOf(selected).start_shot - 1),
+  "]": () => moveStart(groupOf(selected), groupOf(selected).start_shot + 1),
+  r: () => editName(groupOf(selected)),
   "+": () => zoom(0.5),
   "=": () => zoom(0.5),
   "-": () => zoom(2),
@@ -171,10 +170,13 @@ function show() {
   last = shots.length - 1;
   selected = shotOf(at);
   makeTiles();
-  scenes = groupShots(shots, state.ends.map((frame) => shotOf(frame - 1)));
+  groups = groupShots(shots, state.ends.map((frame) => shotOf(frame - 1)));
+  for (const group of groups) if (state.outside.includes(group.start_frame)) group.outside = true;
+  scenes = groups.filter((group) => !group.outside);
+  scenes.forEach((scene, index) => { scene.index = index; });
   named = nameScenes(scenes, state.names);
   for (const [scene, { text }] of named) scenes[scene].name = text;
-  sceneStarts = scenes.map((scene) => scene.start_shot);
+  groupStarts = groups.map((group) => group.start_shot);
   showList();
   mark();
   showPanels();

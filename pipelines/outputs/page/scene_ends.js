@@ -116,17 +116,28 @@ function groupShots(shots, ends) {
   });
 }
 
+/** Where groups of shots end if these are the scenes, and where the groups begin that belong to no scene; in frames. */
+function groupsAround(scenes, shots) {
+  const first = shots[0].start_frame;
+  const all = [...scenes.flatMap((scene) => [scene.start_frame, scene.end_frame]), shots.at(-1).end_frame];
+  const ends = [...new Set(all)].filter((frame) => frame > first).sort((a, b) => a - b);
+  const starts = new Set(scenes.map((scene) => scene.start_frame));
+  return { ends, outside: [first, ...ends.slice(0, -1)].filter((frame) => !starts.has(frame)) };
+}
+
 /**
  * Names for scenes that have changed since they were named, by the index of the scene.
  *
  * A name ({ text, start_frame, end_frame }) goes to the scene with most of the frames that were named; of several names
- * a scene has the one with most frames there. So a name outlives other scenes in between, and none is ever lost.
+ * a scene has the one with most frames there. So a name outlives other scenes in between, and none is ever lost; one of shots
+ * that belong to no scene now waits for them.
  */
 function nameScenes(scenes, names) {
   const given = new Map();
   for (const name of names) {
     const shared = (scene) => Math.min(scene.end_frame, name.end_frame) - Math.max(scene.start_frame, name.start_frame);
     const scene = scenes.reduce((best, one) => (shared(one) > shared(best) ? one : best));
+    if (shared(scene) <= 0) continue;
     if (!given.has(scene.index) || shared(scene) > given.get(scene.index).frames) {
       given.set(scene.index, { name, frames: shared(scene) });
     }

@@ -1,5 +1,5 @@
-// What the page shows is made of one state: where scenes end and shots were cut (in frames), names, and the settings
-// that chose the ends. Each change makes a new one, so that undo is to go back. Text from files only ever becomes
+// What the page shows is made of one state: where groups of shots end, which of them are outside scenes (--drop-short),
+// where shots were cut (all in frames), names, and the settings that chose the ends. Each change makes a new one, so that undo is to go back. Text from files only ever becomes
 // textContent.
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
@@ -15,9 +15,7 @@ const number = (value, low, high, otherwise) =>
 const range = ({ start_frame, end_frame }) => ({ start_frame, end_frame });
 const fromFile = {
   cuts: [],
-  // What was left out as too short is a scene here.
-  ends: [...new Set([...data.file.scenes.flatMap((scene) => [scene.start_frame, scene.end_frame]), data.file.shots.at(-1).end_frame])]
-    .filter((frame) => frame > data.file.shots[0].start_frame).sort((a, b) => a - b),
+  ...groupsAround(data.file.scenes, data.file.shots),
   names: data.file.scenes.filter((scene) => scene.name).map((scene) => ({ text: scene.name, ...range(scene) })),
   threshold: number(settings.threshold, 1e-9, 1 - 1e-9, 0.5),
   minScene: number(settings.min_scene, 0, Infinity, 0),
@@ -34,8 +32,10 @@ let scores = [];
 let shotEnds = [];
 let endFrames = [];
 let last = 0;
+// All shots: the scenes, and what is outside scenes between them.
+let groups = [];
+let groupStarts = [];
 let scenes = [];
-let sceneStarts = [];
 let named = new Map();
 let selected = 0;
 let playing = -1;
@@ -53,8 +53,9 @@ const clock = (value) => {
   const minutes = Math.floor(whole / 60);
   return minutes < 60 ? `${minutes}:${two(whole % 60)}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(whole % 60)}`;
 };
-const titleOf = (scene) => scene.name || `Scene ${scene.index + 1}`;
-const sceneOf = (shot) => scenes[countUpTo(sceneStarts, shot) - 1];
+const titleOf = (group) => (group.outside ? "In no scene" : group.name || `Scene ${group.index + 1}`);
+const groupOf = (shot) => groups[countUpTo(groupStarts, shot) - 1];
+const nextTo = (group, by) => groups[groups.indexOf(group) + by];
 const shotAt = (time) => Math.min(countUpTo(shotEnds, time), last);
 const shotOf = (frame) => Math.min(countUpTo(endFrames, frame), last);
 const frameLength = (shot) => (shot.end - shot.start) / (shot.end_frame - shot.start_frame);
@@ -91,18 +92,28 @@ const undo = () => step(done, undone, "Undone.");
 const redo = () => step(undone, done, "Done again.");
 
 function regroup(threshold, minScene) {
-  const ends = chooseSceneEnds(scores, shotEnds, threshold, minScene).map((shot) => shots[shot].end_frame);
+  const lengths = shotEnds.map((end) => end - shots[0].start);
+  const chosen = groupShots(shots, chooseSceneEnds(scores, lengths, threshold, settings.drop_short ? 0 : minScene));
+  const long = settings.drop_short ? chosen.filter((scene) => scene.end - scene.start >= minScene - 1e-9) : chosen;
+  if (!long.length) {
+    tell(`No scene has ${minScene} seconds or more.`);
+    showPanels();
+    return;
+  }
   const lost = state.by === "hand" ? "Scenes made by hand were replaced; Undo brings them back." : "";
-  change({ ...state, ends, threshold, minScene, by: "threshold" }, lost, true);
+  change({ ...state, ...groupsAround(long, shots), threshold, minScene, by: "threshold" }, lost, true);
 }
 
 const increasing = (numbers) => [...numbers].sort((a, b) => a - b);
 
 function split(shot) {
   const { start_frame } = shots[shot];
-  if (shot === 0 || state.ends.includes(start_frame)) return;
-  const ends = increasing([...state.ends, start_frame]);
-  change({ ...state, ends, by: "hand" }, `A new scene begins with shot ${shot + 1}.`);
+  const group = groupOf(shot);
+  const begins = group.start_shot === shot;
+  if (begins && !group.outside) return;
+  const ends = begins ? state.ends : increasing([...state.ends, start_frame]);
+  const outside = state.outside.filter((frame) => frame !== start_frame);
+  change({ ...state, ends, outside, by: "hand" }, `A new scene begins with shot ${shot + 1}.`);
 }
 
 /** A new scene from a frame inside a shot, whose time is given in seconds. */
@@ -111,20 +122,24 @@ function cut(frame, time) {
   change({ ...state, cuts, ends: increasing([...state.ends, frame]), by: "hand" }, `A new scene begins with frame ${frame}.`);
 }
 
-/** One scene of a scene and the one before it. */
-function mergeWithPrevious(scene) {
-  if (!scene || scene.index === 0) return;
-  const ends = state.ends.filter((end) => end !== scene.start_frame);
-  change({ ...state, ends, by: "hand" }, `Scenes ${scene.index} and ${scene.index + 1} are one.`);
+/** One scene of a group of shots and the one before it. */
+function mergeWithPrevious(group) {
+  if (!group || group.start_shot === 0) return;
+  const before = nextTo(group, -1);
+  const ends = state.ends.filter((end) => end !== group.start_frame);
+  const outside = state.outside.filter((frame) => frame !== group.start_frame && frame !== before.start_frame);
+  const words = group.outside || before.outside ? "These shots are in a scene now." : `Scenes ${group.index} and ${group.index + 1} are one.`;
+  change({ ...state, ends, outside, by: "hand" }, words);
 }
 
-/** Let another shot begin a scene: the boundary between a scene and the one before it moves. */
-function moveStart(scene, shot, slides = false) {
-  if (!scene || scene.index === 0) return false;
-  const to = Math.min(Math.max(shot, scenes[scene.index - 1].start_shot + 1), scene.end_shot - 1);
-  if (to === scene.start_shot) return false;
-  const ends = state.ends.map((end) => (end === scene.start_frame ? shots[to].start_frame : end));
-  change({ ...state, ends, by: "hand" }, `Scene ${scene.index + 1} begins with shot ${to + 1}.`, slides);
+/** Let another shot begin a group of shots: the boundary between it and the one before it moves. */
+function moveStart(group, shot, slides = false) {
+  if (!group || group.start_shot === 0) return false;
+  const to = Math.min(Math.max(shot, nextTo(group, -1).start_shot + 1), group.end_shot - 1);
+  if (to === group.start_shot) return false;
+  const moved = (frame) => (frame === group.start_frame ? shots[to].start_frame : frame);
+  const words = group.outside ? `The scene before ends with shot ${to}.` : `Scene ${group.index + 1} begins with shot ${to + 1}.`;
+  change({ ...state, ends: state.ends.map(moved), outside: state.outside.map(moved), by: "hand" }, words, slides);
   return true;
 }
 
@@ -211,17 +226,19 @@ function keep() {
 function kept() {
   try {
     const stored = JSON.parse(localStorage.getItem(KEPT));
-    const { ends, cuts, names } = stored;
+    const { ends, cuts, names, outside = [] } = stored;
     const pieces = cutShots(data.file.shots, cuts);
     const edges = new Set(pieces.map((shot) => shot.end_frame));
+    const starts = new Set([pieces[0].start_frame, ...ends.slice(0, -1)]);
     const rises = (numbers) => numbers.every((one, i) => i === 0 || one > numbers[i - 1]);
     const fits = rises(ends) && ends.every((end) => edges.has(end)) && ends.at(-1) === pieces.at(-1).end_frame
+      && outside.every((frame) => starts.has(frame)) && outside.length < ends.length
       && cuts.every(([frame, time]) => Number.isInteger(frame) && typeof time === "number") && pieces.length === data.file.shots.length + cuts.length
       && pieces.every((shot) => shot.end > shot.start)
       && names.every(({ text, start_frame, end_frame }) => typeof text === "string" && end_frame > start_frame);
     if (!fits || !["file", "threshold", "hand"].includes(stored.by)) return null;
     return {
-      cuts, ends, names, by: stored.by,
+      cuts, ends, outside, names, by: stored.by,
       threshold: number(stored.threshold, 1e-9, 1 - 1e-9, fromFile.threshold),
       minScene: number(stored.minScene, 0, Infinity, fromFile.minScene),
       at: new Date(stored.at), saved: stored.saved === true,

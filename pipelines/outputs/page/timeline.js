@@ -64,7 +64,7 @@ function drawNow() {
   const full = base + BAND + MARKS + WINDOW + 4;
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${full}`, "aria-hidden": "true" });
   const until = view.from + view.span;
-  const here = sceneOf(selected);
+  const here = groupOf(selected);
   const first = shotAt(view.from);
   const end = Math.min(shotAt(until), last);
 
@@ -98,12 +98,13 @@ function drawNow() {
   svg.append(drawn("line", { class: "limit", x1: 0, x2: width, y1: limit, y2: limit }));
   svg.append(drawn("text", { class: "limit-label", x: width - 4, y: limit - 4, "text-anchor": "end" }, shownThreshold()));
 
-  for (const scene of scenes) {
+  for (const scene of groups) {
     if (scene.end <= view.from || scene.start >= until) continue;
     const [x, x2] = [Math.max(placeOf(scene.start), 0), Math.min(placeOf(scene.end), width)];
-    const classes = `${scene.index % 2 ? "odd" : ""} ${scene === here ? "selected" : ""}`;
+    const classes = `${scene.outside ? "outside" : scene.index % 2 ? "odd" : ""} ${scene === here ? "selected" : ""}`;
     const gap = x2 - x > 4 ? 1 : 0;
     svg.append(drawn("rect", { class: `scene-band ${classes}`, x, y: base + 1, width: Math.max(x2 - x - gap, 0.5), height: BAND - 2, rx: gap * 3, "data-scene": scene.index }));
+    if (scene.outside) continue;
     const title = scene.name && x2 - x > 60 ? scene.name : String(scene.index + 1);
     const letters = Math.floor((x2 - x - 10) / 6.5);
     if (letters >= String(scene.index + 1).length) {
@@ -119,7 +120,7 @@ function drawNow() {
     const put = (kind, time) => {
       if (time >= view.from && time <= until) svg.append(drawn("path", { class: kind, d: kinds[kind], transform: at(placeOf(time)) }));
     };
-    for (const scene of scenes.slice(0, -1)) if (!trueEnds.has(scene.end_frame)) put("extra", scene.end);
+    for (const scene of groups.slice(0, -1)) if (!trueEnds.has(scene.end_frame)) put("extra", scene.end);
     for (const frame of trueEnds) put(ends.has(frame) ? "hit" : "miss", shots[shotOf(frame - 1)].end);
     for (const time of data.truth.elsewhere) put("miss", time);
   }
@@ -139,7 +140,7 @@ function drawNow() {
 
 function showReadout(shot) {
   const { start, score } = shots[shot];
-  const scene = sceneOf(shot);
+  const scene = groupOf(shot);
   const parts = [titleOf(scene), `shot ${shot + 1}`, timecode(start), `score ${score.toFixed(3)}`];
   const strong = document.createElement("b");
   strong.textContent = parts[0];
@@ -153,10 +154,10 @@ function showReadout(shot) {
   track.setAttribute("aria-valuetext", `Shot ${shot + 1}, ${titleOf(scene)}, ${timecode(start)}, score ${score.toFixed(2)}`);
 }
 
-/** The scene that begins within reach of a place, in pixels. */
+/** The group of shots that begins within reach of a place, in pixels. */
 function sceneAtEdge(x, reach) {
-  const after = sceneOf(shotAt(timeAt(x))).index;
-  const near = [scenes[after], scenes[after + 1]].filter((scene) => scene && scene.index > 0);
+  const here = groupOf(shotAt(timeAt(x)));
+  const near = [here, nextTo(here, 1)].filter((scene) => scene && scene.start_shot > 0);
   const distance = (scene) => Math.abs(placeOf(scene.start) - x);
   near.sort((a, b) => distance(a) - distance(b));
   return near.length && distance(near[0]) <= reach ? near[0] : null;
@@ -193,12 +194,12 @@ function setUpTimeline() {
       const threshold = Math.min(Math.max(scoreAt(yOf(event)), 0.01), 0.99);
       regroup(Number(threshold.toFixed(2)), state.minScene);
     } else {
-      const scene = scenes.find((one) => one.start_frame === grip.frame);
+      const at = groups.findIndex((one) => one.start_frame === grip.frame);
       const time = timeAt(xOf(event));
       const shot = shotAt(time);
       const { start, end } = shots[shot];
-      if (!moveStart(scene, time - start < end - time ? shot : shot + 1, true)) return;
-      const moved = scenes[scene.index];
+      if (!moveStart(groups[at], time - start < end - time ? shot : shot + 1, true)) return;
+      const moved = groups[at];
       grip.frame = moved.start_frame;
       select(moved.start_shot);
     }
@@ -243,7 +244,7 @@ function setUpTimeline() {
     if (!clicked) return;
     const shot = shotAt(timeAt(xOf(event)));
     const y = yOf(event) - AXIS - plot();
-    select(y > 0 && y < BAND ? sceneOf(shot).start_shot : shot);
+    select(y > 0 && y < BAND ? groupOf(shot).start_shot : shot);
   });
   track.addEventListener("pointercancel", () => {
     grip = null;
@@ -255,7 +256,7 @@ function setUpTimeline() {
     const shot = shotAt(timeAt(xOf(event)));
     peekImage.hidden = !data.pictures;
     if (data.pictures) peekImage.src = pictureOf(shots[shot]);
-    peekText.textContent = `${titleOf(sceneOf(shot))} · shot ${shot + 1} · ${clock(shots[shot].start)} · ${scores[shot].toFixed(2)}`;
+    peekText.textContent = `${titleOf(groupOf(shot))} · shot ${shot + 1} · ${clock(shots[shot].start)} · ${scores[shot].toFixed(2)}`;
     peek.hidden = false;
     const box = byId("timeline").getBoundingClientRect();
     const left = event.clientX - box.left - peek.offsetWidth / 2;
