@@ -19,7 +19,7 @@ import pipelines
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.page import save_page
-from pipelines.scenes import SceneList, Shot, without_short
+from pipelines.scenes import SceneList, Shot, Transition, without_short
 from pipelines.stages.regroup import RegroupSettings, regroup
 from pipelines.stages.report import ReportSettings, report
 from tests import films, pages
@@ -470,6 +470,8 @@ def at_rate(rate: Fraction, steady: bool = True) -> SceneList:
         Shot(i, frames[i], frames[i + 1], seconds[i], seconds[i + 1], round(float(score), 6))
         for i, score in enumerate(rng.beta(0.7, 2.0, 200))
     ]
+    fade = Transition("fade", frames[101] - 2, frames[101] + 2, seconds[101] - 0.04, seconds[101] + 0.04)
+    shots[100] = replace(shots[100], score=0.9, transition=fade)
     facts = replace(pages.invented(2).video, frame_rate=float(rate), frames=frames[-1], duration=seconds[-1])
     listed = pages.grouped(shots, facts)
     named = [

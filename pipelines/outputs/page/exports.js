@@ -64,6 +64,8 @@ function edlOf(scenes, shots, timeline) {
     const number = String(scene.index + 1).padStart(3, "0");
     lines.push(`${number}  AX       ${timeline.channels.padEnd(5)} C        ${labels.join(" ")}`);
     lines.push(`* FROM CLIP NAME: ${timeline.clip}`, `* COMMENT: ${sceneTitle(scene)}`);
+    const how = shots[scene.end_shot - 1].transition;
+    if (how && how.kind !== "cut") lines.push(`* ENDS WITH ${how.kind.toUpperCase()}: ${timecode(how.start)} TO ${timecode(how.end)}`);
   }
   return `${lines.join("\n")}\n`;
 }
