@@ -53,7 +53,6 @@ class FilmTask:
 
     def finished(self, fields: Mapping[str, Any], status: Literal["done", "kept"] = "done") -> FilmResult:
         """The result where there is a store."""
-        fields = {**fields, "warnings": tuple(fields.get("warnings", ()))}
         return FilmResult(self.video_id, self.film, self.store, status, **fields)
 
     def failed(self, error: str) -> FilmResult:

@@ -107,7 +107,6 @@ class PredictTask:
 
     def finished(self, fields: Mapping[str, Any]) -> FilmScenes:
         """The result where the film is done."""
-        fields = {**fields, "warnings": tuple(fields.get("warnings", ()))}
         return FilmScenes(self.video_id, self.film, self.output, "done", **fields)
 
     def failed(self, error: str) -> FilmScenes:
