@@ -378,6 +378,16 @@ def test_errors_of_the_process_are_one_line_and_code_2(tmp_path: Path) -> None:
     assert (run.code, run.out, run.err) == (2, "", "bassl: gone.mp4: no such file\n")
 
 
+def test_an_error_after_torch_was_imported_is_one_line_too(tmp_path: Path) -> None:
+    code = (
+        "import sys, torch, triton._C.libtriton; from bassl_cli.__main__ import main\n"
+        "sys.argv = ['bassl', 'predict', 'none.mp4']; main()"
+    )
+    pytest.importorskip("triton", reason="Triton comes with PyTorch on Linux only")
+    run = subprocess.run([sys.executable, "-c", code], cwd=HOME, capture_output=True, text=True, timeout=120)
+    assert (run.returncode, run.stderr) == (2, "bassl: none.mp4: no such file\n")
+
+
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     run = execute("predict", "gone.mp4", "--debug", cwd=tmp_path)
     assert run.code != 0
