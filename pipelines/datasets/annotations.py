@@ -49,6 +49,7 @@ class VideoAnnotation:
     frame_rate: float | None = None  # frames per second, if the source has it or it is known for the data set
     # (N,) float64, 0 to 1, predicted scores of scene ends, if the source is a prediction
     scores: NDArray[np.float64] | None = None
+    part: bool = False  # whether only a part of the video was read: that of its shots
 
     def __post_init__(self) -> None:
         if not self.video_id.strip() or re.search(r"[/\\]|^\.+$", self.video_id):

@@ -101,8 +101,8 @@ def annotation_of(content: Any, path: Path) -> VideoAnnotation:
     scenes = as_list(member(content, "scenes", "the file", path), "the list of scenes", path)
     shot_frames, shot_times = _timed(shots, "shot", path)
     settings = content.get("settings")
-    part, gaps = (isinstance(settings, dict) and settings.get(name) for name in ("start", "drop_short"))
-    if (shot_frames[0, 0] != 0 and not part) or shot_frames[-1, 1] != length:
+    start, end, gaps = (isinstance(settings, dict) and settings.get(name) for name in ("start", "end", "drop_short"))
+    if (shot_frames[0, 0] != 0 and not start) or shot_frames[-1, 1] != length:
         raise fault(path, f"its shots go from frame {shot_frames[0, 0]} to {shot_frames[-1, 1]}, the video to {length}")
     firsts, ends = _integers(scenes, "scene", ("start_shot", "end_shot"), path).T
     scene_frames, scene_times = _timed(scenes, "scene", path, bool(gaps))
@@ -125,6 +125,7 @@ def annotation_of(content: Any, path: Path) -> VideoAnnotation:
         scene_end=labels_from_ends(sorted({*ends - 1, *firsts[firsts > 0] - 1, len(shots) - 1}), len(shots)),
         frame_rate=frame_rate,
         scores=_scores(shots, path),
+        part=bool(start or end),
     )
 
 

@@ -4,6 +4,8 @@ Lists with equal shots are compared directly. Otherwise the shots are those of t
 prediction has none, or else the true scenes count as shots. Scene ends of the other list are assigned one to one to
 the nearest shot end within the tolerance; an unassigned end splits the shot that contains it. So no end is lost: an
 unmatched true end is a miss, an unmatched predicted end a false alarm.
+
+Where only a part of the film was read, both lists are cut to it first. The borders of the part are no scene ends.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from numpy.typing import NDArray
 from pipelines.datasets.annotations import DOUBTFUL, INSIDE, VideoAnnotation
 from pipelines.datasets.matching import Clock, MatchReport, assign_scene_ends, frame_clock, labelled_ends, report_of
 from pipelines.datasets.parsing import fault
+from pipelines.datasets.scene_files import TIME_ROUNDING
 from pipelines.evaluation.metrics import FilmScores
+from pipelines.scenes import timecode
 
 How = Literal["same shots", "shots of the prediction", "shots of the truth", "true scenes as shots"]
 
@@ -31,7 +35,9 @@ class Alignment:
     # how the true scene ends were matched to them, in seconds; None if the shots are the truth's own
     truth: MatchReport | None = None
     prediction: MatchReport | None = None  # the same for the predicted scene ends
-    lengths: tuple[float, float] | None = None  # length of prediction and truth in seconds; None for equal shots
+    # length of prediction and truth in seconds; None for equal shots, or where only a part is scored
+    lengths: tuple[float, float] | None = None
+    part: tuple[float, float] | None = None  # of the film that both cover, in seconds; None: the whole film
 
 
 def align(
@@ -53,8 +59,8 @@ def align(
         threshold: shots with at least this score are the predicted scene ends; None: those that the prediction lists.
         frame_rate: for sources that give only frames and no frame rate.
         doubtful: whether a doubtful end of the truth counts as an end or is ignored.
-    Raises DatasetError: a source has no scenes, its frames cannot be converted to seconds, or a threshold is given and
-        the prediction has no scores.
+    Raises DatasetError: a source has no scenes, or none in the part of the film that the other covers, its frames
+        cannot be converted to seconds, or a threshold is given and the prediction has no scores.
     """
     if truth.scene_end is None and truth.scenes_frames is None and truth.scenes_seconds is None:
         raise fault(truth.source, f"has no scenes of {truth.video_id} to compare with")
@@ -64,8 +70,13 @@ def align(
         above = (prediction.scores >= threshold).astype(np.int8)
         above[-1] = INSIDE
         prediction = replace(prediction, scene_end=above, scenes_frames=None, scenes_seconds=None)
+    part = _part(prediction, truth, frame_rate)
     if _same_shots(prediction, truth):
-        return Alignment(_on_same_shots(prediction, truth, frame_rate, doubtful), "same shots")
+        return Alignment(_on_same_shots(prediction, truth, frame_rate, doubtful), "same shots", part=part)
+    lengths = (_length(prediction, truth, frame_rate), _length(truth, prediction, frame_rate))
+    if part is not None:
+        clocks = _clock(prediction, truth, frame_rate), _clock(truth, prediction, frame_rate)
+        prediction, truth = _cut_to(part, prediction, clocks[0]), _cut_to(part, truth, clocks[1])
 
     how: How
     if prediction.shots is not None and prediction.scene_end is not None:
@@ -86,7 +97,7 @@ def align(
         scores=prediction.scores if owner is prediction else None,
     )
     spans, values = labelled_ends(other, _clock(other, owner, frame_rate))
-    inner = _inner(spans, seconds, _length(other, owner, frame_rate), tolerance)
+    inner = _inner(spans, seconds, lengths[1 if other is truth else 0], tolerance, part)
     rows, report = _with_ends(rows, spans[inner], values[inner], other is truth, tolerance)
     report = replace(report, at_film_end=int((~inner).sum()))
     film = FilmScores(
@@ -102,8 +113,56 @@ def align(
     )
     if other is prediction:  # where it split a shot of the truth, that is no true end
         film = replace(film, true_ends=_ends_of(seconds, own != INSIDE))
-    lengths = (_length(prediction, truth, frame_rate), _length(truth, prediction, frame_rate))
-    return Alignment(film, how, report if other is truth else None, report if other is prediction else None, lengths)
+    return Alignment(
+        film,
+        how,
+        truth=report if other is truth else None,
+        prediction=report if other is prediction else None,
+        lengths=lengths if part is None else None,
+        part=part,
+    )
+
+
+def _part(prediction: VideoAnnotation, truth: VideoAnnotation, frame_rate: float | None) -> tuple[float, float] | None:
+    """The part of the film that both cover, in seconds; None where neither was made of a part."""
+    pairs = ((prediction, truth), (truth, prediction))
+    shots = [_seconds(one, other, frame_rate) for one, other in pairs if one.part]
+    if not shots:
+        return None
+    start, end = max(float(own[0, 0]) for own in shots), min(float(own[-1, 1]) for own in shots)
+    if end <= start:
+        raise fault(prediction.source, f"has no part of the film in common with {truth.source}")
+    return start, end
+
+
+def _cut_to(part: tuple[float, float], one: VideoAnnotation, clock: Clock) -> VideoAnnotation:
+    """A source within a part of the film: what lies across a border ends there."""
+
+    def inside(ranges: NDArray[np.float64]) -> NDArray[np.bool_]:
+        kept: NDArray[np.bool_] = (ranges[:, 1] > part[0] + TIME_ROUNDING) & (ranges[:, 0] < part[1] - TIME_ROUNDING)
+        if not kept.any():
+            raise fault(one.source, f"has no scenes between {timecode(part[0])} and {timecode(part[1])}")
+        return kept
+
+    scenes = one.scenes_seconds
+    if scenes is None and one.scenes_frames is not None:
+        scenes = clock(one.scenes_frames.astype(np.float64))
+    if scenes is not None:
+        one = replace(one, scenes_frames=None, scenes_seconds=np.clip(scenes[inside(scenes)], *part))
+    if one.shots is None or one.scene_end is None:
+        return one
+    seconds = clock(one.shots.astype(np.float64)) if one.shots_seconds is None else one.shots_seconds
+    kept = inside(seconds)
+    scene_end = one.scene_end[kept]
+    scene_end[-1] = INSIDE
+    return replace(
+        one,
+        shots=one.shots[kept],
+        shots_seconds=np.clip(seconds[kept], *part),
+        scene_end=scene_end,
+        keyframe_files=None,
+        scores=None if one.scores is None else one.scores[kept],
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,19 +229,27 @@ def cut_shots(
 
 
 def _inner(
-    spans: NDArray[np.float64], shots: NDArray[np.float64], length: float, tolerance: float
+    spans: NDArray[np.float64],
+    shots: NDArray[np.float64],
+    length: float,
+    tolerance: float,
+    part: tuple[float, float] | None,
 ) -> NDArray[np.bool_]:
-    """Which scene ends (M, 2) are not the end of the film, which is not a scene end to find.
+    """Which scene ends (M, 2) are not the end of the film, nor a border of its part, which are no scene ends to find.
 
     The end of the film is an end at the end of the shots (N, 2), or the last one of a list of scenes of this length,
-    unless the film continues and a shot ends there, too.
+    unless the film continues and a shot ends there, too. Of a part, an end within the tolerance of a border is that
+    border, unless the end of a shot is nearer.
     """
     film_end = shots[-1, 1]
     starts, ends = spans[:, 0], spans[:, 1]
-    inner = (ends > 0) & ((starts < film_end - tolerance) | (starts > film_end + tolerance))
+    to_shot = np.abs(shots[None, :-1, 1] - starts[:, None]).min(axis=1, initial=np.inf)
+    if part is None:
+        inner = (ends > 0) & ((starts < film_end - tolerance) | (starts > film_end + tolerance))
+    else:
+        inner = np.minimum(starts - part[0], part[1] - ends) > np.minimum(to_shot, tolerance)
     at_list_end = starts >= length - 1e-9
-    near = (np.abs(shots[None, :-1, 1] - starts[:, None]) <= tolerance).any(axis=1)
-    counted: NDArray[np.bool_] = inner & (~at_list_end | near)
+    counted: NDArray[np.bool_] = inner & (~at_list_end | (to_shot <= tolerance))
     return counted
 
 

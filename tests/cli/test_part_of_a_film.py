@@ -53,6 +53,24 @@ def test_predict_reads_a_part_whose_times_are_those_of_the_film(bassl: Bassl, fi
     assert bassl("score", "part.json", "part.json", "-q")[0] == 0
 
 
+def test_of_a_part_only_that_part_is_scored_and_shown_against_the_truth(bassl: Bassl, film: Path, model: Path) -> None:
+    given = ("predict", film, "--model", model, "-q", "-t", "0.0001")
+    assert bassl(*given, "--start", "0.5", "--end", "4.75", "-o", "part.json")[0] == 0
+    assert bassl(*given, "-o", "whole.json")[0] == 0
+    ends = ["0.3", *(str(scene["end"]) for scene in read("part.json")["scenes"][:-1]), "4.9", "5"]
+    rows = [f"{start},{end}" for start, end in pairwise(["0", *ends])]
+    Path("truth.csv").write_text("\n".join(["start,end", *rows]))
+    code, _, err = bassl("score", "part.json", "truth.csv", "--table", "score.json", "--tolerance", "0.1")
+    assert (code, "only the part from 00:00:00.500 to 00:00:04.750 is scored" in err) == (0, True)
+    scored = read("score.json")
+    assert scored["matching"]["truth"]["part"] == [0.5, 4.75]
+    assert (scored["scene_ends"], scored["metrics"]["f1"]["pooled"]) == (len(ends) - 3, 1.0)
+    assert bassl("report", "part.json", "--truth", "truth.csv", "--tolerance", "0.1", "-q")[0] == 0
+    assert '"elsewhere":[]' in Path("part.html").read_text()
+    code, _, err = bassl("score", "--compare", "part.json", "whole.json", "truth.csv")
+    assert (code, "part.json and whole.json are of different parts of it" in err) == (2, True)
+
+
 def test_a_result_of_another_part_is_not_taken_for_this_one(bassl: Bassl, film: Path, model: Path) -> None:
     Path("films").mkdir()
     (Path("films") / "film.mp4").write_bytes(film.read_bytes())

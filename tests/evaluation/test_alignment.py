@@ -1,5 +1,6 @@
 """Prediction and truth with shots of their own: no scene end may get lost on the way."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,6 +121,66 @@ def test_a_list_that_ends_a_little_early_ends_with_the_film() -> None:
 def test_a_list_that_ends_where_a_shot_ends_and_the_film_goes_on_has_a_scene_end_there() -> None:
     result = align(GUESS, listed(0, 20, 40), tolerance=1.0)
     assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
+
+
+PART = replace(predicted(shots(105, 110, 120, 130, 140, 145), [1, 3], [0.1, 0.9, 0.2, 0.6, 0.3]), part=True)
+"""Of a film of 200 seconds: the part from 105 to 145 seconds, with scene ends at 120 and 140."""
+WHOLE = (0, 40, 104.8, 120.3, 130.1, 145.4, 170, 200)
+"""True scenes; two of their ends are those of the part."""
+
+
+def in_frames(*cuts: float) -> VideoAnnotation:
+    return VideoAnnotation("film", THERE, scenes_frames=np.round(shots(*cuts) * RATE).astype(np.int64))
+
+
+def as_shots(*cuts: float) -> VideoAnnotation:
+    """Shots of five seconds, of which some end scenes."""
+    times = shots(*sorted({*cuts, *range(0, 201, 5)}))
+    return replace(predicted(times, [i for i, end in enumerate(times[:-1, 1]) if end in cuts]), source=THERE)
+
+
+@pytest.mark.parametrize("truth_of", [listed, in_frames, as_shots])
+def test_of_a_part_of_a_film_only_scene_ends_within_it_count(truth_of: Callable[..., VideoAnnotation]) -> None:
+    result = align(PART, truth_of(*WHOLE), tolerance=1.0)
+    film = result.film
+    assert (result.how, result.part) == ("shots of the prediction", (105.0, 145.0))
+    assert film.seconds is not None
+    assert PART.shots_seconds is not None
+    assert film.seconds.tolist() == PART.shots_seconds.tolist()
+    assert film.labels.tolist() == [0, 1, 1, 0, 0]
+    assert film.decided(0.5).tolist() == [False, True, False, True, False]
+    values = measure([film], within=1.0)
+    assert (values["precision"].pooled, values["recall"].pooled, values["boundary_f1"].pooled) == (0.5, 0.5, 0.5)
+
+
+def test_a_part_that_scenes_agree_with_is_perfect_whatever_the_rest_of_the_film_has() -> None:
+    for start, end in ((0.0, 200.0), (90.0, 145.0), (105.3, 144.2), (0.0, 147.0)):
+        values = measure([align(PART, listed(start, 120, 140, end), tolerance=1.0).film])
+        perfect = ("precision", "recall", "f1", "miou", "coverage", "boundary_f1")
+        assert {values[name].value for name in perfect} == {1.0}, (start, end)
+
+
+def test_a_true_end_in_a_part_far_from_its_shots_is_a_miss() -> None:
+    for cut in (107.0, 135.0):
+        result = align(PART, listed(*sorted((0, 120, 140, 200, cut))), tolerance=1.0)
+        assert result.truth is not None
+        assert result.truth.unmatched == (cut,)
+        assert evaluate([result.film]).recall == pytest.approx(2 / 3)
+
+
+def test_a_truth_of_a_part_is_what_a_whole_film_is_scored_on() -> None:
+    film = align(as_shots(0, 50, 120, 130, 150, 200), replace(PART, source=THERE, scores=None), tolerance=1.0).film
+    assert film.seconds is not None
+    assert (film.seconds[0, 0], film.seconds[-1, 1]) == (105.0, 145.0)
+    values = measure([film])
+    assert (values["precision"].pooled, values["recall"].pooled) == (0.5, 0.5)
+
+
+def test_parts_that_have_nothing_in_common_are_refused() -> None:
+    with pytest.raises(DatasetError, match=r"guess.json: has no part of the film in common with .*truth.csv"):
+        align(PART, replace(GUESS, source=THERE, part=True), tolerance=1.0)
+    with pytest.raises(DatasetError, match=r"truth.csv: has no scenes between 00:01:45.000 and 00:02:25.000"):
+        align(PART, listed(0, 50, 90), tolerance=1.0)
 
 
 def test_scene_ends_behind_the_end_of_the_prediction_are_misses() -> None:

@@ -12,6 +12,7 @@ from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.alignment import Alignment, align
+from pipelines.scenes import timecode
 from pipelines.stages.score.measuring import measured
 from pipelines.stages.score.result import ScoreResult
 from pipelines.stages.score.settings import ScoreSettings
@@ -122,6 +123,9 @@ def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
             + (f"; {ends - matched} found none within the tolerance and cut the shot they lie in" * (matched < ends))
         )
     for name, one in alignments.items():
+        if one.part is not None:
+            start, end = map(timecode, one.part)
+            notes.append(f"{name}: only the part from {start} to {end} is scored, as only that was read")
         if one.lengths is not None and abs(one.lengths[0] - one.lengths[1]) > max(5.0, 0.02 * max(one.lengths)):
             notes.append(
                 f"{name}: the prediction lasts {one.lengths[0]:.1f} s and the truth {one.lengths[1]:.1f} s; are they "

@@ -25,10 +25,16 @@ def measured(films: Sequence[FilmScores], threshold: float | None, settings: Sco
 
 def difference(first: ScoreResult, second: ScoreResult, settings: ScoreSettings) -> Comparison:
     """Two results and their difference on the films that both have, from the same draws of films. Raises BasslError if
-    they have no film in common."""
+    they have no film in common, or are of different parts of one."""
     common = {film.film for film in first.films} & {film.film for film in second.films}
     if not common:
         raise BasslError(f"{first.name} and {second.name} have no film in common that can be scored")
+    for film in sorted(common):
+        parts = [result.alignments[film].part if film in result.alignments else None for result in (first, second)]
+        if parts[0] != parts[1]:
+            raise BasslError(
+                f"{film}: {first.name} and {second.name} are of different parts of it; compare the same part"
+            )
     one, other = _only(first, common, second.name, settings), _only(second, common, first.name, settings)
     measures = bootstrap.compare(
         one.films,

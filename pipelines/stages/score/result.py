@@ -217,6 +217,7 @@ def _matching(one: Alignment) -> dict[str, Any]:
     reports = {"truth": one.truth, "prediction": one.prediction}
     return {
         "shots": one.how,
+        "part": one.part,
         **{
             name: None if report is None else {**asdict(report), "unmatched": list(report.unmatched)}
             for name, report in reports.items()
