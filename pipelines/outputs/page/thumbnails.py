@@ -44,21 +44,20 @@ def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PageP
     within a budget of bytes in base64. Beyond what the smallest size needs (some 2 kB a shot) it is exceeded."""
     if not kept_pictures:
         return PagePictures(0, 0, ())
-    sample = [
-        kept_pictures[i]
-        for i in sorted({*np.linspace(0, len(kept_pictures) - 1, _SAMPLE).round().astype(int).tolist()})
-    ]
+    count = len(kept_pictures)
+    sample = {*np.linspace(0, count - 1, _SAMPLE).round().astype(int).tolist()}
+    others = [i for i in range(count) if i not in sample]
     for size in _SIZES:
-        some = _all_of(sample, *size)
+        encoded = dict(zip(sample, _all_of([kept_pictures[i] for i in sample], *size), strict=True))
         # The sample only rules sizes out; the sum over all images decides.
-        if sum(map(len, some)) / len(some) * len(kept_pictures) > budget and size != _SIZES[-1]:
+        if sum(map(len, encoded.values())) / len(sample) * count > budget and size != _SIZES[-1]:
             continue
-        encoded = _all_of(kept_pictures, *size)
-        if sum(map(len, encoded)) <= budget or size == _SIZES[-1]:
+        encoded |= zip(others, _all_of([kept_pictures[i] for i in others], *size), strict=True)
+        if sum(map(len, encoded.values())) <= budget or size == _SIZES[-1]:
             break
     width, height = Image.open(BytesIO(kept_pictures[0])).size
     shown = min(width, size[0])
-    return PagePictures(shown, _height(width, height, shown), tuple(encoded))
+    return PagePictures(shown, _height(width, height, shown), tuple(encoded[i] for i in range(count)))
 
 
 def _all_of(pictures: Sequence[bytes], width: int, quality: int) -> list[str]:
@@ -75,7 +74,7 @@ def _encoded(picture: Image.Image, width: int, kind: str, quality: int) -> bytes
     buffer = BytesIO()
     if picture.width > width:
         picture.draft("RGB", (2 * width, 2 * picture.height))  # decode a JPEG at half the size if that is enough
-        picture = picture.resize((width, _height(picture.width, picture.height, width)), Image.Resampling.LANCZOS)
+        picture = picture.resize((width, _height(picture.width, picture.height, width)), Image.Resampling.HAMMING)
     picture.convert("RGB").save(buffer, kind, quality=quality, method=2)
     return buffer.getvalue()
 
