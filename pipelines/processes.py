@@ -51,7 +51,7 @@ def share_the_machine() -> None:
     with suppress(OSError, AttributeError):  # another C library
         library = ctypes.CDLL(None)
         library.mallopt(-3, 2**20)  # M_MMAP_THRESHOLD: return arrays of a megabyte or more
-        library.mallopt(-1, 2**22)  # M_TRIM_THRESHOLD: of what is smaller, keep four for the next batch
+        library.mallopt(-1, 2**20)  # M_TRIM_THRESHOLD: of what is smaller, keep one for the next batch
 
 
 def collect_less() -> None:

@@ -54,7 +54,7 @@ def save_page(
     truth: TrueEnds | None = None,
     save_as: str = "scenes.json",
 ) -> None:
-    """Write the page: ``pictures`` are a JPEG for each shot, as :func:`pipelines.outputs.page.thumbnails.kept` makes
+    """Write the page: ``pictures`` are an image for each shot, as :func:`pipelines.outputs.page.thumbnails.kept` makes
     them, or none; ``film`` is played beside the scenes; ``truth`` marks what was found and what was missed; ``save_as``
     names the file that the page saves. Raises BasslError where the path cannot be written, or there is another number
     of pictures than of shots."""

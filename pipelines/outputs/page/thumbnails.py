@@ -34,14 +34,14 @@ class PagePictures:
 
 
 def kept(picture: NDArray[np.uint8]) -> bytes:
-    """A keyframe (H, W, 3) as a JPEG of the greatest width on a page, to be kept in memory while a film is read and
-    the number of its shots is not known yet."""
-    return _encoded(Image.fromarray(picture), _SIZES[0][0], "JPEG", 85)
+    """A keyframe (H, W, 3) as a page of few shots has it, to be kept in memory while a film is read and the number of
+    its shots is not known yet."""
+    return _encoded(Image.fromarray(picture), *_SIZES[0])
 
 
 def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PagePictures:
-    """Resize JPEGs of one film, from :func:`kept` or a keyframe store, to the largest size at which all of them stay
-    within a budget of bytes in base64. Beyond what the smallest size needs (some 2 kB a shot) it is exceeded."""
+    """Images of one film, from :func:`kept` or JPEGs of a keyframe store, at the largest size at which all of them
+    stay within a budget of bytes in base64. Beyond what the smallest size needs (some 2 kB a shot) it is exceeded."""
     if not kept_pictures:
         return PagePictures(0, 0, ())
     count = len(kept_pictures)
@@ -62,26 +62,28 @@ def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PageP
 
 def _all_of(pictures: Sequence[bytes], width: int, quality: int) -> list[str]:
     def encoded(picture: bytes) -> str:
-        return b64encode(_encoded(Image.open(BytesIO(picture)), width, "WEBP", quality)).decode()
+        image = Image.open(BytesIO(picture))
+        done = image.format == "WEBP" and (width, quality) == _SIZES[0]  # as `kept` made it
+        return b64encode(picture if done else _encoded(image, width, quality)).decode()
 
     # Pillow releases the interpreter's lock.
     with ThreadPoolExecutor(cores()) as pool:
         return list(pool.map(encoded, pictures))
 
 
-def _encoded(picture: Image.Image, width: int, kind: str, quality: int) -> bytes:
-    # Method 2 makes WebP twice as fast as the default and a twentieth larger; JPEG ignores it.
+def _encoded(picture: Image.Image, width: int, quality: int) -> bytes:
     buffer = BytesIO()
     if picture.width > width:
         picture.draft("RGB", (2 * width, 2 * picture.height))  # decode a JPEG at half the size if that is enough
         picture = picture.resize((width, _height(picture.width, picture.height, width)), Image.Resampling.HAMMING)
-    picture.convert("RGB").save(buffer, kind, quality=quality, method=2)
+    # Method 2 is twice as fast as the default, and the file a twentieth larger.
+    picture.convert("RGB").save(buffer, "WEBP", quality=quality, method=2)
     return buffer.getvalue()
 
 
 def resized(picture: bytes, width: int) -> bytes:
     """A picture of a page, of at most this width, for a page of many films."""
-    return _encoded(Image.open(BytesIO(picture)), width, "WEBP", 60)
+    return _encoded(Image.open(BytesIO(picture)), width, 60)
 
 
 def _height(width: int, height: int, shown_width: int) -> int:
