@@ -75,8 +75,8 @@ def align(
         return Alignment(_on_same_shots(prediction, truth, frame_rate, doubtful), "same shots", part=part)
     lengths = (_length(prediction, truth, frame_rate), _length(truth, prediction, frame_rate))
     if part is not None:
-        clocks = _clock(prediction, truth, frame_rate), _clock(truth, prediction, frame_rate)
-        prediction, truth = _cut_to(part, prediction, clocks[0]), _cut_to(part, truth, clocks[1])
+        pairs = ((prediction, truth), (truth, prediction))
+        prediction, truth = (_cut_to(part, *pair, frame_rate) for pair in pairs)
 
     how: How
     if prediction.shots is not None and prediction.scene_end is not None:
@@ -135,7 +135,9 @@ def _part(prediction: VideoAnnotation, truth: VideoAnnotation, frame_rate: float
     return start, end
 
 
-def _cut_to(part: tuple[float, float], one: VideoAnnotation, clock: Clock) -> VideoAnnotation:
+def _cut_to(
+    part: tuple[float, float], one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None
+) -> VideoAnnotation:
     """A source within a part of the film: what lies across a border ends there."""
 
     def inside(ranges: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -144,19 +146,18 @@ def _cut_to(part: tuple[float, float], one: VideoAnnotation, clock: Clock) -> Vi
             raise fault(one.source, f"has no scenes between {timecode(part[0])} and {timecode(part[1])}")
         return kept
 
-    scenes = one.scenes_seconds
-    if scenes is None and one.scenes_frames is not None:
-        scenes = clock(one.scenes_frames.astype(np.float64))
-    if scenes is not None:
-        one = replace(one, scenes_frames=None, scenes_seconds=np.clip(scenes[inside(scenes)], *part))
+    cut = one
+    if one.scenes_seconds is not None or one.scenes_frames is not None:
+        scenes = _scene_seconds(one, other, frame_rate)
+        cut = replace(cut, scenes_frames=None, scenes_seconds=np.clip(scenes[inside(scenes)], *part))
     if one.shots is None or one.scene_end is None:
-        return one
-    seconds = clock(one.shots.astype(np.float64)) if one.shots_seconds is None else one.shots_seconds
+        return cut
+    seconds = _seconds(one, other, frame_rate)
     kept = inside(seconds)
     scene_end = one.scene_end[kept]
     scene_end[-1] = INSIDE
     return replace(
-        one,
+        cut,
         shots=one.shots[kept],
         shots_seconds=np.clip(seconds[kept], *part),
         scene_end=scene_end,
@@ -304,7 +305,7 @@ def _seconds(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | N
 
 
 def _scene_seconds(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> NDArray[np.float64]:
-    """Times of the scenes of a source that has no shots, (M, 2)."""
+    """Times of the scenes of a source, (M, 2)."""
     if one.scenes_seconds is not None:
         return one.scenes_seconds
     assert one.scenes_frames is not None

@@ -113,8 +113,7 @@ def _read(path: Path, kind: str, framework: str) -> tuple[dict[str, Any], dict[s
 
 @contextmanager
 def _opened(path: Path, framework: str) -> Iterator[Any]:
-    if not path.is_file():
-        raise StoreError(f"{path}: no such model file; check the path")
+    _check_there(path)
     try:
         with safe_open(path, framework=framework) as file:
             yield file
@@ -124,8 +123,7 @@ def _opened(path: Path, framework: str) -> Iterator[Any]:
 
 def _header(path: Path) -> dict[str, Any]:
     """The header of a whole safetensors file, for which safetensors itself would import NumPy."""
-    if not path.is_file():
-        raise StoreError(f"{path}: no such model file; check the path")
+    _check_there(path)
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -137,6 +135,11 @@ def _header(path: Path) -> dict[str, Any]:
     if not whole:
         raise _no_model(path)
     return header
+
+
+def _check_there(path: Path) -> None:
+    if not path.is_file():
+        raise StoreError(f"{path}: no such model file; check the path")
 
 
 def _no_model(path: Path) -> StoreError:

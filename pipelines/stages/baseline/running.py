@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,15 +138,18 @@ def _scores(film: BaselineFilm, found: Segmentation) -> FilmScores:
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[NDArray[np.float32]]:
     """The feature sets in the rows of the index, (T, D_m) each."""
     used = index.videos_of((settings.split, *settings.splits), labelled=True)
+    stores = settings.features or _own_stores(index, used)
+    return [features_of(index, stores, used)[1], *(features_of(index, [store], used)[1] for store in settings.extra)]
+
+
+def _own_stores(index: Index, used: Sequence[int]) -> tuple[Path, ...]:
+    """The stores that the index names, else the one that `bassl encode` makes. Raises BasslError: there is none."""
     encoding = EncodeSettings()
     encoder = None if index.features else load_encoder(encoding.encoder, "cpu", index.keyframes or KEYFRAMES).id
-    stores = settings.features or find_features(index, encoder, encoding.output, used)
-    if not stores:
-        wanted = encoder or " and ".join(index.features)
-        raise BasslError(
-            f"{settings.index}: has no features of {wanted}; run `bassl encode`, or name a store with --features"
-        )
-    return [features_of(index, stores, used)[1], *(features_of(index, [store], used)[1] for store in settings.extra)]
+    if stores := find_features(index, encoder, encoding.output, used):
+        return stores
+    wanted = encoder or " and ".join(index.features)
+    raise BasslError(f"{index.path}: has no features of {wanted}; run `bassl encode`, or name a store with --features")
 
 
 def _films(
