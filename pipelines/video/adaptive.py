@@ -6,6 +6,7 @@ from collections import deque
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.video.frames import RGBImage
 
@@ -26,17 +27,26 @@ class AdaptiveCuts:
         self._shortest = shortest
         self._threshold = 3.0 if threshold is None else threshold
         self.lag = max(self._reach, self._shortest) + 1
-        self._last_image: RGBImage | None = None
+        self._last_image: NDArray[np.uint8] | None = None
         self._scores: deque[float] = deque(maxlen=2 * self._reach + 1)
         self._last_cut = 0
 
-    def prepare(self, images: RGBImage) -> RGBImage:
-        tall = images.reshape(-1, *images.shape[2:])
-        return np.asarray(cv2.cvtColor(tall, cv2.COLOR_RGB2HSV), np.uint8).reshape(images.shape)
+    def prepare(self, images: RGBImage) -> list[tuple[NDArray[np.uint8], float | None]]:
+        """Each image in HSV, as one row, and its score; None for the first, as the frame before it is not here."""
+        tall = cv2.cvtColor(images.reshape(-1, *images.shape[2:]), cv2.COLOR_RGB2HSV)
+        rows = np.asarray(tall, np.uint8).reshape(len(images), -1)
+        scores: list[float] = []
+        if len(rows) > 1:
+            sums = cv2.reduce(cv2.absdiff(rows[1:], rows[:-1]), 1, cv2.REDUCE_SUM, dtype=cv2.CV_32S)
+            scores = (sums.ravel() / rows.shape[1]).tolist()
+        return list(zip(rows, [None, *scores], strict=True))
 
-    def push(self, index: int, prepared: RGBImage) -> list[int]:
-        last, self._last_image = self._last_image, prepared
-        return self.judge(index, 0.0 if last is None else cv2.norm(prepared, last, cv2.NORM_L1) / prepared.size)
+    def push(self, index: int, prepared: tuple[NDArray[np.uint8], float | None]) -> list[int]:
+        (image, score), last = prepared, self._last_image
+        self._last_image = image
+        if score is None:
+            score = 0.0 if last is None else cv2.norm(image, last, cv2.NORM_L1) / image.size
+        return self.judge(index, score)
 
     def judge(self, index: int, score: float) -> list[int]:
         """:meth:`push` with the score of frame ``index``."""

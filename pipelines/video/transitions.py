@@ -19,7 +19,7 @@ Limits were chosen on the tuning half of the films of ``benchmarks/shots.py``.
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -85,18 +85,20 @@ def looks(images: RGBImage) -> Floats:
     N, height, width, _ = images.shape
     if height < _ROWS or width < _COLUMNS:
         images = images.repeat(-(-_ROWS // height), 1).repeat(-(-_COLUMNS // width), 2)
-    # All images below one another: the borders of the cells are those of the images.
-    cells = cv2.resize(_tall(images), (_COLUMNS, N * _ROWS), interpolation=cv2.INTER_AREA).reshape(N, -1)
-    cells = cells.astype(np.float32) - 128
+        height, width = images.shape[1:3]
+    sums = _overlaps(height, _ROWS) @ images.reshape(N, height, -1).astype(np.float32)
+    sums = sums.reshape(N * _ROWS, -1) @ _of_each_channel(width)
+    cells = np.rint(sums / (height * width)).reshape(N, -1) - 128
     mean = cells @ _channels()  # in whole numbers, so exact in any order
     variance = np.einsum("nd,nd->n", cells, cells) / cells.shape[1] - (mean * mean).mean(1)
-    green = images[..., 1].astype(np.float32)
-    across, down = green[:, :-1, 1:] - green[:, :-1, :-1], green[:, 1:, :-1] - green[:, :-1, :-1]
-    across *= across
-    down *= down
-    across += down
-    rows, columns = (_shares(size, _BLOCKS) for size in across.shape[1:])
-    energy: Floats = np.asarray(rows @ (across @ columns.T), np.float32).reshape(N, -1)
+    # All images below one another; the differences between two of them are left out in the end.
+    green = cv2.extractChannel(images.reshape(N * height, width, 3), 1)
+    squares = np.zeros((N * height, width), np.float32)
+    cv2.accumulateSquare(cv2.absdiff(green[:, 1:], green[:, :-1]), squares[:, :-1])
+    cv2.accumulateSquare(cv2.absdiff(green[1:], green[:-1]), squares[:-1])
+    squares = squares.reshape(N, height, width)[:, :-1, :-1]
+    rows, columns = (_overlaps(size, _BLOCKS) / size for size in squares.shape[1:])
+    energy: Floats = np.asarray(rows @ (squares @ columns.T), np.float32).reshape(N, -1)
     return np.hstack([cells, energy, np.sqrt(variance + energy.mean(1))[:, None]])
 
 
@@ -107,15 +109,17 @@ def _channels() -> Floats:
 
 
 @cache
-def _shares(size: int, parts: int) -> Floats:
-    """Of ``size`` pixels in each of ``parts`` equal parts, over which they give the mean, (parts, size)."""
-    edges = np.arange(parts + 1)[:, None] * size / parts
-    covered = np.clip(edges - np.arange(size), 0, 1)
-    return np.asarray(np.diff(covered, axis=0) * parts / size, np.float32)
+def _overlaps(size: int, parts: int) -> Floats:
+    """How much of each of ``size`` pixels is in each of equal parts, as a multiple of 1 / parts: (parts, size), whole
+    numbers, whose sum over the pixels is ``size``."""
+    edges = np.arange(parts + 1)[:, None] * size
+    return np.asarray(np.diff(np.clip(edges - np.arange(size) * parts, 0, parts), axis=0), np.float32)
 
 
-def _tall(images: NDArray[np.generic]) -> NDArray[np.generic]:
-    return np.ascontiguousarray(images).reshape(-1, *images.shape[2:])
+@cache
+def _of_each_channel(width: int) -> Floats:
+    """Pixels of a row to the sums of each channel over the columns of cells, (width * 3, _COLUMNS * 3)."""
+    return np.kron(_overlaps(width, _COLUMNS).T, np.eye(3, dtype=np.float32))
 
 
 # --- mixtures -------------------------------------------------------------------------------------------------------
@@ -165,7 +169,7 @@ def windows(cells: Floats, energy: Floats, spread: Floats, newest: int) -> list[
     mixture[keep] += (layers(energy, start[keep], end[keep], between[keep], weight[keep]) ** 2).sum(1)
     mixture = np.sqrt(mixture / _MOST)
     keep = np.flatnonzero(wipe < 1)
-    wipe[keep] = np.maximum(wipe[keep], sweep(cells, start[keep], end[keep], between[keep], weight[keep]))
+    wipe[keep] = np.maximum(wipe[keep], sweep(cells, start[keep], end[keep], between[keep]))
     cost = np.minimum(mixture, wipe)
     keep = np.flatnonzero(cost < 1)
     change = cells[end[keep]] - cells[start[keep]]
@@ -233,16 +237,24 @@ def correlation(energy: Floats, start: Indices, end: Indices, between: Indices, 
     return np.asarray(fit, np.float32)
 
 
-def sweep(cells: Floats, start: Indices, end: Indices, between: Indices, weight: Floats) -> Floats:
+def sweep(cells: Floats, start: Indices, end: Indices, between: Indices) -> Floats:
     """How far each window is from a line that moves evenly over the image and leaves the other one behind, (K,)."""
     colours = cells.reshape(len(cells), -1, 3)
-    to_start, to_end = (((colours[between] - colours[of][:, None]) ** 2).sum(3) for of in (start, end))
-    apart = ((colours[end] - colours[start]) ** 2).sum((1, 2))
+    samples = colours[between]
+    to_start, to_end = (_distance(samples, colours[of][:, None]) for of in (start, end))
+    apart = _distance(colours[end], colours[start]).sum(1)
     odd = np.minimum(to_start, to_end).sum(2).mean(1) / apart
     moment = (to_start <= to_end).sum(1)  # of each cell: in how many of the samples it has not changed yet
     moment = moment - moment.mean(1, keepdims=True)
     line = ((moment @ _places()) ** 2).sum(1) / np.maximum((moment * moment).sum(1), 1e-6)
     return np.asarray(np.maximum(odd / _PIECED, (1 - line) / (1 - _SWEEP)))
+
+
+def _distance(one: Floats, other: Floats) -> Floats:
+    """Squared distance of colours, (..., 3) to (...); a sum over so short an axis takes three times as long."""
+    change = one - other
+    change *= change
+    return np.asarray(change[..., 0] + change[..., 1] + change[..., 2])
 
 
 @cache
@@ -295,12 +307,12 @@ class TransitionDetector:
         self._open: list[Boundary] = []  # not yet given out
         self._last = 0  # the last boundary given out
 
-    def prepare(self, images: RGBImage) -> list[tuple[RGBImage, Floats]]:
+    def prepare(self, images: RGBImage) -> list[tuple[Any, Floats]]:
         return list(zip(self._adaptive.prepare(images), looks(images), strict=True))
 
-    def push(self, index: int, prepared: tuple[RGBImage, Floats]) -> list[Boundary]:
-        image, look = prepared
-        self._open += [Boundary("cut", cut, cut) for cut in self._adaptive.push(index, image)]
+    def push(self, index: int, prepared: tuple[Any, Floats]) -> list[Boundary]:
+        for_cuts, look = prepared
+        self._open += [Boundary("cut", cut, cut) for cut in self._adaptive.push(index, for_cuts)]
         if index % self._step == 0:
             self._samples.append(look)
             self._waiting += 1

@@ -78,16 +78,19 @@ def test_an_unknown_detector_is_an_error_that_names_those_there_are() -> None:
         make_detector("sharp", 24.0)
 
 
-def test_the_adaptive_frame_score_is_that_of_pyscenedetect(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("together", [1, 6, 43])
+def test_the_adaptive_frame_score_is_that_of_pyscenedetect(rng: np.random.Generator, together: int) -> None:
     ours, stock = AdaptiveCuts(14), AdaptiveDetector()
     scores: list[float] = []
     ours.judge = lambda index, score: scores.append(score) or []  # type: ignore[method-assign,func-returns-value]
     pictures = [rng.integers(0, 256, (54, 96, 3)).astype(np.uint8) for _ in range(3)]
     pictures += films.pictures(40, (20,), 96, 54)
-    for index, picture in enumerate(pictures):
-        push(ours, index, picture)
+    for at in range(0, len(pictures), together):
+        for index, prepared in enumerate(ours.prepare(np.stack(pictures[at : at + together])), at):
+            ours.push(index, prepared)
+    for index, (picture, score) in enumerate(zip(pictures, scores, strict=True)):
         theirs = stock._calculate_frame_score(FrameTimecode(index, fps=24.0), cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
-        assert scores[-1] == pytest.approx(theirs, rel=1e-9, abs=1e-9)
+        assert score == pytest.approx(theirs, rel=1e-9, abs=1e-9)
 
 
 # Around the thresholds of 15 and of three times the neighbours, and runs in which nothing moves.

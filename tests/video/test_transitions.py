@@ -279,6 +279,20 @@ def test_a_picture_of_any_size_can_be_looked_at(size: tuple[int, int]) -> None:
     assert np.isfinite(found).all()
 
 
+@pytest.mark.parametrize("size", [(8, 16), (31, 56), (54, 95), (95, 40)])
+def test_a_look_has_the_mean_colours_of_the_cells_and_the_mean_squared_gradients_of_the_blocks(
+    size: tuple[int, int],
+) -> None:
+    film = np.random.default_rng(1).integers(0, 256, (3, *size, 3)).astype(np.uint8)
+    for image, look in zip(film, looks(film), strict=True):
+        cells = cv2.resize(image.astype(np.float64), (16, 8), interpolation=cv2.INTER_AREA)
+        assert np.abs(look[:384].reshape(8, 16, 3) + 128 - cells).max() <= 0.5001  # whole numbers
+        green = image[..., 1].astype(np.float64)
+        gradients = np.diff(green[:-1], axis=1) ** 2 + np.diff(green[:, :-1], axis=0) ** 2
+        blocks = cv2.resize(gradients, (4, 4), interpolation=cv2.INTER_AREA)
+        np.testing.assert_allclose(look[384:400].reshape(4, 4), blocks, rtol=1e-5)
+
+
 @given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0, 50))
 def test_the_weight_of_a_frame_is_that_of_least_squares(seed: int, share: float, noise: float) -> None:
     rng = np.random.default_rng(seed)
