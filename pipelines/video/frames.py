@@ -8,10 +8,9 @@ of a full conversion of each frame (``benchmarks/predict.py`` shows the shares).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from threading import local
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -33,8 +32,7 @@ _DIRECT_FORMATS = ("yuv420p", "yuvj420p")
 _LUMA_WEIGHTS = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
 
 
-@dataclass(frozen=True)
-class YUVImage:
+class YUVImage(NamedTuple):
     """A YUV image: ``y`` (H, W), ``u`` and ``v`` about (H/2, W/2), and the matrix (3, 4) that converts them to RGB."""
 
     y: Plane
@@ -64,8 +62,9 @@ class FrameReader:
         The planes may be views of the decoder's buffers, which stay valid as long as they are referenced. If the frame
         size changes within a film, later frames are resized to the first size.
         """
-        self._size = self._size or (frame.width, frame.height)
-        if (frame.width, frame.height) != self._size:
+        size = frame.width, frame.height
+        self._size = self._size or size
+        if size != self._size:
             frame = self._own.reformatter.reformat(frame, *self._size, interpolation="AREA")
         if frame.format.name in _DIRECT_FORMATS:
             image = _image(frame, _matrix(_colour_standard(frame), _is_full_range(frame)))
@@ -133,22 +132,18 @@ def small_rgb(images: Sequence[YUVImage], long_side: int) -> RGBImage:
     return rgb(tall).reshape(len(images), *size, 3)
 
 
-def rgb(image: YUVImage) -> RGBImage:
-    """Convert to RGB, (H, W, 3) uint8."""
+def rgb(image: YUVImage, size: tuple[int, int] | None = None) -> RGBImage:
+    """Convert to RGB, (H, W, 3) uint8, and resize to ``size`` = (width, height) before that, which costs less."""
     height, width = image.y.shape
-    u, v = image.u, image.v
-    if u.shape != image.y.shape:
-        u, v = (cv2.resize(p, (width, height), interpolation=cv2.INTER_LINEAR) for p in (u, v))
-    return np.asarray(cv2.transform(cv2.merge((image.y, u, v)), image.to_rgb), np.uint8)
+    planes = [_resized(plane, size or (width, height)) for plane in (image.y, image.u, image.v)]
+    return np.asarray(cv2.transform(cv2.merge(planes), image.to_rgb), np.uint8)
 
 
-def upright(image: RGBImage, size: tuple[int, int], quarter_turns: int) -> RGBImage:
-    """Rotate clockwise by quarter turns and resize to ``size`` = (width, height): (height, width, 3) uint8."""
-    turned = np.rot90(image, -quarter_turns) if quarter_turns else image
-    # For small factors both give nearly the same, and area averaging over fractional pixels takes ten times as long.
-    shrinks = size[0] * _MUCH_SMALLER < turned.shape[1] or size[1] * _MUCH_SMALLER < turned.shape[0]
-    how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(np.ascontiguousarray(turned), size, interpolation=how), np.uint8)
+def upright(image: YUVImage, size: tuple[int, int], quarter_turns: int) -> RGBImage:
+    """RGB image rotated clockwise by quarter turns, of ``size`` = (width, height): (height, width, 3) uint8."""
+    width, height = size
+    turned = np.rot90(rgb(image, (height, width) if quarter_turns % 2 else size), -quarter_turns)
+    return np.ascontiguousarray(turned)
 
 
 def shown_size(width: int, height: int, pixel_aspect: float, lines: int) -> tuple[int, int]:
@@ -166,6 +161,15 @@ def _plane(plane: VideoPlane) -> Plane:
     # NumPy's type stubs do not know that PyAV's planes support the buffer protocol.
     buffer: Any = plane
     return np.ndarray((plane.height, plane.width), np.uint8, buffer, strides=(plane.line_size, 1))
+
+
+def _resized(plane: Plane, size: tuple[int, int]) -> Plane:
+    if plane.shape == size[::-1]:
+        return plane
+    # For small factors both give nearly the same, and area averaging over fractional pixels takes ten times as long.
+    shrinks = size[0] * _MUCH_SMALLER < plane.shape[1] or size[1] * _MUCH_SMALLER < plane.shape[0]
+    how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(plane, size, interpolation=how), np.uint8)
 
 
 def _halved(planes: Sequence[Plane], times: int) -> Plane:

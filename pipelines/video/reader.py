@@ -20,7 +20,6 @@ from pipelines.video.frames import (
     RGBImage,
     YUVImage,
     held_size,
-    rgb,
     shown_size,
     small_rgb,
     upright,
@@ -120,7 +119,8 @@ class FilmReader:
                 self._times.append(time)
                 self.frames_read = index + 1
                 buffer.add(index, image)
-                yield from self._shots_before(self._detector.push(index, prepared), index, buffer)
+                if found := self._detector.push(index, prepared):
+                    yield from self._shots_before(found, index, buffer)
                 if index % 256 == 0:
                     self._report(time)
             frames = len(self._times)
@@ -155,13 +155,12 @@ class FilmReader:
         images: dict[int, RGBImage] = {}
         for index, image in found:
             if index not in images:
-                colours = rgb(image)
-                height, width = colours.shape[:2]
+                height, width = image.y.shape
                 aspect = film.pixel_aspect
                 if film.rotation % 2:
                     width, height, aspect = height, width, 1.0 / aspect
                 size = shown_size(width, height, aspect, self.settings.lines)
-                images[index] = upright(colours, size, film.rotation)
+                images[index] = upright(image, size, film.rotation)
         self.shots += 1
         return FilmedShot(
             index=self.shots - 1,

@@ -13,7 +13,7 @@ from av.video.stream import VideoStream
 from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.frames import FrameReader, RGBImage, rgb, upright
+from pipelines.video.frames import FrameReader, RGBImage, upright
 from pipelines.video.runs import Damage, decode
 
 # Demuxers that find a time by an index, and whose clock never starts again. In other formats a film is read from its
@@ -55,7 +55,7 @@ class StillReader(VideoDecoder):
                 sides = (round(frame.width * self.pixel_aspect), frame.height)
                 wanted = size(*(sides[::-1] if turns % 2 else sides))
                 reader = FrameReader(min(wanted))
-            yield time, upright(rgb(reader.read(frame)), wanted, turns)
+            yield time, upright(reader.read(frame), wanted, turns)
 
     def _shown(self, times: Sequence[float]) -> Iterator[tuple[float, VideoFrame]]:
         indexed = self._container.format.name.split(",")[0] in _INDEXED and is_file(self.path)

@@ -148,7 +148,8 @@ def test_a_film_that_changes_its_size_keeps_the_first(tmp_path: Path) -> None:
 def test_upright_turns_clockwise(rng: np.random.Generator, turns: int) -> None:
     picture = rng.integers(0, 256, (4, 6, 3)).astype(np.uint8)
     expected = np.rot90(picture, -turns)
-    turned = upright(picture, (expected.shape[1], expected.shape[0]), turns)
+    image = YUVImage(*np.moveaxis(picture, 2, 0), np.eye(3, 4, dtype=np.float32))
+    turned = upright(image, (expected.shape[1], expected.shape[0]), turns)
     np.testing.assert_array_equal(turned, expected)
 
 
