@@ -14,9 +14,9 @@ HUES = 180  # bins: OpenCV's hue of 8-bit images counts in steps of two degrees
 def hue_histogram(image: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Share of the pixels of an image (H, W, 3), RGB, at each hue, (HUES,), of sum 1. Every pixel counts once, whatever
     its saturation; grey has the hue 0, as in OpenCV."""
-    hue = cv2.cvtColor(image, cv2.COLOR_RGB2HSV)[..., 0]
-    counts = np.bincount(hue.ravel(), minlength=HUES)
-    return np.asarray(counts / hue.size, dtype=np.float32)
+    counts = cv2.calcHist([cv2.cvtColor(image, cv2.COLOR_RGB2HSV)], [0], None, [HUES], [0, HUES])
+    height, width = image.shape[:2]
+    return np.asarray(counts.ravel() / (height * width), dtype=np.float32)
 
 
 def shot_colour(keyframes: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:

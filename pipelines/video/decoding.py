@@ -143,11 +143,10 @@ class VideoDecoder:
         """
         nominal = 1.0 / self.frame_rate
         tick = self._stream.time_base or Fraction(0)
-        tick_seconds = float(tick)
+        ticks_up, ticks_down, tick_seconds = tick.numerator, tick.denominator, float(tick)
         begin, stop = self._range
         skipped, first = (0, None) if begin <= 0 else self._skip(begin)
-        index, last, offset = skipped - 1, -nominal, 0.0
-        end = 0.0
+        index, last, length, offset = skipped - 1, -nominal, nominal, 0.0
         width = height = yielded = 0
 
         def stamped(frames: Sequence[VideoFrame]) -> list[tuple[int | None, int, Any]]:
@@ -164,21 +163,20 @@ class VideoDecoder:
         for pts, ticks, result in self._decoding:
             index += 1
             if pts is None:
-                time = end
+                time = round(last + length, 6)
             else:
-                stamp = pts * tick.numerator / tick.denominator
+                stamp = pts * ticks_up / ticks_down
                 first = stamp if first is None else first
                 time = round(stamp - first + offset, 6)
                 if time <= last:  # keep times increasing; joined recordings start a new clock
                     if last - time > _CLOCK_NOISE:
                         offset += last + nominal - time
                     time = last + nominal
-            length = ticks * tick_seconds
-            # Some recorders write a huge duration for the last frame, which must not lengthen the film.
-            end = round(time + (length if 0.0 < length <= 10.0 else nominal), 6)
-            last = time
+            last, length = time, ticks * tick_seconds
+            if not 0.0 < length <= 10.0:  # some recorders write a huge one for the last frame
+                length = nominal
             if time >= stop - _SAME_TIME:
-                end = time
+                length = 0.0
                 break
             if time >= begin - _SAME_TIME:
                 yielded += 1
@@ -186,6 +184,7 @@ class VideoDecoder:
         else:
             index, stop = index + 1, math.inf
         self._decoding.close()  # its threads read on
+        end = round(last + length, 6)
         if not yielded and 0 < end <= begin:
             raise VideoError(f"{self.path}: ends at {end:.3f} s, and the part to read begins at {begin:g} s")
         if not yielded and index > 0:

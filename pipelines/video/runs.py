@@ -38,7 +38,7 @@ _LARGEST_RUN = 32 * 2**20
 
 # Frames that are transformed and handed over at a time, and their bytes: more calls cost more than small frames do, and
 # many large ones would leave the caches.
-_MOST_FRAMES, _MOST_BYTES = 32, 16 * 2**20
+_MOST_FRAMES, _MOST_BYTES = 48, 16 * 2**20
 
 # Interval in seconds at which a waiting decoder checks whether it should stop.
 _POLL_SECONDS = 0.1
