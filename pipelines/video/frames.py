@@ -133,14 +133,17 @@ def small_rgb(images: Sequence[YUVImage], long_side: int) -> RGBImage:
 
 
 def rgb(image: YUVImage, size: tuple[int, int] | None = None) -> RGBImage:
-    """Convert to RGB, (H, W, 3) uint8, and resize to ``size`` = (width, height) before that, which costs less."""
+    """The image in RGB, (H, W, 3) uint8, and of ``size`` = (width, height), if given.
+
+    It is resized first: the planes have half as many samples as an RGB image.
+    """
     height, width = image.y.shape
     planes = [_resized(plane, size or (width, height)) for plane in (image.y, image.u, image.v)]
     return np.asarray(cv2.transform(cv2.merge(planes), image.to_rgb), np.uint8)
 
 
 def upright(image: YUVImage, size: tuple[int, int], quarter_turns: int) -> RGBImage:
-    """RGB image rotated clockwise by quarter turns, of ``size`` = (width, height): (height, width, 3) uint8."""
+    """The image in RGB, rotated clockwise by quarter turns to ``size`` = (width, height): (height, width, 3) uint8."""
     width, height = size
     turned = np.rot90(rgb(image, (height, width) if quarter_turns % 2 else size), -quarter_turns)
     return np.ascontiguousarray(turned)
