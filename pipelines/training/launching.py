@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import torch
@@ -57,11 +58,12 @@ def launch(machines: Machines, module: str, arguments: Sequence[str]) -> int:
             host, _, port = str(machines.rdzv_endpoint).rpartition(":")
             where += ["--node-rank", str(machines.node_rank), "--master-addr", host or port]
             where += ["--master-port", port if host else "29500"]
-    command = [*where, "--nproc-per-node", str(machines.per_node), "-m", module, *arguments]
     # launch() says in one line what torchrun logs at length.
     for name in ("torch.distributed.elastic", "torch.distributed.run"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    with _state_restored():
+    # torchrun's own folder for the errors of processes would stay.
+    with _state_restored(), TemporaryDirectory(prefix="bassl-") as errors:
+        command = [*where, "--nproc-per-node", str(machines.per_node), "--log-dir", errors, "-m", module, *arguments]
         os.environ[LAUNCHED] = str(os.getpid())
         # Processes with more threads than cores are many times slower.
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // machines.per_node)))

@@ -14,10 +14,12 @@ from pipelines.training.launching import check_gpus, launch, main
 from pipelines.training.machines import Machines
 
 
-def test_an_error_of_the_processes_is_raised_once_and_the_callers_process_is_as_before(
+def test_an_error_of_the_processes_is_raised_once_and_the_callers_process_and_temporary_files_are_as_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
     environment = dict(os.environ)
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
     gone = str(tmp_path / "gone.h5")
@@ -26,6 +28,7 @@ def test_an_error_of_the_processes_is_raised_once_and_the_callers_process_is_as_
     assert "\n" not in str(refused.value)
     assert dict(os.environ) == environment
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == handlers
+    assert not list(temporary.iterdir())
 
 
 @pytest.mark.parametrize(
