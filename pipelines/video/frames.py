@@ -25,6 +25,8 @@ RGBImage = NDArray[np.uint8]
 # Thread pools do not pay off for images this small, and the cores are busy decoding.
 cv2.setNumThreads(1)
 
+_BYTE = np.dtype(np.uint8)  # what NumPy would make of the type for each array
+
 # Images that shrink by more than this are resized by area averaging, others by interpolation.
 _MUCH_SMALLER = 1.25
 
@@ -163,7 +165,7 @@ def _image(frame: VideoFrame, to_rgb: NDArray[np.float32]) -> YUVImage:
 def _plane(plane: VideoPlane) -> Plane:
     # NumPy's type stubs do not know that PyAV's planes support the buffer protocol.
     buffer: Any = plane
-    return np.ndarray((plane.height, plane.width), np.uint8, buffer, strides=(plane.line_size, 1))
+    return np.ndarray((plane.height, plane.width), _BYTE, buffer, 0, (plane.line_size, 1))
 
 
 def _resized(plane: Plane, size: tuple[int, int]) -> Plane:
@@ -181,10 +183,12 @@ def _halved(planes: Sequence[Plane], times: int) -> Plane:
         return np.stack(planes)
     # OpenCV's vectorised 2 x 2 mean needs even sizes; an odd last row or column is left out.
     height, width = (max(1, side // 2 * 2) for side in planes[0].shape)
+    if planes[0].shape != (height, width):
+        planes = [plane[:height, :width] for plane in planes]
     half = _half((height, width))
     many = np.empty((len(planes), *half), np.uint8)
     for plane, into in zip(planes, many, strict=True):
-        cv2.resize(plane[:height, :width], half[::-1], into, interpolation=cv2.INTER_AREA)
+        cv2.resize(plane, half[::-1], into, 0, 0, cv2.INTER_AREA)
     for _ in range(times - 1):
         N, height, width = many.shape
         even = np.ascontiguousarray(many[:, : max(1, height // 2 * 2), : max(1, width // 2 * 2)])

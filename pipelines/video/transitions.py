@@ -37,7 +37,7 @@ _SAMPLES_PER_SECOND = 30.0  # of films with more frames a second, every second f
 _SHORTEST, _LONGEST = 5, 66  # samples from the last one of A to the first one of B
 _LENGTHS = 24  # so many lengths between are tried
 _LONGEST_FADE = 96  # samples from the first one that fades out to the last one that fades in
-_CHUNK = 32  # samples that are searched together
+_CHUNK = 64  # samples that are searched together
 _SETTLE = 16  # a window stands when no better one was found for so many samples
 _WAIT = _LONGEST + _SETTLE  # nothing changes what was found so many samples ago
 
