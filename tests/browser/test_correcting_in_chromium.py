@@ -104,6 +104,38 @@ def test_space_and_k_play_and_pause(view: Page, key: str) -> None:
     view.wait_for_function("() => document.getElementById('film').paused")
 
 
+def test_space_plays_the_film_after_a_click_on_a_button_or_on_the_film(view: Page) -> None:
+    ready(view)
+    view.click("#frame-on")
+    view.click("#compact")
+    press(view, "Space")
+    view.wait_for_function("() => !document.getElementById('film').paused")
+    assert view.get_attribute("#compact", "aria-pressed") == "true", "the button was not pressed again"
+    view.click("#film")
+    view.wait_for_function("() => document.getElementById('film').paused")
+    press(view, "Space")
+    view.wait_for_timeout(150)
+    assert not view.evaluate("film.paused"), "pressed once, not by the page and by the browser"
+
+
+def test_brackets_work_where_they_need_altgr_or_option(view: Page) -> None:
+    press(view, "n")
+    for held in ("ctrlKey: true, altKey: true", "altKey: true"):
+        event = f"new KeyboardEvent('keydown', {{ key: '[', {held}, bubbles: true }})"
+        view.evaluate(f"document.body.dispatchEvent({event})")
+    assert ends_shown(view)[0] == 0, "the scene from shot 2 begins a shot earlier, and no scene has less than one"
+
+
+def test_keys_pass_over_scenes_that_the_filter_hides(view: Page) -> None:
+    view.check("#filter-uncertain")
+    shown = [int(number) for number in view.locator(".scene:visible .number").all_text_contents()]
+    assert 0 < len(shown) < 5
+    press(view, "Home", *["n"] * 5)
+    assert view.locator(".scene.selected").is_visible()
+    press(view, *["p"] * 5, *["u"] * 8)
+    assert view.locator(".scene.selected").is_visible()
+
+
 def test_j_and_l_shuttle(view: Page) -> None:
     ready(view)
     press(view, "l", "l")
@@ -344,6 +376,53 @@ def test_names_outlive_the_slider(view: Page) -> None:
         slide(view, threshold)
     slide(view, 0.5)
     assert view.locator(".scene .name").all_text_contents() == ["First", "", "Third", "Fourth", ""]
+
+
+def test_shots_that_were_cut_by_hand_keep_the_file_from_being_replaced(view: Page, tmp_path: Path) -> None:
+    ready(view)
+    press(view, "Period")
+    frame_shown(view)
+    press(view, "c")
+    slide(view, 0.5)
+    settings = json.loads(saved(view, tmp_path).read_text())["settings"]
+    assert settings["edited_by_hand"] is True
+    assert "corrected by hand" in view.inner_text("#origin")
+
+
+@pytest.fixture
+def part(browser: Browser, made: Made, tmp_path: Path) -> Iterator[Page]:
+    """The page of the film's shots 3 to 6, frames 41 to 90, as of a prediction with --start and --end."""
+    shots = [replace(shot, index=index) for index, shot in enumerate(made.scenes.shots[3:6])]
+    facts = replace(made.scenes.video, duration=shots[-1].end, frames=shots[-1].end_frame)
+    scenes = pages.grouped(shots, facts, start=shots[0].start, end=shots[-1].end)
+    save_page(tmp_path / "part.html", scenes, pages.noise(3), made.film)
+    with opened(browser, tmp_path / "part.html") as seen:
+        yield ready(seen.page)
+
+
+def test_the_page_of_a_part_shows_that_part(part: Page) -> None:
+    assert film_time(part) == pytest.approx(41 / 24, abs=1 / 24)
+    for keys in ((), ("+", "End", "0")):
+        press(part, *keys)
+        part.wait_for_timeout(60)
+        bands = [band.bounding_box() for band in part.locator("#track .scene-band").all()]
+        track = part.locator("#track svg").bounding_box()
+        assert track is not None and bands[0] is not None and bands[-1] is not None
+        assert bands[0]["x"] == pytest.approx(track["x"], abs=2)
+        assert bands[-1]["x"] + bands[-1]["width"] == pytest.approx(track["x"] + track["width"], abs=2)
+    facts = dict(zip(*(part.locator(f"aside .facts {name}").all_text_contents() for name in ("dt", "dd")), strict=True))
+    assert (facts["part"], facts["length"], facts["frames"]) == ("00:00:01.708 – 00:00:03.750", "00:00:02.042", "49")
+
+
+@pytest.mark.parametrize("time", [0.5, 4.5])
+def test_no_scene_is_cut_outside_the_part_that_was_read(part: Page, time: float) -> None:
+    before = ends_shown(part)
+    part.evaluate("time => { film.currentTime = time; }", time)
+    frame_shown(part)
+    press(part, "c")
+    assert "outside the part" in part.inner_text("#status")
+    assert ends_shown(part) == before
+    assert "not read" in part.inner_text("#at")
 
 
 # --- no work is lost ------------------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ def test_it_opens_with_three_thousand_shots(browser: Browser, tmp_path: Path) ->
 def test_without_pictures_and_film_it_says_so(browser: Browser, tmp_path: Path) -> None:
     save_page(tmp_path / "page.html", pages.invented(6))
     with opened(browser, tmp_path / "page.html") as seen:
-        assert "was not at hand" in seen.page.inner_text("#film-note")
+        assert "was not found when this page was made" in seen.page.inner_text("#film-note")
         assert not seen.page.is_visible("#film")
         assert not seen.page.is_visible(".shot img >> nth=0")
         assert seen.page.locator(".shot").count() == 6
@@ -140,7 +140,7 @@ def test_a_film_that_no_browser_plays_is_told_in_one_line(browser: Browser, tmp_
         page = seen.page
         page.wait_for_selector("#film-note")
         assert page.inner_text("#film-note") == (
-            "film.mp4 is not where it was, or is of a kind that this browser cannot play."
+            "film.mp4 was not found, or this browser cannot play its format."
         )
         tile(page, 3).click()
         assert tile(page, 3).get_attribute("aria-current") == "true"

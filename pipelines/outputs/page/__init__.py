@@ -177,13 +177,15 @@ def _brief(result: SceneList) -> list[str]:
 
 
 def _facts(result: SceneList) -> list[tuple[str, str]]:
-    video = result.video
+    video, first, last = result.video, result.shots[0], result.shots[-1]
+    part = [("part", f"{timecode(first.start)} – {timecode(last.end)}")] if first.start > 0 or result.settings.get("end") else []
     return [
         ("film", one_line(video.path)),
-        ("length", timecode(video.duration)),
+        *part,
+        ("length", timecode(last.end - first.start)),
         ("picture", f"{video.width} × {video.height}"),
         ("frame rate", f"{round(video.frame_rate, 3):g} /s"),
-        ("frames", f"{video.frames:,}"),
+        ("frames", f"{last.end_frame - first.start_frame:,}"),
         ("shots", f"{len(result.shots):,}"),
     ]
 

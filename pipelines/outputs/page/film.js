@@ -35,7 +35,7 @@ const currentFrame = () => frameAt(film.paused ? film.currentTime : filmTime);
 function stepFrame(by) {
   speed = 0;
   film.pause();
-  seek(Math.min(Math.max(currentFrame() + by, 0), shots[last].end_frame - 1));
+  seek(Math.min(Math.max(currentFrame() + by, shots[0].start_frame), shots[last].end_frame - 1));
 }
 
 function play() {
@@ -65,7 +65,7 @@ function shuttle(direction) {
   const back = (now) => {
     if (speed >= 0) return;
     if (!film.seeking) {
-      film.currentTime = Math.max(film.currentTime + (speed * (now - then)) / 1000, 0);
+      film.currentTime = Math.max(film.currentTime + (speed * (now - then)) / 1000, beginning);
       then = now;
     }
     requestAnimationFrame(back);
@@ -73,8 +73,15 @@ function shuttle(direction) {
   requestAnimationFrame(back);
 }
 
+/** Whether a part of the film was read, and a time is outside it. */
+const isOutside = (time) => time < beginning - 1e-3 || (typeof settings.end === "number" && time > ending);
+
 function cutHere() {
   if (film.hidden) return;
+  if (isOutside(film.currentTime)) {
+    tell("This frame is outside the part of the film that was read.");
+    return;
+  }
   const frame = currentFrame();
   const index = shotOf(frame);
   const shot = shots[index];
@@ -95,7 +102,7 @@ function cutHere() {
 const exact = "requestVideoFrameCallback" in film;
 
 function showPlaying(time) {
-  filmTime = Math.min(time, duration);
+  filmTime = Math.min(Math.max(time, beginning), ending);
   const frame = frameAt(filmTime);
   const shot = shotOf(frame);
   if (shot !== playing) {
@@ -104,7 +111,7 @@ function showPlaying(time) {
     playing = shot;
     if ((!film.paused || speed < 0) && shot !== selected) select(shot, { seeks: false, scrolls: follows });
   }
-  byId("at").textContent = `${timecode(filmTime)} · frame ${frame}`;
+  byId("at").textContent = isOutside(time) ? `${timecode(time)} · not read` : `${timecode(filmTime)} · frame ${frame}`;
   if (!film.paused && (filmTime < view.from || filmTime > view.from + view.span)) look(filmTime - view.span / 20, view.span);
   draw();
 }
@@ -123,10 +130,11 @@ function setUpFilm() {
   film.addEventListener("loadedmetadata", () => {
     film.hidden = false;
     note("", false);
+    if (film.currentTime < beginning) seek(shots[selected].start_frame);
   });
   film.addEventListener("error", () => {
     film.hidden = true;
-    note(`${data.film.name} is not where it was, or is of a kind that this browser cannot play.`, true);
+    note(`${data.film.name} was not found, or this browser cannot play its format.`, true);
   });
   byId("film-file").addEventListener("change", (event) => {
     const [chosen] = event.target.files;
@@ -138,10 +146,10 @@ function setUpFilm() {
   byId("frame-on").addEventListener("click", () => stepFrame(1));
   byId("cut").addEventListener("click", cutHere);
   // Most films begin black.
-  if (data.pictures) film.poster = pictureOf(shots[shotAt(duration / 3)]);
+  if (data.pictures) film.poster = pictureOf(shots[shotAt(beginning + duration / 3)]);
   if (data.film.source !== null) film.src = data.film.source;
   else {
     film.hidden = true;
-    note(`${data.film.name} was not at hand when this page was made.`, true);
+    note(`${data.film.name} was not found when this page was made.`, true);
   }
 }

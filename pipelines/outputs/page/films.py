@@ -55,7 +55,8 @@ def _film(page: Path, index: Path) -> dict[str, Any]:
         assert found is not None
         data, pictures = json.loads(found[1]), found[2].split("\n") if found[2] else []
         shots = data["file"]["shots"]
-        duration = float(shots[-1]["end"])
+        beginning = float(shots[0]["start"])
+        duration = float(shots[-1]["end"]) - beginning
         scenes = []
         for number, scene in enumerate(data["file"]["scenes"], start=1):
             name = f"{number}. {one_line(scene['name'])}" if "name" in scene else f"Scene {number}"
@@ -68,7 +69,7 @@ def _film(page: Path, index: Path) -> dict[str, Any]:
             image = pictures and width >= _LEAST_WIDTH and resized(b64decode(pictures[cover]), 2 * _IMAGE_WIDTH)
             scenes.append({
                 "title": f"{name}, {timecode(start)} – {timecode(end)}",
-                "x": round(_WIDTH * start / duration, 2),
+                "x": round(_WIDTH * (start - beginning) / duration, 2),
                 "width": round(max(width - 1.5, 0.3), 2),
                 "image": image and b64encode(image).decode(),
             })  # fmt: skip

@@ -161,6 +161,9 @@ function filterList() {
   byId("matching").textContent = matching < scenes.length ? `${matching} of ${count(scenes.length, "scene")}` : "";
 }
 
+/** Whether the filter hides the scene of a shot. */
+const isFiltered = (shot) => tiles[shot].element.closest(".scene").hidden;
+
 // Room for scenes that are not drawn yet, so that the scroll bar knows how long the list is. It is measured when the
 // width changes and not with each change of scenes, for to measure is to lay out the page.
 let columns = 6;

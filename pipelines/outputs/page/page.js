@@ -13,7 +13,7 @@ function showPanels() {
   const asked = typeof settings.scenes === "number" ? `Exactly ${count(settings.scenes, "scene")} were asked for, whatever the threshold.` : "";
   byId("origin").textContent = {
     file: settings.edited_by_hand ? "As in the file, which was corrected by hand." : asked || "As in the file.",
-    threshold: "By threshold: what bassl predict finds with it.",
+    threshold: state.cuts.length || settings.edited_by_hand ? "By threshold, in shots that were corrected by hand." : "By threshold: what bassl predict finds with it.",
     hand: "Corrected by hand.",
   }[state.by];
   byId("undo").disabled = !done.length;
@@ -71,14 +71,15 @@ function setUpPanels() {
 
 function moveScene(by) {
   // Back first goes to where this scene begins, as players do.
-  const to = by > 0 ? scenes.find((scene) => scene.start_shot > selected) : scenes.findLast((scene) => scene.start_shot < selected);
+  const shown = scenes.filter((scene) => !isFiltered(scene.start_shot));
+  const to = by > 0 ? shown.find((scene) => scene.start_shot > selected) : shown.findLast((scene) => scene.start_shot < selected);
   if (to) select(to.start_shot);
 }
 
 /** Go to the next shot, or the one before, whose beginning may be that of a scene or not. */
 function moveToUncertain(by) {
   let shot = selected + by;
-  while (shot > 0 && shot <= last && !uncertain(shot - 1)) shot += by;
+  while (shot > 0 && shot <= last && (!uncertain(shot - 1) || isFiltered(shot))) shot += by;
   if (shot > 0 && shot <= last) select(shot);
   else tell(`No uncertain boundary ${by > 0 ? "after" : "before"} this one.`);
 }
@@ -111,20 +112,26 @@ const KEYS = {
   "+": () => zoom(0.5),
   "=": () => zoom(0.5),
   "-": () => zoom(2),
-  0: () => look(0, duration),
+  0: () => look(beginning, duration),
   "?": () => byId("help").showModal(),
 };
+
+// What a click has focused does not take Space from the film. A key makes it :focus-visible, which thus tells nothing.
+let tabbed = false;
+addEventListener("keydown", (event) => { tabbed ||= event.key === "Tab"; }, true);
+addEventListener("pointerdown", () => { tabbed = false; }, true);
 
 /** Whether a control needs a key itself: fields all, the slider its arrows, what Tab has reached Space and Enter. */
 function needs(control, key) {
   if (control.closest("dialog, [popover], select, input:not([type=range], [type=checkbox])")) return true;
   if (control.matches("input[type=range]") && /^(Arrow|Home|End)/.test(key)) return true;
-  return (key === " " || key === "Enter") && control.matches("button:not(.frame):focus-visible, input, summary, a");
+  if (control === film && key === " ") return true; // browsers play and pause with it
+  return tabbed && (key === " " || key === "Enter") && control.matches("button:not(.frame), input, summary, a");
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.altKey) return;
-  if (event.ctrlKey || event.metaKey) {
+  if (event.altKey && !"[]".includes(event.key)) return; // many keyboards have brackets with AltGr or Option
+  if ((event.ctrlKey || event.metaKey) && !event.altKey) {
     const action = { z: event.shiftKey ? redo : undo, y: redo, s: save }[event.key.toLowerCase()];
     if (!action) return;
     event.preventDefault();
@@ -148,7 +155,7 @@ function prepareForPaper() {
     tiles[shot].image.decoding = "sync";
     load(shot);
   }
-  view = { from: 0, span: duration };
+  view = { from: beginning, span: duration };
   width = 1000;
   drawNow();
 }

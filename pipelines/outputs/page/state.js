@@ -5,7 +5,10 @@ const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const pictures = byId("pictures").textContent.split("\n");
 const { settings } = data.file;
-const duration = data.file.shots.at(-1).end;
+// Of the film, or of the part of it that was read, in seconds.
+const beginning = data.file.shots[0].start;
+const ending = data.file.shots.at(-1).end;
+const duration = ending - beginning;
 const trueEnds = new Set(data.truth ? data.truth.shots.map((shot) => data.file.shots[shot].end_frame) : []);
 /** Scores as near to the threshold as this are uncertain. */
 const MARGIN = 0.1;
@@ -158,9 +161,9 @@ function content() {
   const changed = { ...settings };
   if (state.by !== "file") {
     Object.assign(changed, { threshold: state.threshold, min_scene: state.minScene, scenes: null });
-    delete changed.edited_by_hand;
   }
-  if (state.by === "hand") changed.edited_by_hand = true;
+  // Shots that were cut by hand stay, whatever chose the scenes; those of the file cannot be told apart.
+  if (state.by === "hand" || state.cuts.length) changed.edited_by_hand = true;
   return { ...data.file, settings: changed, shots, scenes };
 }
 

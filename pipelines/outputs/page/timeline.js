@@ -12,7 +12,7 @@ const plot = () => (lowWindow.matches ? 34 : 62);
 const heightOf = (score) => AXIS + plot() - 2 - score * (plot() - 8);
 const scoreAt = (y) => (AXIS + plot() - 2 - y) / (plot() - 8);
 const LEAST_SPAN = Math.min(duration, Math.max(2, duration / 4000));
-let view = { from: 0, span: duration };
+let view = { from: beginning, span: duration };
 let width = 1000;
 let waiting = false;
 
@@ -28,7 +28,7 @@ const placeOf = (time) => ((time - view.from) / view.span) * width;
 
 function look(from, span) {
   const kept = Math.min(Math.max(span, LEAST_SPAN), duration);
-  view = { from: Math.min(Math.max(from, 0), duration - kept), span: kept };
+  view = { from: Math.min(Math.max(from, beginning), ending - kept), span: kept };
   draw();
 }
 
@@ -131,7 +131,7 @@ function drawNow() {
   }
   if (view.span < duration * 0.9999) {
     svg.append(drawn("rect", { class: "whole", x: 0, y: full - WINDOW, width, height: WINDOW, rx: 2 }));
-    svg.append(drawn("rect", { class: "window", x: (view.from / duration) * width, y: full - WINDOW, width: Math.max((view.span / duration) * width, 3), height: WINDOW, rx: 2 }));
+    svg.append(drawn("rect", { class: "window", x: ((view.from - beginning) / duration) * width, y: full - WINDOW, width: Math.max((view.span / duration) * width, 3), height: WINDOW, rx: 2 }));
   }
   track.replaceChildren(svg);
   byId("zoom-in").disabled = view.span <= LEAST_SPAN * 1.0001;
@@ -265,7 +265,7 @@ function setUpTimeline() {
 
   byId("zoom-in").addEventListener("click", () => zoom(0.5));
   byId("zoom-out").addEventListener("click", () => zoom(2));
-  byId("zoom-fit").addEventListener("click", () => look(0, duration));
+  byId("zoom-fit").addEventListener("click", () => look(beginning, duration));
   new ResizeObserver(() => {
     if (!printing()) width = Math.max(track.clientWidth, 200);
     measureRoom();
