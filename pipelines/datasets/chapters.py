@@ -24,19 +24,18 @@ def read_chapters(path: Path) -> VideoAnnotation:
     """Read the chapters of a file: scenes in seconds.
 
     Of a Matroska XML, the chapters of the first edition that are neither hidden nor disabled, without those inside
-    them. A chapter without an end lasts to the next one. The id is the file name without its ending, ``.chapters`` and
-    ``.scenes``. Raises DatasetError: the file is damaged, or has no chapters.
+    them. A chapter without an end lasts to the next one, the last one to the end of the film. The id is the file name
+    without its ending, ``.chapters`` and ``.scenes``. Raises DatasetError: the file is damaged, or has no chapters.
     """
     times = _of_matroska(path) if path.suffix.lower() == ".xml" else _of_container(path)
     if not times:
         raise fault(path, "has no chapters")
     times.sort()
-    # The end of the last chapter is the film's, which is not a scene end to predict.
     ends = [end if end is not None else begin for (_, end), (begin, _) in pairwise(times)]
     last, end = times[-1]
     spans = [(start, stop) for (start, _), stop in zip(times, [*ends, last + 1 if end is None else end], strict=True)]
     video_id = re.sub(r"(?i)([-_.](chapters|scenes))*$", "", path.stem, count=1)
-    return VideoAnnotation(video_id, path, scenes_seconds=np.array(spans, dtype=np.float64))
+    return VideoAnnotation(video_id, path, scenes_seconds=np.array(spans, dtype=np.float64), open_end=end is None)
 
 
 def _of_matroska(path: Path) -> list[tuple[float, float | None]]:

@@ -5,7 +5,7 @@ Scene ends without a shot end are reported.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,7 @@ class MatchReport:
     at_film_end: int
     mean_distance: float  # mean distance between a matched scene end and the end of its shot; 0 if there is none
     max_distance: float  # largest such distance
+    outside: int = 0  # number of further ones before the first shot or after the last: of a part of the film
 
 
 def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> NDArray[np.int64]:
@@ -111,14 +112,27 @@ def match_annotation(
     Of what the annotation has, the first is used: scenes in seconds, scenes in frames, labelled shots in seconds,
     labelled shots in frames. Frames are converted by the times of `shots`, also with a variable frame rate; the
     annotation's frames must be those of the same file. If there is a gap after a scene or shot of the annotation, its
-    end may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful.
+    end may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful. Ends outside the shots, as
+    where these are of a part of the film, are only counted.
 
     `shots`, `shots_seconds`: (N, 2) ranges of the shots to label, in frames and in seconds. `tolerance`: in seconds.
     Returns: (N,) int8 labels and the report, in seconds.
     Raises DatasetError: the source has no scenes and no labelled shots.
     """
+    annotation = closed(annotation, float(shots_seconds[-1, 1]))
     spans, labels = labelled_ends(annotation, frame_clock(shots, shots_seconds))
-    return match_scenes(shots_seconds[:, 1], spans, tolerance, labels)
+    inside = (spans[:, 1] > shots_seconds[0, 0]) & (spans[:, 0] <= shots_seconds[-1, 1] + tolerance)
+    label, report = match_scenes(shots_seconds[:, 1], spans[inside], tolerance, labels[inside])
+    return label, replace(report, outside=int((~inside).sum()))
+
+
+def closed(annotation: VideoAnnotation, end: float) -> VideoAnnotation:
+    """The annotation with the film's end, in seconds, as that of its last scene, where the source does not give one."""
+    if not annotation.open_end or annotation.scenes_seconds is None:
+        return annotation
+    scenes = annotation.scenes_seconds.copy()
+    scenes[-1, 1] = max(scenes[-1, 1], end)
+    return replace(annotation, scenes_seconds=scenes, open_end=False)
 
 
 def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[NDArray[np.float64], NDArray[np.int8]]:

@@ -93,9 +93,10 @@ def movienet_of_part(folder: Path) -> Path | None:
     return next((root for root in roots if is_movienet(root)), None)
 
 
-def read_movienet(root: Path, left_out: dict[str, str] | None = None) -> list[VideoAnnotation]:
-    """Read every film with keyframes, a shot list or labels. ``left_out`` takes the films whose files are damaged,
-    contradict each other or lack a keyframe, with the reason by film id; without it such a film is an error.
+def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str | None = None) -> list[VideoAnnotation]:
+    """Read every film with keyframes, a shot list or labels, or ``only`` one. ``left_out`` takes the films whose files
+    are damaged, contradict each other or lack a keyframe, with the reason by film id; without it such a film is an
+    error.
 
     Shots and labels come from `scene318` if it has the film, else from the ndjson lists. The number of shots is that of
     the shot list, else of the keyframe folder, else of the ndjson list. Shots without a label (at most `MAX_UNLABELLED`
@@ -121,7 +122,7 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None) -> list[Vi
     if not ids:
         raise fault(root, "has the folders or lists of MovieNet, but no film's keyframes, shots or labels")
     films = []
-    for video_id in ids:
+    for video_id in ids if only is None else ids & {only}:
         files = shot_files.get(video_id), label_files.get(video_id), keyframe_folders.get(video_id)
         try:
             films.append(_film(video_id, *files, listed.get(video_id), splits.get(video_id), root))

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import VideoAnnotation, by_id, check_ranges, labels_from_ends
-from pipelines.datasets.chapters import read_chapters
+from pipelines.datasets.annotations import VideoAnnotation, check_ranges, labels_from_ends
 from pipelines.datasets.parsing import (
     MAX_SCENES_BYTES,
     as_int,
@@ -20,7 +19,6 @@ from pipelines.datasets.parsing import (
     as_text,
     fault,
     int_at,
-    listed_names,
     member,
     number_at,
     parse_int,
@@ -45,28 +43,8 @@ _SCENEDETECT |= {"length_frames", "length_timecode", "length_seconds"}
 
 
 def is_scene_files(path: Path) -> bool:
-    """Whether this is a list of scenes by its ending, or a folder with some (try the other readers first)."""
-    if path.is_dir():
-        return any(child.name.lower().endswith(_ENDINGS) for child in path.glob("[!.]*"))
+    """Whether this is a list of scenes, by its ending."""
     return path.name.lower().endswith(_ENDINGS) and path.is_file()
-
-
-def read_scene_files(path: Path, frame_rate: float | None = None) -> list[VideoAnnotation]:
-    """Read a scenes.json, a CSV of scenes or chapters, or all of a folder. See `read_scenes_json`, `read_scenes_csv`
-    and `read_chapters`. Raises DatasetError: a file is damaged or of another format, or two are of the same video."""
-    files = [path]
-    if path.is_dir():
-        files = [path / name for name in listed_names(path) if name.lower().endswith(_ENDINGS)]
-        if not files:
-            raise fault(path, "has no .json, .csv or .chapters.xml in it; give the folder of the lists of scenes")
-    return by_id(
-        read_scenes_csv(file, frame_rate)
-        if file.suffix.lower() == ".csv"
-        else read_scenes_json(file)
-        if file.suffix.lower() == ".json"
-        else read_chapters(file)
-        for file in files
-    )
 
 
 def read_scenes_json(path: Path) -> VideoAnnotation:

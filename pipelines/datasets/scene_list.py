@@ -9,6 +9,8 @@ from typing import Any
 from pipelines.datasets.parsing import (
     MAX_POSITION,
     MAX_SCENES_BYTES,
+    as_int,
+    as_number,
     as_text,
     fault,
     int_at,
@@ -21,6 +23,25 @@ from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.scenes import TRANSITIONS, Scene, SceneList, Shot, Transition, VideoFacts, timecode
 from pipelines.video.films import film_at, fingerprint
+
+_FACTS = {  # of a video, and how each is read
+    "path": as_text,
+    "width": as_int,
+    "height": as_int,
+    "duration": as_number,
+    "frames": as_int,
+    "frame_rate": as_number,
+}
+_FURTHER_FACTS = {  # those that may be missing
+    "id": as_text,
+    "fingerprint": as_text,
+    "start_timecode": as_text,
+    "relative_path": as_text,
+    "sound_tracks": as_int,
+    "sound_channels": as_int,
+    "sound_rate": as_int,
+}
+_MOST = {"sound_tracks": 512, "sound_channels": 512, "sound_rate": MAX_POSITION}
 
 
 def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
@@ -36,87 +57,69 @@ def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
     settings = content.get("settings", {})
     if not isinstance(settings, dict):
         raise fault(path, "its settings are not an object")
+    video = _video(content["video"], path, film)
+    shots = tuple(_shot(i, entry, path) for i, entry in enumerate(content["shots"]))
+    scenes = tuple(_scene(m, entry, path) for m, entry in enumerate(content["scenes"]))
+    return SceneList(video, settings, shots, scenes)
 
-    def share(entry: Any, key: str, of: str) -> float:
-        value = number_at(entry, key, of, path)
-        if not 0 <= value <= 1:
-            raise fault(path, f"the {key} of {of} is {value}, which is not between 0 and 1")
-        return value
 
-    def transition(entry: dict[str, Any], of: str) -> Transition | None:
-        if "transition" not in entry:
-            return None
-        how, of = entry["transition"], f"the transition of {of}"
-        if (kind := member(how, "kind", of, path)) not in TRANSITIONS:
-            raise fault(path, f"the kind of {of} is {kind!r}, which is none of {', '.join(TRANSITIONS)}")
-        frames = (int_at(how, key, of, path) for key in ("start_frame", "end_frame"))
-        return Transition(kind, *frames, *(number_at(how, key, of, path) for key in ("start", "end")))
+def _video(entry: dict[str, Any], path: Path, film: Path | None) -> VideoFacts:
+    for name in _FACTS:
+        member(entry, name, "the video", path)
+    facts: dict[str, Any] = {
+        name: read(entry[name], f"the {name} of the video", path)
+        for name, read in (_FACTS | _FURTHER_FACTS).items()
+        if name in entry
+    }
+    for name, most in _MOST.items():
+        if not 0 <= facts.get(name, 0) <= most:
+            raise fault(path, f"the {name} of the video is {facts[name]}, which is not between 0 and {most}")
+    relative = facts.pop("relative_path", None)
+    video = VideoFacts(**facts)
+    if film is not None:
+        return replace(video, path=str(film), fingerprint=fingerprint(film))
+    return replace(video, path=_film(path, video, relative))
 
-    def name(entry: dict[str, Any], of: str) -> str | None:
-        given = as_text(entry["name"], f"the name of {of}", path) if "name" in entry else None
-        if given == "":
-            raise fault(path, f"the name of {of} is empty; leave it out")
-        return given
 
-    def text(entry: dict[str, Any], key: str) -> str | None:
-        return as_text(entry[key], f"the {key} of the video", path) if key in entry else None
+def _shot(i: int, entry: dict[str, Any], path: Path) -> Shot:
+    of = f"shot {i}"
+    start, end = float(entry["start"]), float(entry["end"])
+    how = _transition(entry["transition"], f"the transition of {of}", path) if "transition" in entry else None
+    return Shot(i, entry["start_frame"], entry["end_frame"], start, end, _share(entry, "score", of, path), how)
 
-    def optional(entry: dict[str, Any], key: str, most: int) -> int | None:
-        if key not in entry:
-            return None
-        value = int_at(entry, key, "the video", path)
-        if not 0 <= value <= most:
-            raise fault(path, f"the {key} of the video is {value}, which is not between 0 and {most}")
-        return value
 
-    video = content["video"]
-    facts = VideoFacts(
-        path=as_text(member(video, "path", "the video", path), "the path of the video", path),
-        width=int_at(video, "width", "the video", path),
-        height=int_at(video, "height", "the video", path),
-        duration=number_at(video, "duration", "the video", path),
-        frames=int_at(video, "frames", "the video", path),
-        frame_rate=number_at(video, "frame_rate", "the video", path),
-        id=text(video, "id"),
-        fingerprint=text(video, "fingerprint"),
-        start_timecode=text(video, "start_timecode"),
-        sound_tracks=optional(video, "sound_tracks", 512),
-        sound_channels=optional(video, "sound_channels", 512),
-        sound_rate=optional(video, "sound_rate", MAX_POSITION),
+def _transition(entry: Any, of: str, path: Path) -> Transition:
+    if (kind := member(entry, "kind", of, path)) not in TRANSITIONS:
+        raise fault(path, f"the kind of {of} is {kind!r}, which is none of {', '.join(TRANSITIONS)}")
+    frames = (int_at(entry, key, of, path) for key in ("start_frame", "end_frame"))
+    return Transition(kind, *frames, *(number_at(entry, key, of, path) for key in ("start", "end")))
+
+
+def _scene(m: int, entry: dict[str, Any], path: Path) -> Scene:
+    of = f"scene {m}"
+    name = as_text(entry["name"], f"the name of {of}", path) if "name" in entry else None
+    if name == "":
+        raise fault(path, f"the name of {of} is empty; leave it out")
+    return Scene(
+        index=m,
+        start_shot=entry["start_shot"],
+        end_shot=entry["end_shot"],
+        start_frame=entry["start_frame"],
+        end_frame=entry["end_frame"],
+        start=float(entry["start"]),
+        end=float(entry["end"]),
+        start_timecode=timecode(entry["start"]),
+        end_timecode=timecode(entry["end"]),
+        confidence=_share(entry, "confidence", of, path),
+        name=name,
     )
-    if film is None:
-        facts = replace(facts, path=_film(path, facts, text(video, "relative_path")))
-    else:
-        facts = replace(facts, path=str(film), fingerprint=fingerprint(film))
-    shots = tuple(
-        Shot(
-            i,
-            entry["start_frame"],
-            entry["end_frame"],
-            float(entry["start"]),
-            float(entry["end"]),
-            share(entry, "score", f"shot {i}"),
-            transition(entry, f"shot {i}"),
-        )
-        for i, entry in enumerate(content["shots"])
-    )
-    scenes = tuple(
-        Scene(
-            index=m,
-            start_shot=entry["start_shot"],
-            end_shot=entry["end_shot"],
-            start_frame=entry["start_frame"],
-            end_frame=entry["end_frame"],
-            start=float(entry["start"]),
-            end=float(entry["end"]),
-            start_timecode=timecode(entry["start"]),
-            end_timecode=timecode(entry["end"]),
-            confidence=share(entry, "confidence", f"scene {m}"),
-            name=name(entry, f"scene {m}"),
-        )
-        for m, entry in enumerate(content["scenes"])
-    )
-    return SceneList(facts, settings, shots, scenes)
+
+
+def _share(entry: dict[str, Any], key: str, of: str, path: Path) -> float:
+    value = number_at(entry, key, of, path)
+    if not 0 <= value <= 1:
+        raise fault(path, f"the {key} of {of} is {value}, which is not between 0 and 1")
+    return value
 
 
 def _film(file: Path, video: VideoFacts, relative: str | None) -> str:

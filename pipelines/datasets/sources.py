@@ -13,7 +13,7 @@ from pipelines.datasets.chapters import is_chapters, read_chapters
 from pipelines.datasets.movienet import is_movienet, read_movienet
 from pipelines.datasets.ovsd import is_ovsd, is_ovsd_file, read_ovsd, read_ovsd_file
 from pipelines.datasets.parsing import fault, listed_names
-from pipelines.datasets.scene_files import is_scene_files, read_scene_files, read_scenes_csv, read_scenes_json
+from pipelines.datasets.scene_files import is_scene_files, read_scenes_csv, read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import DatasetError
 from pipelines.files import real
@@ -43,10 +43,9 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
         return read_bbc_file(path)
     if is_ovsd_file(path):
         return read_ovsd_file(path)
-    if real(path).parent.name == _LABEL_FOLDER:
-        for film in read_movienet(real(path).parents[2]):
-            if film.video_id == path.stem:
-                return film
+    found = read_movienet(real(path).parents[2], only=path.stem) if real(path).parent.name == _LABEL_FOLDER else []
+    if found:
+        return found[0]
     raise fault(
         path,
         "is of no supported format: scenes.json, .csv, .npz, chapters, "
@@ -62,19 +61,19 @@ def read_scenes_of_folder(
     If a video has a scenes.json and another list (`bassl predict` can write both), the scenes.json is read.
 
     `annotator`: of BBC. `frame_rate`: for timecodes in a CSV that end in a frame number.
-    Returns: The records by video id, sorted, and a message for each file that could not be read. (The data sets are
-        read as a whole: a damaged file raises.)
+    Returns: The records by video id, sorted, and a message for each file that could not be read. (BBC and OVSD are read
+        as a whole: a damaged file raises.)
     Raises DatasetError for a folder without any such file.
     """
-    if (whole := _read_data_set(folder, annotator)) is not None:
-        return _sorted(whole), []
+    problems: list[str] = []
+    if (whole := _read_data_set(folder, annotator, problems)) is not None:
+        return _sorted(whole), problems
     files = [folder / name for name in listed_names(folder) if is_scene_files(folder / name)]
     if not files:
         files = sorted(path for path in folder.rglob("*.npz") if path.is_file())
     if not files:
-        raise fault(folder, "holds no scenes of a supported format: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
+        raise fault(folder, "holds nothing of a supported format: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
     records: dict[str, VideoAnnotation] = {}
-    problems = []
     for path in sorted(files, key=lambda path: path.suffix.lower() != ".json"):
         try:
             record = read_scenes_of_video(path, frame_rate)
@@ -87,24 +86,27 @@ def read_scenes_of_folder(
     return _sorted(records.values()), problems
 
 
-def read_annotations(source: Path, annotator: int = 0) -> list[VideoAnnotation]:
-    """Read label files of any known format: MovieNet, BBC, OVSD, or scene lists. Raises DatasetError when it is none of
+def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None = None) -> list[VideoAnnotation]:
+    """Read label files of any known format: a file of one video, or a folder. Raises DatasetError when it is none of
     them or damaged."""
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")
-    if (whole := _read_data_set(source, annotator)) is not None:
-        return whole
-    if is_scene_files(source):
-        return read_scene_files(source)
-    if is_chapters(source):
-        return [read_chapters(source)]
-    raise DatasetError(f"{source}: holds no keyframe stores, features or label files of a supported format")
+    if not source.is_dir():
+        return [read_scenes_of_video(source, frame_rate)]
+    records, problems = read_scenes_of_folder(source, annotator, frame_rate)
+    if problems:
+        raise DatasetError(problems[0])
+    return list(records.values())
 
 
-def _read_data_set(folder: Path, annotator: int) -> list[VideoAnnotation] | None:
-    """The records of MovieNet, BBC or OVSD; None for another folder."""
+def _read_data_set(folder: Path, annotator: int, problems: list[str]) -> list[VideoAnnotation] | None:
+    """The records of MovieNet, BBC or OVSD; None for another folder. ``problems`` takes a message for each film of
+    MovieNet that is damaged."""
     if is_movienet(folder):
-        return read_movienet(folder)
+        left_out: dict[str, str] = {}
+        films = read_movienet(folder, left_out)
+        problems += left_out.values()
+        return films
     if is_bbc(folder):
         return read_bbc(folder, annotator)
     return read_ovsd(folder) if is_ovsd(folder) else None
@@ -118,4 +120,5 @@ def _from_features(path: Path) -> VideoAnnotation:
     video = read_shot_features(path)
     # The film's end is not a scene end to predict.
     scene_end = np.append(video.scene_end[:-1], 0).astype(np.int8)
-    return VideoAnnotation(path.stem, path, shots=video.shots, scene_end=scene_end)
+    seconds = None if video.frame_rate is None else video.shots / video.frame_rate
+    return VideoAnnotation(path.stem, path, video.shots, seconds, scene_end, frame_rate=video.frame_rate)

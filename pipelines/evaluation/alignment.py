@@ -17,7 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.annotations import DOUBTFUL, INSIDE, VideoAnnotation
-from pipelines.datasets.matching import Clock, MatchReport, assign_scene_ends, frame_clock, labelled_ends, report_of
+from pipelines.datasets.matching import (
+    Clock,
+    MatchReport,
+    assign_scene_ends,
+    closed,
+    frame_clock,
+    labelled_ends,
+    report_of,
+)
 from pipelines.datasets.parsing import fault
 from pipelines.datasets.scene_files import TIME_ROUNDING
 from pipelines.evaluation.metrics import FilmScores
@@ -70,6 +78,13 @@ def align(
         above = (prediction.scores >= threshold).astype(np.int8)
         above[-1] = INSIDE
         prediction = replace(prediction, scene_end=above, scenes_frames=None, scenes_seconds=None)
+    for one in (truth, prediction):
+        if one.shots is None and one.scenes_frames is None and one.scenes_seconds is None:
+            raise fault(one.source, f"labels the shots of {one.video_id}, but no shot list says where they are; add it")
+    if truth.open_end:
+        truth = closed(truth, _length(prediction, truth, frame_rate))
+    if prediction.open_end:
+        prediction = closed(prediction, _length(truth, prediction, frame_rate))
     part = _part(prediction, truth, frame_rate)
     if _same_shots(prediction, truth):
         return Alignment(_on_same_shots(prediction, truth, frame_rate, doubtful), "same shots", part=part)

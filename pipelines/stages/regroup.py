@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pipelines.datasets.corrections import check_replaceable
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept
 from pipelines.options import Seconds, accept_text
@@ -28,6 +29,8 @@ class RegroupSettings:
     """Leave out scenes that are shorter, instead of making them part of others."""
     scenes: int | None = None
     """Number of scenes: the most probable ones, whatever the threshold."""
+    overwrite: bool = False
+    """Replace a file that was corrected by hand, or is of another film."""
 
     def __post_init__(self) -> None:
         accept_text(self)
@@ -61,6 +64,15 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
     output = settings.output or file.with_name(f"{name}.regrouped.json")
     before = read_scene_list(file)
     check_inputs_kept((output,), (file, Path(before.video.path)))
+    if not settings.overwrite and output != STDIO:
+        known = before.video.id, before.video.fingerprint
+        given = {scene.name for scene in before.scenes if scene.name is not None}
+        check_replaceable(
+            output,
+            before.video.path,
+            lambda video: (video.get("id"), video.get("fingerprint")) == known,
+            given,
+        )
     stored = {name: before.settings[name] for name in ("threshold", "min_scene") if name in before.settings}
     try:
         wanted = PredictSettings(**{**stored, **settings.given})
@@ -81,6 +93,7 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
         scenes = without_short(scenes, wanted.min_scene)
     chosen = {"threshold": wanted.threshold, "min_scene": wanted.min_scene, "scenes": wanted.scenes}
     chosen["drop_short"] = wanted.drop_short
-    result = replace(before, settings={**before.settings, **chosen}, scenes=scenes)
+    kept = {name: value for name, value in before.settings.items() if name != "edited_by_hand"}
+    result = replace(before, settings={**kept, **chosen}, scenes=scenes)
     result.save(output)
     return result

@@ -84,6 +84,9 @@ def write_features(
         listed = " and ".join(f"{' x '.join(map(str, shape))} {dtype}" for shape, dtype in sorted(kinds)) or "none"
         raise StoreError(f"{path}: features of different kinds cannot be one store: {listed}")
     ((width,), dtype) = kinds.pop()
+    widths = {part.shape[1] for part in (colour or {}).values()}
+    if len(widths) > 1:
+        raise StoreError(f"{path}: colour of different widths cannot be one store: {sorted(widths)}")
     hues = _joined_colour(names, lengths, colour) if colour else None
     # Unsealed, because the checksums of the videos cover them: a large store is read once when it is opened, not twice.
     with create_store(path, SCHEMA, VERSION, {"features"}) as file:

@@ -20,23 +20,21 @@ def store_path(folder: Path, encoder: str) -> Path:
     return folder / f"{encoder}.h5"
 
 
-def find_features(
-    index: Index, encoder: str | None, folder: Path, used: Sequence[int] | None = None
-) -> tuple[Path, ...]:
+def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] | None = None) -> tuple[Path, ...]:
     """The feature stores of an index, for :func:`pipelines.stores.features.features_of`; empty where there is none for
     an encoder.
 
-    ``encoder`` is an id, or several joined by `JOINED`; None stands for every store that the index names. A store that
-    the index names comes before ``<folder>/<encoder id>.h5``, which is taken only if it has all ``used`` videos (None:
-    those of the index), encoded from the same shots and keyframes; :func:`pipelines.stages.encode.encode_shots` adds
-    what is missing there.
-    Raises StoreError for a damaged store, or without ``encoder`` where two stores have a video of the index.
+    ``encoder`` is an id, or several joined by `JOINED` (see `pipelines.models.index_encoders.encoder_for`). A store
+    that the index names comes before ``<folder>/<encoder id>.h5``, which is taken only if it has all ``used`` videos
+    (None: those of the index), encoded from the same shots and keyframes;
+    :func:`pipelines.stages.encode.encode_shots` adds what is missing there.
+    Raises StoreError for a damaged store, or where two stores have a video of the index.
     """
-    names = tuple(index.features) if encoder is None else tuple(encoder.split(JOINED))
+    names = encoder.split(JOINED)
     stores = tuple(store for name in names if (store := _store_of(index, name, folder, used)) is not None)
     if len(stores) < len(names):
         return ()
-    if encoder is None and len(stores) > 1:
+    if len(stores) > 1:
         wanted = set(index.video_ids)
         videos = [name for store in stores for name in wanted & read_shot_checksums(store).keys()]
         if len(videos) > len(set(videos)):

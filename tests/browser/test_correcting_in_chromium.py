@@ -407,7 +407,9 @@ def test_the_page_of_a_part_shows_that_part(part: Page) -> None:
         part.wait_for_timeout(60)
         bands = [band.bounding_box() for band in part.locator("#track .scene-band").all()]
         track = part.locator("#track svg").bounding_box()
-        assert track is not None and bands[0] is not None and bands[-1] is not None
+        assert track is not None
+        assert bands[0] is not None
+        assert bands[-1] is not None
         assert bands[0]["x"] == pytest.approx(track["x"], abs=2)
         assert bands[-1]["x"] + bands[-1]["width"] == pytest.approx(track["x"] + track["width"], abs=2)
     facts = dict(zip(*(part.locator(f"aside .facts {name}").all_text_contents() for name in ("dt", "dd")), strict=True))

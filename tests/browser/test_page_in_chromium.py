@@ -139,9 +139,7 @@ def test_a_film_that_no_browser_plays_is_told_in_one_line(browser: Browser, tmp_
     with opened(browser, tmp_path / "page.html") as seen:
         page = seen.page
         page.wait_for_selector("#film-note")
-        assert page.inner_text("#film-note") == (
-            "film.mp4 was not found, or this browser cannot play its format."
-        )
+        assert page.inner_text("#film-note") == ("film.mp4 was not found, or this browser cannot play its format.")
         tile(page, 3).click()
         assert tile(page, 3).get_attribute("aria-current") == "true"
         good = films.write_film(tmp_path / "other.mp4", films.pictures(120, pages.CUTS, 320, 180))

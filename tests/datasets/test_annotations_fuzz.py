@@ -18,7 +18,7 @@ from pipelines.datasets.bbc import read_bbc
 from pipelines.datasets.movienet import read_movienet
 from pipelines.datasets.ovsd import read_ovsd
 from pipelines.datasets.parsing import read_text, text_lines
-from pipelines.datasets.scene_files import read_scene_files
+from pipelines.datasets.sources import read_annotations
 from pipelines.errors import DatasetError
 from pipelines.video.films import video_ids
 from tests.datasets.test_scene_files import scenes_json
@@ -76,10 +76,10 @@ FORMATS = {
         },
         read_ovsd,
     ),
-    "scenes.json": Format({"film.json": json.dumps(scenes_json(), indent=1)}, read_scene_files, "film.json"),
+    "scenes.json": Format({"film.json": json.dumps(scenes_json(), indent=1)}, read_annotations, "film.json"),
     "CSV of scenes": Format(
         {"film.csv": 'Name,Start,End\n"a",0,12.5\nb,12.5,0:30.250\nc,00:00:30.250,00:01:00\n'},
-        read_scene_files,
+        read_annotations,
         "film.csv",
     ),
     "CSV of PySceneDetect": Format(
@@ -89,7 +89,7 @@ FORMATS = {
             + "\r\n1,1,00:00:00.000,0.000,50,00:00:02.000,2.000,50,00:00:02.000,2.000"
             + "\r\n2,51,00:00:02.000,2.000,75,00:00:03.000,3.000,25,00:00:01.000,1.000\r\n"
         },
-        read_scene_files,
+        read_annotations,
         "film-Scenes.csv",
     ),
 }
@@ -351,7 +351,7 @@ def test_lost_key_frames(tmp_path: Path) -> None:
 )
 def test_labels_named_as_a_film_have_its_id(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.csv").write_text("start,end\n0,1\n")
-    (record,) = read_scene_files(tmp_path)
+    (record,) = read_annotations(tmp_path)
     assert [record.video_id] == video_ids([tmp_path / f"{name}.mov"])
     assert_sound(record)
 
@@ -373,7 +373,7 @@ def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(2**33)  # a hole: takes no space
     with pytest.raises(DatasetError, match=r"a\.json: is larger than 16 MB"):
-        read_scene_files(path)
+        read_annotations(path)
 
 
 @pytest.mark.parametrize(

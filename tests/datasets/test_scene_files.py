@@ -10,7 +10,8 @@ from scenedetect import FrameTimecode
 from scenedetect.output import write_scene_list
 
 from pipelines.datasets.annotations import VideoAnnotation
-from pipelines.datasets.scene_files import is_scene_files, read_scene_files, read_scenes_csv, read_scenes_json
+from pipelines.datasets.scene_files import is_scene_files, read_scenes_csv, read_scenes_json
+from pipelines.datasets.sources import read_annotations
 from pipelines.errors import DatasetError
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
 
@@ -249,11 +250,13 @@ def test_folder_of_scene_files(tmp_path: Path) -> None:
     put(tmp_path / "x.JSON", scenes_json(path="a.mp4"))
     put(tmp_path / "notes.txt", "not a list of scenes")
     put(tmp_path / ".hidden.csv", "\0")
-    assert is_scene_files(tmp_path)
-    assert [video.video_id for video in read_scene_files(tmp_path)] == ["a", "b"]
+    assert [video.video_id for video in read_annotations(tmp_path)] == ["a", "b"]
     put(tmp_path / "c.json", scenes_json(path="other/b.mp4"))
-    with pytest.raises(DatasetError, match=r"c.json: is about the video b, and so is .*b.csv; remove one"):
-        read_scene_files(tmp_path)
+    (_, b) = read_annotations(tmp_path)
+    assert b.source.name == "c.json", "of a scenes.json and a CSV of one film, as `bassl predict` can write, the first"
+    put(tmp_path / "d.json", scenes_json(path="b.mp4"))
+    with pytest.raises(DatasetError, match=r"d.json: is about the video b, and so is .*c.json; remove one"):
+        read_annotations(tmp_path)
 
 
 def test_recognised(tmp_path: Path) -> None:
@@ -262,7 +265,7 @@ def test_recognised(tmp_path: Path) -> None:
     assert is_scene_files(put(tmp_path / "a.json", "{}"))
     assert not is_scene_files(put(tmp_path / "a.txt", ""))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DatasetError, match=r"has no \.json, \.csv or \.chapters\.xml in it"):
-        read_scene_files(tmp_path / "empty")
+    with pytest.raises(DatasetError, match="holds nothing of a supported format"):
+        read_annotations(tmp_path / "empty")
     with pytest.raises(DatasetError, match="no such file"):
-        read_scene_files(tmp_path / "missing.json")
+        read_annotations(tmp_path / "missing.json")

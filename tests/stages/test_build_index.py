@@ -609,7 +609,7 @@ def test_sources_that_are_none(tmp_path: Path, settings: Settings) -> None:
     empty.mkdir()
     odd.write_text("# Notes")
     refusal(lambda: build_index([], settings()), "nothing to index", error=BasslError)
-    refusal(lambda: build_index([empty], settings()), empty, "holds no keyframe stores", error=DatasetError)
+    refusal(lambda: build_index([empty], settings()), empty, "holds nothing of a supported format", error=DatasetError)
     refusal(lambda: build_index([odd], settings()), odd, "of a supported format", error=DatasetError)
     refusal(lambda: build_index([tmp_path / "no"], settings()), tmp_path / "no", "no such file", error=DatasetError)
 

@@ -16,7 +16,7 @@ from pipelines.baselines.systems import SYSTEMS, Baseline
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import FilmScores
-from pipelines.models.encoders import KEYFRAMES, load_encoder
+from pipelines.models.index_encoders import encoder_for
 from pipelines.progress import ReportProgress
 from pipelines.stages.baseline.settings import BaselineSettings
 from pipelines.stages.encode import EncodeSettings
@@ -144,12 +144,10 @@ def _feature_sets(settings: BaselineSettings, index: Index) -> list[NDArray[np.f
 
 def _own_stores(index: Index, used: Sequence[int]) -> tuple[Path, ...]:
     """The stores that the index names, else the one that `bassl encode` makes. Raises BasslError: there is none."""
-    encoding = EncodeSettings()
-    encoder = None if index.features else load_encoder(encoding.encoder, "cpu", index.keyframes or KEYFRAMES).id
-    if stores := find_features(index, encoder, encoding.output, used):
+    encoder = encoder_for(index)
+    if stores := find_features(index, encoder, EncodeSettings.output, used):
         return stores
-    wanted = encoder or " and ".join(index.features)
-    raise BasslError(f"{index.path}: has no features of {wanted}; run `bassl encode`, or name a store with --features")
+    raise BasslError(f"{index.path}: has no features of {encoder}; run `bassl encode`, or name a store with --features")
 
 
 def _films(

@@ -18,7 +18,7 @@ from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_inputs_kept, check_writable
 from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stages.build_index.sources import INCOMPLETE, read_source
-from pipelines.stores.features import write_features
+from pipelines.stores.features import open_features, write_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, read_index, write_index
 from pipelines.video.films import safe_id
 
@@ -69,10 +69,24 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
     }
     stores = {name: settings.feature_folder / f"{name}.h5" for name in features}
     for name, encodings in features.items():
+        if not settings.overwrite:
+            _check_kept(stores[name], encodings)
         known = {video: colour[video] for video in encodings.keys() & colour.keys()}
         write_features(stores[name], name, encodings, colour=known)
     write_index(settings.output, videos, recorded, settings.doubtful, stores)
     return describe(settings.output, matches, notes)
+
+
+def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> None:
+    """Check that a store which is there already has just these features: an index may rest on others. Raises
+    BasslError."""
+    if not store.exists():
+        return
+    there = open_features(store).videos
+    if there.keys() != features.keys() or not all(np.array_equal(there[name], features[name]) for name in there):
+        raise BasslError(
+            f"{store}: holds other features; name another --feature-folder, or replace it with --overwrite"
+        )
 
 
 def _timed(video: IndexedVideo, frame_rate: float) -> IndexedVideo:
@@ -105,7 +119,7 @@ def _label(
     known = {video.video_id for video in videos}
     records: dict[str, VideoAnnotation] = {}
     for path in settings.labels:
-        for record in read_annotations(path, settings.annotator):
+        for record in read_annotations(path, settings.annotator, settings.frame_rate):
             record = _named_with_folder(record, known)
             if record.video_id in records:
                 first = records[record.video_id].source
@@ -121,7 +135,12 @@ def _label(
             raise DatasetError(f"{video.source}: has no times in seconds, so {record.source} cannot be matched to it")
         label, matches[video.video_id] = match_annotation(record, video.frames, video.seconds, settings.tolerance)
         labelled.append(replace(video, label=label, split=record.split or video.split))
-    notes = []
+    notes = [
+        f"{name}: {match.outside} of {match.outside + match.scene_ends + match.at_film_end} labelled scene ends are "
+        "outside its shots"
+        for name, match in matches.items()
+        if match.outside
+    ]
     if records:
         names = ", ".join(sorted(records)[:3]) + (", ..." if len(records) > 3 else "")
         are = "labelled video is" if len(records) == 1 else "labelled videos are"
@@ -211,7 +230,7 @@ def _statistics(index: Index, split: str | None) -> SplitStatistics:
     spans = [index.span(v) for v in videos]
     labelled = [span for span in spans if np.any(index.label[span] != NO_LABEL)]
     ends = sum(int(index.targets(np.arange(span.start, span.stop)).sum()) for span in labelled)
-    seconds = sum(float(index.seconds[span.stop - 1, 1]) for span in spans)
+    seconds = sum(float(index.seconds[span.stop - 1, 1] - index.seconds[span.start, 0]) for span in spans)
     return SplitStatistics(
         split="all" if split is None else split or "none",
         videos=len(videos),

@@ -49,7 +49,7 @@ class IndexSettings:
     def __post_init__(self) -> None:
         accept_text(self)
         object.__setattr__(self, "split", _split(self.split))
-        check_at_least(self, 0, "tolerance")
+        check_at_least(self, 0, "tolerance", "seed")
         if self.frame_rate is not None and not 0 < self.frame_rate < math.inf:
             raise ValueError(f"frame_rate must be above 0, not {self.frame_rate}")
 

@@ -73,7 +73,7 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
     if source.is_dir() and is_movienet(source):
         records = read_movienet(source, left_out if settings.only_complete else None)
     else:
-        records = read_annotations(source, settings.annotator)
+        records = read_annotations(source, settings.annotator, settings.frame_rate)
     return complete(partial(_from_annotation, settings=settings), ((record.video_id, record) for record in records))
 
 

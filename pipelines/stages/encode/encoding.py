@@ -53,7 +53,7 @@ def _encode(settings: EncodeSettings, process: Process, report: Report, used: Se
     if fault := next((fault for _, fault in outcomes if fault), None):
         raise fault
     failed = {video: why for each, _ in outcomes for video, why in each.items()}
-    first_decides(process, lambda: store.join(failed))
+    first_decides(process, store.join)
     if failed:
         what = f"{store.path}: lacks {len(failed)} of {len(used)} videos; mend them and run again, or delete what is "
         what += "damaged and leave them out with `bassl build-index --only-complete`"

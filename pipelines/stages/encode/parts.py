@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,13 +39,17 @@ class StoreInParts:
             the videos that have no features yet.
 
         Raises:
-            BasslError: where the folder cannot be written, or the store is of other shots.
+            BasslError: where the folder cannot be written, or the store is another's.
         """
         check_writable(self.path)
         remove_partials(self.path)
-        if overwrite:
-            self.path.unlink(missing_ok=True)
-        done = self._open()
+        try:
+            done = self._open()
+        except StoreError:
+            if not overwrite:
+                raise
+            self.path.unlink()
+            done = None
         missing = []
         for video in self._videos:
             name = self._index.video_ids[video]
@@ -53,7 +57,8 @@ class StoreInParts:
             remove_partials(part)
             if overwrite or not self._fits(part, name):
                 part.unlink(missing_ok=True)
-                if done is None or name not in done.videos:
+                # Features of a film that was cut into other shots since are made again.
+                if overwrite or done is None or done.shots.get(name) != self._checksums[name]:
                     missing.append(video)
         if not missing and any(self._part(name).exists() for name in self._checksums):  # killed before it joined them
             self.join()
@@ -65,15 +70,13 @@ class StoreInParts:
         name = self._index.video_ids[video]
         write_features(self._part(name), self._encoder, {name: features}, {name: self._checksums[name]}, {name: colour})
 
-    def join(self, without: Collection[int] = ()) -> None:
-        """Write the store from what is in it, videos of other indices included, and its parts; ``without`` are videos
-        that have none."""
+    def join(self) -> None:
+        """Write the store from what is in it, videos of other indices included, and its parts."""
         done = self._open()
-        lacking = {self._index.video_ids[video] for video in without}
-        parts = {name: self._part(name) for name in self._checksums if name not in lacking}
-        colour = dict(done.colour) if done else {}
-        for name in parts.keys() - (done.videos.keys() if done else set()):
-            colour |= open_features(parts[name]).colour
+        parts = {name: part for name in self._checksums if (part := self._part(name)).exists()}
+        colour = {name: one for name, one in done.colour.items() if name not in parts} if done else {}
+        for part in parts.values():
+            colour |= open_features(part).colour
         shots = {**(done.shots if done else {}), **{name: self._checksums[name] for name in parts}}
         if shots:
             write_features(self.path, self._encoder, _Features(done, parts), shots, colour)
@@ -90,15 +93,11 @@ class StoreInParts:
         """The store, None where there is none yet."""
         if not self.path.exists():
             return None
-        store, remedy = open_features(self.path), "delete it, and it is made again"
+        store = open_features(self.path)
         if store.encoder != self._encoder or store.videos.keys() != store.shots.keys():
-            raise StoreError(f"{self.path}: is a store of {store.encoder} that was not made here; {remedy}")
-        for name, expected in self._checksums.items():
-            if store.shots.get(name, expected) != expected:
-                raise StoreError(
-                    f"{self.path}: its features of {name} are of other shots or keyframes than {self._index.path} "
-                    f"has; {remedy}, or name another folder"
-                )
+            raise StoreError(
+                f"{self.path}: is a store of {store.encoder} that was not made here; delete it, and it is made again"
+            )
         return store
 
     def _fits(self, part: Path, name: str) -> bool:
@@ -122,7 +121,7 @@ class _Features(Mapping[str, "NDArray[np.floating]"]):
         self._parts = parts
 
     def __getitem__(self, name: str) -> NDArray[np.floating]:
-        return self._stored[name] if name in self._stored else read_features(self._parts[name])[1][name]
+        return read_features(self._parts[name])[1][name] if name in self._parts else self._stored[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter({*self._parts, *self._stored})

@@ -55,7 +55,8 @@ def _true_ends(file: Path, truth: Path, settings: BoundarySettings) -> NDArray[n
 
 
 def _lane(name: str, listed: SceneList, truth: NDArray[np.float64] | None, within: float) -> PredictedLane:
-    ends = np.array([scene.end for scene in listed.scenes[:-1]])
+    borders = {border for scene in listed.scenes for border in (scene.start_shot, scene.end_shot)}
+    ends = np.array([listed.shots[border - 1].end for border in sorted(borders - {0, len(listed.shots)})])
     threshold = listed.settings.get("threshold")
     # With --scenes N the N best are taken, whatever the threshold.
     if not isinstance(threshold, int | float) or listed.settings.get("scenes") is not None:

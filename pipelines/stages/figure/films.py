@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,6 +13,8 @@ from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError, count
+from pipelines.models.index_encoders import encoder_for
+from pipelines.models.opening import OpenedModel
 from pipelines.stores.features import read_shot_checksums
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import JOINED, find_features
@@ -60,25 +61,17 @@ def scene_ends(index: Index, rows: NDArray[np.int64]) -> list[int] | None:
     return ends
 
 
-def store_of(index: Index, features: Path, encoder: str | None = None) -> Path:
-    """The store with the features of the only video of an index: ``features`` itself, or one that the index names, or
-    one in the folder ``features``; None is any encoder. Raises BasslError if there is none or more than one."""
+def store_of(index: Index, features: Path, opened: OpenedModel | None = None, named: str | None = None) -> Path:
+    """The store with the features of the only video of an index: ``features`` itself, or that of the encoder of
+    `encoder_for` that the index names, or is in the folder ``features``. Raises BasslError if there is none or more
+    than one."""
     if features.suffix.lower() == ".h5":
         return features
+    encoder = encoder_for(index, opened, named)
     (name,) = index.video_ids
-
-    def stores() -> Iterator[Path]:
-        if encoder is not None:
-            # A model that was trained on features of several stores names all of them.
-            for one in encoder.split(JOINED):
-                yield from find_features(index, one, features)
-        elif index.features:
-            yield from (path for path in index.features.values() if path.exists())
-        else:
-            yield from sorted(features.glob("*.h5"))
-
-    having = [path for path in stores() if name in read_shot_checksums(path)]
-    wanted = "features" if encoder is None else f"features of {encoder}"
+    stores = (path for one in encoder.split(JOINED) for path in find_features(index, one, features))
+    having = [path for path in stores if name in read_shot_checksums(path)]
+    wanted = f"features of {encoder}"
     if not having:
         raise StoreError(
             f"{index.path}: has no {wanted} of {name}, nor has {features}; run `bassl encode`, or name a store with "

@@ -48,8 +48,9 @@ def _representation(index: Index, model: Path, features: Path) -> NDArray[np.flo
         return features_of(index, [model])[1]
     if not model.exists():
         raise BasslError(f"{model}: no such feature store, run or model")
-    crn, encoder = open_model(model).context()
-    store = store_of(index, features, encoder)
+    opened = open_model(model)
+    crn, encoder = opened.context()
+    store = store_of(index, features, opened, encoder)
     encodings = features_of(index, [store])[1]
     shape = crn.settings
     if encodings.shape[1] != shape.input_width:

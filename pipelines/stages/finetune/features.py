@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import BasslError
-from pipelines.models.encoder_options import DEFAULT_ENCODER, is_published, named_encoder
-from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, Preparation, encoder_of_id, load_encoder
+from pipelines.models.encoder_options import is_published, named_encoder
+from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, Preparation, encoder_of_id
+from pipelines.models.index_encoders import encoder_for
+from pipelines.models.opening import open_model
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
@@ -60,8 +62,9 @@ def find_encoding(
         return Encoding(features, own or FrozenEncoder(made_by, named_encoder(made_by)), colour)
     source: str | Path | None = start.path
     if own is None:
-        source = _wanted_encoder(settings, index, start)
-        own = _encoder_called(source, index)
+        source = (start.weights.settings.encoder if start.weights is not None else None) or settings.encoder
+        identity = encoder_for(index, named=source)
+        own = FrozenEncoder(identity, source if source and is_published(source) else named_encoder(identity))
     stores = find_features(index, own.id, settings.feature_folder, videos)
     if not stores:
         how = settings.preparation
@@ -106,7 +109,7 @@ def _encoder_of(start: Start, index: Index, settings: FinetuneSettings) -> Froze
         return None
     augmentation = start.weights.training.get("augmentation")
     size = int(augmentation.get("size", INPUT_SIZE)) if isinstance(augmentation, dict) else INPUT_SIZE
-    identity = load_encoder(start.path, "cpu", index.keyframes or KEYFRAMES, settings.preparation).id
+    identity = encoder_for(index, open_model(start.path), how=settings.preparation)
     return FrozenEncoder(identity, start.weights.settings.encoder, start.weights.encoder, size)
 
 
@@ -122,23 +125,6 @@ def _check_encoder(made_by: str, start: Start, own: FrozenEncoder | None, stores
         f"{', '.join(map(str, stores))}: features of {made_by}, and {start.path} was pre-trained with {wanted}; leave "
         "--features out, name its --preparation (centre or squeeze), or begin anew with --init none"
     )
-
-
-def _wanted_encoder(settings: FinetuneSettings, index: Index, start: Start) -> str:
-    """Name or id of the encoder that the pre-trained model, the settings or the index name."""
-    wanted = start.weights.settings.encoder if start.weights is not None else None
-    wanted = wanted or settings.encoder
-    if wanted is None and len(index.features) > 1:
-        there = ", ".join(sorted(index.features))
-        raise BasslError(f"{index.path}: has features of several encoders ({there}); name a store with --features")
-    return wanted or next(iter(index.features), DEFAULT_ENCODER)
-
-
-def _encoder_called(text: str, index: Index) -> FrozenEncoder:
-    """The encoder with a name or an id."""
-    if text == DEFAULT_ENCODER or is_published(text):
-        return FrozenEncoder(load_encoder(text, "cpu", index.keyframes or KEYFRAMES).id, text)
-    return FrozenEncoder(text, named_encoder(text))
 
 
 def _computable(encoder: FrozenEncoder, index: Index, start: Start) -> tuple[str, Preparation]:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
+from pipelines.datasets.corrections import check_replaceable
 from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
-from pipelines.errors import BasslError, DatasetError, StoreError
+from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_inputs_kept, check_writable, remove_partials
 from pipelines.film_jobs import run_here, run_on_dask
 from pipelines.options import settings_from, values_of
@@ -69,7 +70,7 @@ def predict_to_files(
     """
     check_inputs_kept((output, storyboard, page), (film, model.settings.shots, model.settings.model))
     if output is not None and is_scenes_json(output) and not overwrite:
-        _check_replaceable(output, film)
+        check_replaceable(output, film, lambda video: _is_of(video, film))
     pictured = PicturedScenes(storyboard, page)
     found = model.predict(film, progress=progress, on_shot=pictured.add)
     if video_id is not None:
@@ -259,28 +260,3 @@ def _is_of(video: Mapping[str, Any], film: Path) -> bool:
     if "fingerprint" in video:
         return bool(video["fingerprint"] == fingerprint(film))
     return PureWindowsPath(video["path"]).name == PureWindowsPath(film).name
-
-
-def _check_replaceable(path: Path, film: Path) -> None:
-    """Check that a new result may replace the file at ``path``, so that nobody's work is lost.
-
-    Raises:
-        StoreError: one line, where it is no prediction of this film, or was corrected by hand.
-    """
-    if not path.exists():
-        return
-    try:
-        content = read_json(path, MAX_SCENES_BYTES)
-        settings = content["settings"]
-        corrected = settings.get("edited_by_hand") is True or any("name" in scene for scene in content["scenes"])
-        predicted = content["schema"] == SCHEMA and "model_id" in settings
-        same = _is_of(content["video"], film)
-    except (DatasetError, ValueError, KeyError, TypeError, AttributeError):
-        predicted = False
-    remedy = "name another file, or replace it with --overwrite"
-    if not predicted:
-        raise StoreError(f"{path}: was not made by `bassl predict`; {remedy}")
-    if corrected:
-        raise StoreError(f"{path}: was corrected by hand (`bassl report` makes its page); {remedy}")
-    if not same:
-        raise StoreError(f"{path}: holds the scenes of another film than {film}; {remedy}")

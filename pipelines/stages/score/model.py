@@ -14,7 +14,7 @@ from pipelines.evaluation.indexed_films import film_scores
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.encoders import KEYFRAMES, load_encoder
+from pipelines.models.index_encoders import encoder_for
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.progress import ReportProgress
@@ -44,10 +44,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         return _representation_alone(str(subject), [path], index, videos, settings, notes)
     opened = open_model(subject)
     if settings.representation and opened.pretrained_only and "head_pp.weight" not in opened.weights.heads:
-        encoder = opened.weights.settings.encoder
-        if opened.weights.encoder:
-            encoder = load_encoder(opened.path, "cpu", index.keyframes or KEYFRAMES).id
-        stores = _feature_stores(encoder, opened.path, index, videos, settings, progress)
+        stores = _feature_stores(opened, opened.weights.settings.encoder, index, videos, settings, progress)
         return _representation_alone(str(subject), stores, index, videos, settings, notes)
     if opened.pretrained_only:
         model = opened.pseudo_boundary_model()
@@ -66,7 +63,9 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             f"the built-in model learned from {len(known)} of these {len(videos)} films: their scores are better than "
             "on other films; docs/default-model.md has figures on films that it did not learn from",
         )
-    stores = _feature_stores(model.encoder, opened.path, index, videos, settings, progress)
+    if opened.has_weights and model.encoder is not None:  # its id with as many keyframes as the index has
+        model = replace(model, encoder=encoder_for(index, opened, model.encoder))
+    stores = _feature_stores(opened, model.encoder, index, videos, settings, progress)
     (encoder, features), colour = features_of(index, stores, videos), colour_of(index, stores)
     content = features
     if model.sound is not None:
@@ -148,25 +147,26 @@ def _seed_files(opened: OpenedModel) -> dict[int, Path]:
 
 
 def _feature_stores(
-    encoder: str | None,
-    path: Path,
+    opened: OpenedModel,
+    named: str | None,
     index: Index,
     videos: Sequence[int],
     settings: ScoreSettings,
     progress: ReportProgress,
 ) -> Sequence[Path]:
-    """The stores of the features of an encoder, an id, that the model ``path`` reads; computed if there are none yet.
-    None stands for any encoder."""
+    """The stores of the features that a model reads, computed if there are none yet; ``named`` is the id of its
+    encoder, None for any."""
     if settings.features.suffix.lower() == ".h5":
         return [settings.features]
+    encoder = encoder_for(index, opened, named)
     if stores := find_features(index, encoder, settings.features, videos):
         return stores
     if not index.keyframes:
         raise BasslError(
-            f"{index.path}: has no features of {encoder or 'any encoder'}, and no keyframes to make them of; run "
+            f"{index.path}: has no features of {encoder}, and no keyframes to make them of; run "
             "`bassl extract-keyframes` and `bassl encode`, or name a store with --features"
         )
-    source = EncodeSettings().encoder if encoder is None else path
+    source = EncodeSettings().encoder if named is None else opened.path
     making = EncodeSettings(settings.index, source, settings.features, device=settings.device)
     return [encode_shots(making, lambda state: progress("encoding", state.shots, state.total), videos=videos)]
 

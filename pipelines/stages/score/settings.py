@@ -59,7 +59,7 @@ class ScoreSettings:
         check_frame_rate(self.frame_rate)
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise ValueError(f"a threshold is a score from 0 to 1, not {self.threshold:g}")
-        check_at_least(self, 0, "resamples")
+        check_at_least(self, 0, "resamples", "seed")
 
 
 def check_seconds(name: str, value: float) -> None:
