@@ -1,27 +1,38 @@
 """The entry point of ``bassl``, and of ``python -m bassl_cli``."""
 
 import gc
+import os
+import signal
 import sys
 from pathlib import Path
-
-from pipelines.files import is_file
-from pipelines.processes import collect_less, end_ahead, start_ahead
-from pipelines.video import READ_FILM
 
 
 def main() -> None:
     """Run the command line, see :func:`bassl_cli.app.main`."""
+    signal.signal(signal.SIGINT, _interrupted)  # while this imports; afterwards the commands say it
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  # None where it was closed before
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    from pipelines.files import is_file
+    from pipelines.processes import collect_less, end_ahead, start_ahead
+    from pipelines.video import READ_FILM
+
     collect_less()
     if sys.argv[1:2] == ["predict"] and any(is_file(Path(argument)) for argument in sys.argv[2:]):
         start_ahead(READ_FILM)  # it imports what reads films while this process imports what reads the command line
     from bassl_cli.app import main as run  # start-up time: Typer
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         run()
     finally:
         end_ahead()
         if "torch" not in sys.modules:  # whose Triton would report what is not collected as leaks
             gc.freeze()  # at its end Python would search all that was imported for garbage once more
+
+
+def _interrupted(number: int, frame: object) -> None:
+    os.write(2, b"bassl: interrupted\n")
+    os._exit(130)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ def with_settings(
     arguments: Collection[str] = (),
     repeated: Collection[str] = (),
     panels: Mapping[str, str] = {},
+    notes: str = "",
 ) -> Callable[[Command], Command]:
     """Replace each parameter of a command that is a settings dataclass by its options, and add ``--debug``, and
     ``--help-all`` where some of the options are rare.
@@ -97,7 +98,7 @@ def with_settings(
     value in ``--help``. Fields in ``arguments`` are arguments and not options; they must be given, unless they are
     paths with a default. Those in ``repeated`` have several values, given by repeating the option, not with commas.
     ``panels`` are headings in ``--help``, by the name of a parameter, or of a field that is itself a settings
-    dataclass. The command raises BasslError for values that the settings refuse.
+    dataclass. ``notes`` follow in ``--help``. The command raises BasslError for values that the settings refuse.
     """
 
     def parameter_of(option: Option, holder: str) -> inspect.Parameter:
@@ -163,7 +164,8 @@ def with_settings(
                 raise typer.Exit(130) from None
 
         paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-        run.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)  # Typer keeps line ends
+        folded = [" ".join(paragraph.split()) for paragraph in paragraphs]  # Typer keeps line ends
+        run.__doc__ = "\n\n".join([*folded, notes]).strip()
         run.__name__ = command.__name__
         run.kinds = kinds  # type: ignore[attr-defined]  # for the configuration file
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -114,9 +114,22 @@ def write_atomically(path: Path, content: bytes) -> None:
         partial.write_bytes(content)
 
 
+def check_names_folder(path: Path) -> None:
+    """Check that what is to be a folder for several films has no name of a file. Raises BasslError."""
+    if path == STDIO:
+        raise BasslError("-: is stdout, which takes one film; for several name a folder")
+    if path.suffix.lower() in (".json", ".png", ".csv", ".html", ".edl"):
+        raise BasslError(f"{path}: is the name of a file; for several videos name a folder, such as {path.stem}/")
+
+
+def _hidden(path: Path) -> str:
+    """How the names of temporary files of ``path`` begin; file systems allow 255 bytes, which its own name may need."""
+    return "." + os.fsdecode(os.fsencode(path.name)[:230])
+
+
 def remove_partials(path: Path) -> None:
     """Remove the temporary files and folders of ``path`` that killed processes left; those of running ones stay."""
-    for partial in path.parent.glob(f".{glob.escape(path.name)}.????????.partial"):
+    for partial in path.parent.glob(f"{glob.escape(_hidden(path))}.????????.partial"):
         with suppress(OSError), locked(partial) as sure:
             if sure:
                 _remove(partial)
@@ -126,7 +139,7 @@ def remove_partials(path: Path) -> None:
 def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     """A temporary file or folder of ``path``, locked as long as it is in use, and removed afterwards."""
     while True:
-        partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+        partial = path.with_name(f"{_hidden(path)}.{secrets.token_hex(4)}.partial")
         make(partial)
         with ExitStack() as lock:
             try:

@@ -10,12 +10,16 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFiles, with_settings
 from pipelines.errors import BasslError
+from pipelines.files import check_names_folder
 from pipelines.outputs.exports import FORMATS
 from pipelines.stages.export import ExportSettings, export as stage
 from pipelines.video.films import video_ids
 
 
-@with_settings(metavars={"to": "FORMAT"})
+@with_settings(
+    metavars={"to": "FORMAT"},
+    notes="Formats:\n\n" + "\n".join(f"{name}: {known.purpose}" for name, known in FORMATS.items()),
+)
 def export(settings: ExportSettings, files: SceneFiles = [SCENES], quiet: console.Quiet = False) -> None:  # noqa: B006
     """Convert scenes for an editing tool, a player, a table or a labelling tool.
 
@@ -25,6 +29,8 @@ def export(settings: ExportSettings, files: SceneFiles = [SCENES], quiet: consol
     if len(files) > 1:
         if settings.to is None or settings.film is not None:
             raise BasslError("several files are exported with --to FORMAT, and without --film; -o names a folder")
+        if settings.output is not None:
+            check_names_folder(settings.output)
         names = [None if settings.output is None else settings.output / name for name in video_ids(files)]
         ending = FORMATS[settings.to].ending
         paths = [name and name.with_name(name.name + ending) for name in names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,11 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import Films, with_settings
 from pipelines.errors import BasslError
-from pipelines.files import STDIO, check_inputs_kept, check_writable
+from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
 from pipelines.outputs.exports import FORMATS, check_ending, export as write_export, is_scenes_json
 from pipelines.processes import end_ahead, share_the_machine
 from pipelines.stages.export import ExportSettings, beside, export
-from pipelines.stages.predict import PredictSettings, predict_file, predict_films
+from pipelines.stages.predict import FilmScenes, PredictSettings, predict_file, predict_films
 from pipelines.video.films import find_films
 
 _FOLDER = Path("scenes")
@@ -39,7 +40,7 @@ def predict(
         str | None,
         typer.Option(
             metavar="FORMAT",
-            help="Also export the scenes, as bassl export does, beside what is written.",
+            help="Also export the scenes, as bassl export does, beside what is written; or the format of --output.",
             show_default=False,
         ),
     ] = None,
@@ -61,7 +62,7 @@ def predict(
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Do videos again that are done, and replace scenes that were corrected by hand."
+            "--overwrite", help="Process finished videos again, and replace scenes that were corrected by hand."
         ),
     ] = False,
     jobs: Annotated[
@@ -91,6 +92,8 @@ def predict(
         raise BasslError(f"'{to}' is not a format; there are {', '.join(FORMATS)}")
     share_the_machine()
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
+        if dask is not None:
+            raise BasslError("--dask is for several videos; leave it out for one")
         _one(videos[0], output, to, settings, storyboard, report, overwrite, as_json, quiet)
     else:
         end_ahead()
@@ -115,14 +118,16 @@ def _one(
         output, as_json = None, to is None
     elif output is None and not as_json:
         output = usual
-    if to is not None and not is_scenes_json(output or usual):
-        raise BasslError(f"{output}: --to writes another format beside a scenes.json; leave it out or name a .json")
-    exported = None if to is None else STDIO if piped else beside(output or usual, to)
     page = (output or usual).with_suffix(".html") if report else None
+    exported = None if to is None else STDIO if piped else beside(output or usual, to)
+    if to is not None and output is not None and not is_scenes_json(output):
+        output, exported = None, output
     for path in (output, exported, storyboard, page):
         if path not in (None, STDIO):
             check_writable(path)
     check_inputs_kept((output, exported, storyboard, page), (video,))
+    if storyboard is not None and storyboard.suffix.lower() != ".png":
+        raise BasslError(f"{storyboard}: a storyboard is a PNG; name a file that ends in .png")
     if output is not None:
         check_ending(output)
     with console.stage_progress(quiet, video.name) as progress:
@@ -160,8 +165,8 @@ def _several(
     quiet: bool,
 ) -> None:
     for path in (output, storyboard):
-        if path is not None and path.suffix.lower() in (".json", ".png"):
-            raise BasslError(f"{path}: is the name of a file; for several videos name a folder, such as {path.stem}/")
+        if path is not None:
+            check_names_folder(path)
     with console.films_progress(quiet) as (start, progress):
         results = predict_films(
             videos,
@@ -175,12 +180,22 @@ def _several(
             progress=progress,
             on_start=start,
         )
-    written = f"scenes in {output}" + f", {output / 'index.html'} shows all" * report
-    for result in results if to is not None else ():
-        if result.status != "failed":
-            for warning in export(result.output, ExportSettings(to)).warnings:
-                console.warn(warning)
+    has_index = report and any(result.status != "failed" for result in results)
+    written = f"scenes in {output}" + f", {output / 'index.html'} shows all" * has_index
+    if to is not None:
+        results = [_exported(result, to) for result in results]
     console.show_films(results, ("shots", "scenes"), written, as_json, quiet)
+
+
+def _exported(result: FilmScenes, to: str) -> FilmScenes:
+    """A film's result with the warnings of its export, which may fail alone."""
+    if result.status == "failed":
+        return result
+    try:
+        warnings = export(result.output, ExportSettings(to)).warnings
+    except BasslError as error:
+        return replace(result, status="failed", error=str(error))
+    return replace(result, warnings=(*result.warnings, *warnings))
 
 
 def _is_pattern(path: Path) -> bool:

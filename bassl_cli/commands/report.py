@@ -7,6 +7,7 @@ from pathlib import Path
 from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFiles, with_settings
 from pipelines.errors import BasslError
+from pipelines.files import STDIO
 from pipelines.stages.report import ReportSettings, report as stage, report_films
 
 
@@ -22,7 +23,7 @@ def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: consol
         _several(files, settings, quiet)
         return
     (file,) = files
-    if not file.exists():
+    if file != STDIO and not file.exists():
         raise BasslError(f"{file}: no such file; make it with: bassl predict FILM -o {file}")
     with console.stage_progress(quiet, file.name) as progress:
         result = stage(file, settings, progress)

@@ -11,7 +11,7 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import SCENES, with_settings
 from pipelines.errors import BasslError
-from pipelines.files import STDIO, write_atomically
+from pipelines.files import STDIO, atomic_file
 from pipelines.scenes import SceneList, timecode
 from pipelines.stages.split import Piece, SplitSettings, set_chapters, split as stage, write_chapters
 from pipelines.video.films import film_at
@@ -52,13 +52,17 @@ def split(
 
     Examples: bassl split movie.mp4 movie.scenes.json --exact, bassl split out/*.json -o clips/
     """
-    if settings.exact and chapters:
-        raise BasslError("--chapters copies the film in one piece; leave --exact out")
+    of_pieces = {"--exact": settings.exact, "--expand": settings.expand > 0}
+    of_pieces["--filename"] = settings.filename != SplitSettings.filename
+    if chapters and any(of_pieces.values()):
+        without = " and ".join(flag for flag, given in of_pieces.items() if given)
+        raise BasslError(f"--chapters copies the film in one piece; leave {without} out")
     if in_place and not chapters:
         raise BasslError("--in-place is about chapters; add --chapters")
     named = None if files[0] == STDIO or files[0].suffix.lower() == ".json" else files[0]
     if named is not None:
-        files = files[1:] or [SCENES]
+        left = Path(f"{named.stem}.scenes.json")  # by `bassl predict`
+        files = files[1:] or [left if left.exists() else SCENES]
         if len(files) > 1:
             raise BasslError(f"{named}: is one film, and there are {len(files)} files of scenes; leave the film out")
     rows: list[object] = []
@@ -95,10 +99,11 @@ def _set_chapters(named: Path | None, scenes: Path, quiet: bool) -> Path:
     if scenes == STDIO:
         raise BasslError("--in-place changes the film, which its file of scenes must know; name that file")
     film, listed = _film_of(named, scenes)
-    changed = set_chapters(film, listed)
     content = json.loads(scenes.read_bytes())
-    content["video"]["fingerprint"] = changed
-    write_atomically(scenes, json.dumps(content, indent=1).encode() + b"\n")
+    with atomic_file(scenes) as partial:
+        partial.write_text(json.dumps(content, indent=1) + "\n", "utf-8")  # takes the space before the film is changed
+        content["video"]["fingerprint"] = set_chapters(film, listed)
+        partial.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
     if not quiet:
         console.say(f"{console.count(len(listed.scenes), 'chapter')}; wrote them into {film}")
     return film
@@ -125,7 +130,7 @@ def _cut(
             f"{sum(early) / len(early):.2f} s on average and {max(early):.2f} s at most; --exact cuts to the frame"
         )
     if not quiet:
-        what = console.count(len(listed.scenes), "chapter") if chapters else console.count(len(pieces), "film")
+        what = console.count(len(listed.scenes), "chapter") if chapters else console.count(len(pieces), "clip")
         console.say(f"{what}; wrote {written}")
     return [{"chapters": str(written)}] if chapters else [console.as_plain(piece) for piece in pieces]
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import av
 import av.filter
 import numpy as np
 from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
+from av.codec.context import Flags as CodecFlags
 from av.container import InputContainer
 from av.packet import Packet
 from av.stream import AttachmentStream, Stream
@@ -75,7 +76,7 @@ H264: Mapping[str, str] = {"crf": "18", "preset": "fast"}
 _AAC_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350)
 _LAYOUTS: Mapping[int, str] = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
 
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO})
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO, errno.EFBIG})
 
 
 @dataclass(frozen=True)
@@ -122,37 +123,22 @@ class _Packets(VideoDecoder):
                 yield packet
 
 
-def ending_for_copies(film: Path) -> str:
-    """The suffix of pieces copied from a film: its own, if FFmpeg can write the format.
+def ending_for(film: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
+    """The suffix of what is made of a film: of copied pieces and a copy with chapters its own, if FFmpeg can write the
+    format (with chapters), else Matroska's; of encoded pieces MP4's for MP4 and related formats, else Matroska's.
 
     Raises:
         VideoError: it is not a video.
     """
     with _Packets(film) as source:
-        ending = _COPIES.get(source.kind, ".mkv")
-        own = film.suffix.lower()
-        return own if (source.kind, own) in {("mov", ".mov"), ("mov", ".m4v"), ("matroska", ".webm")} else ending
-
-
-def ending_for_chapters(film: Path) -> str:
-    """The suffix of a copy with chapters; formats without chapters become Matroska.
-
-    Raises:
-        VideoError: it is not a video.
-    """
-    with _Packets(film) as source:
-        kind = source.kind
-    return ending_for_copies(film) if kind in _WITH_CHAPTERS else ".mkv"
-
-
-def ending_for_encoding(film: Path) -> str:
-    """The suffix of encoded pieces: MP4 for MP4 and related formats, else Matroska.
-
-    Raises:
-        VideoError: it is not a video.
-    """
-    with _Packets(film) as source:
-        return ".mp4" if source.kind == "mov" else ".mkv"
+        kind, own = source.kind, film.suffix.lower()
+    if purpose == "encoding":
+        return ".mp4" if kind == "mov" else ".mkv"
+    if purpose == "chapters" and kind not in _WITH_CHAPTERS:
+        return ".mkv"
+    return (
+        own if (kind, own) in {("mov", ".mov"), ("mov", ".m4v"), ("matroska", ".webm")} else _COPIES.get(kind, ".mkv")
+    )
 
 
 # --- copies from keyframe to cut -----------------------------------------------------------------------------------
@@ -311,7 +297,7 @@ class _Copy:
         self._shifts: dict[int, int] = {}
         for track in tracks:
             try:
-                stream = self._container.add_stream_from_template(track)
+                stream = self._container.add_stream_from_template(track, opaque=True)  # to copy needs no encoder
             except ValueError as error:  # PyAV's error for a codec that the format does not support
                 if track.type == "subtitle":
                     continue
@@ -565,6 +551,7 @@ class _Encoding:
         context.color_range, context.colorspace = frame.color_range, frame.colorspace
         context.color_primaries, context.color_trc = frame.color_primaries, frame.color_trc
         context.time_base = picture.time_base = self._clock
+        context.flags |= CodecFlags.frame_duration  # else the last frame lasts as long as frames do on average
         self._picture = picture
         self._sound: list[AudioStream] = []
         for track in tracks:

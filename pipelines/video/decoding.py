@@ -188,7 +188,8 @@ class VideoDecoder:
         if not yielded and 0 < end <= begin:
             raise VideoError(f"{self.path}: ends at {end:.3f} s, and the part to read begins at {begin:g} s")
         if not yielded and index > 0:
-            raise VideoError(f"{self.path}: has no frame between {begin:g} s and {self._range[1]:g} s")
+            until = "" if self._range[1] == math.inf else f" and before {self._range[1]:g} s"
+            raise VideoError(f"{self.path}: has no frame after {begin:g} s{until}")
         if not yielded:
             raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
         if self.rotation % 2:

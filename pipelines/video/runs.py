@@ -78,13 +78,17 @@ def decode(
         batch_size: see :func:`frames_at_a_time`.
     """
     batch: list[VideoFrame] = []
+    last: Packet[VideoStream] | None = None
     for packet in chain(packets, [None]):  # None: flush the decoder
         try:
             frames = decoder.decode(packet)
         except av.FFmpegError:
             damage.note()
             continue
+        last = packet or last
         for frame in frames:
+            if packet is None and last is not None and last.time_base:
+                frame.time_base = last.time_base  # PyAV gives none to the frames of a flush, whose time is then NaN
             if frame.is_corrupt:
                 damage.note()
             batch.append(frame)

@@ -73,7 +73,7 @@ def format_of(path: Path) -> str:
         return endings[max(found, key=len)]
     if name.endswith(".xml"):
         raise BasslError(f"{path}: .xml is the ending of two formats; give --to fcp7 or --to matroska")
-    raise BasslError(f"{path}: no format is known by that ending; known are {' '.join(endings)}")
+    raise BasslError(f"{path}: no format is known by that ending; known are .json {' '.join(endings)}")
 
 
 def export(scene_list: SceneList, path: Path | str, format: str | None = None, shots: bool = False) -> None:

@@ -160,10 +160,12 @@ def predict_all(
         board = None if storyboards is None else storyboards / f"{name}.png"
         page = output / f"{name}.html" if pages else None
         task = PredictTask(film, name, settings, output / f"{name}.json", board, page, overwrite, cores())
-        if not overwrite and all(path is None or path.exists() for path in (task.output, board, page)):
-            ended(_kept(task, model.record()))
-        else:
-            waiting.append(task)
+        if not overwrite and settings.shots is None and task.output.exists():  # a list of shots may have changed
+            kept = _kept(task, model.record())
+            if kept.status == "failed" or all(path is None or path.exists() for path in (board, page)):
+                ended(kept)
+                continue
+        waiting.append(task)
     jobs = min(jobs or _default_jobs(), len(waiting))
     if dask is not None:
         running = run_on_dask(waiting, work, dask)

@@ -13,7 +13,7 @@ import numpy as np
 from pipelines.datasets.scene_files import read_scenes_json
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError, StoreError, VideoError
-from pipelines.files import check_inputs_kept, check_writable
+from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
 from pipelines.outputs.page import TrueEnds, save_page
 from pipelines.outputs.page.films import save_index
 from pipelines.outputs.page.thumbnails import kept
@@ -31,7 +31,7 @@ _ENDINGS = (".html", ".htm")
 
 def write_report(file: Path, settings: ReportSettings, progress: ReportProgress) -> ReportResult:
     """Write the page, see :func:`pipelines.stages.report.report`."""
-    path = settings.output or file.with_suffix(".html")
+    path = settings.output or (Path("scenes") if file == STDIO else file).with_suffix(".html")
     if path.suffix.lower() not in _ENDINGS:
         raise BasslError(f"{path}: a page's name ends in .html")
     listed = read_scene_list(file, settings.film)
@@ -58,6 +58,8 @@ def write_reports(
     """Write pages and their index, see :func:`pipelines.stages.report.report_films`."""
     if settings.film is not None:
         raise BasslError(f"{settings.film}: is one film, and {len(files)} files are given")
+    if settings.output is not None:
+        check_names_folder(settings.output)
     folders = {file.parent for file in files}
     paths = [(settings.output or file.parent) / f"{file.stem}.html" for file in files]
     index = (settings.output or Path(os.path.commonpath(map(Path.absolute, folders)))) / "index.html"

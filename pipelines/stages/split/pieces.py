@@ -23,9 +23,7 @@ from pipelines.video.cutting import (
     copy_scenes,
     copy_with_chapters,
     encode_scenes,
-    ending_for_chapters,
-    ending_for_copies,
-    ending_for_encoding,
+    ending_for,
     first_time,
 )
 from pipelines.video.films import fingerprint, video_ids
@@ -34,7 +32,7 @@ from pipelines.video.films import fingerprint, video_ids
 def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progress: ReportProgress) -> tuple[Piece, ...]:
     """One file a scene, see :func:`pipelines.stages.split.split`."""
     name = video_ids([film])[0]
-    ending = ending_for_encoding(film) if settings.exact else ending_for_copies(film)
+    ending = ending_for(film, "encoding" if settings.exact else "copies")
     rows = [
         {
             "VIDEO_NAME": name,
@@ -70,7 +68,7 @@ def write_copy(film: Path, scenes: SceneList, settings: SplitSettings, progress:
     """A copy with chapters, see :func:`pipelines.stages.split.write_chapters`."""
     name = video_ids([film])[0]
     folder = Path(f"{name}-scenes") if settings.folder is None else settings.folder
-    names = [f"{name}-chapters{ending_for_chapters(film)}"]
+    names = [f"{name}-chapters{ending_for(film, 'chapters')}"]
     with new_files(folder, names, (film,), settings.overwrite) as (targets, partials):
         titles = [segment.name for segment in segments_of(scenes)]
         copy_with_chapters(film, scenes, titles, partials[0], progress)
@@ -82,7 +80,7 @@ def edit_chapters(film: Path, scenes: SceneList) -> str:
     known = fingerprint(film)
     if known is None or scenes.video.fingerprint != known:
         raise VideoError(f"{film}: is not the film of these scenes, or was changed since; find them again with predict")
-    if ending_for_chapters(film) not in (".mkv", ".webm") or film.suffix.lower() not in (".mkv", ".webm"):
+    if ending_for(film, "chapters") not in (".mkv", ".webm") or film.suffix.lower() not in (".mkv", ".webm"):
         raise VideoError(f"{film}: is no Matroska or WebM file; leave --in-place out to write a copy with chapters")
     program = shutil.which("mkvpropedit")
     if program is None:
