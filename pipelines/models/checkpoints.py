@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import warnings
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from safetensors import SafetensorError, safe_open
 
@@ -126,8 +127,7 @@ def _header(path: Path) -> dict[str, Any]:
     _check_there(path)
     try:
         with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header: dict[str, Any] = json.loads(file.read(min(length, _LONGEST_HEADER)))
+            header = _read_header(file)
             ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
             whole = file.tell() + max(ends, default=0) == path.stat().st_size
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -188,31 +188,39 @@ def _sealed(content: bytes) -> bytes:
     safetensors keeps metadata in a hash map, in another order in every process; a model that is made again should be
     the same file, byte by byte.
     """
-    header, tensors = _parts(content)
-    header["__metadata__"]["digest"] = _digest(header, tensors)
+    file = io.BytesIO(content)
+    header, start = _read_header(file), file.tell()
+    header["__metadata__"]["digest"] = _digest(header, file)
     head = _json(header)
     head += b" " * (-len(head) % 8)  # the format wants the tensors aligned
-    return len(head).to_bytes(8, "little") + head + tensors
+    return len(head).to_bytes(8, "little") + head + content[start:]
 
 
 def _check_digest(path: Path) -> None:
     """Raises StoreError for a file that is not as it was written. One without a digest is used, with a warning."""
-    header, tensors = _parts(path.read_bytes())
-    digest = header["__metadata__"].pop("digest", None)
+    with path.open("rb") as file:
+        header = _read_header(file)
+        digest = header["__metadata__"].pop("digest", None)
+        found = _digest(header, file)
     if digest is None and header["__metadata__"].keys() == {"schema", "schema_version", "kind", "settings"}:
         warnings.warn(f"{path}: has no digest; whether it is damaged cannot be told", BasslWarning, stacklevel=2)
-    elif digest != _digest(header, tensors):
+    elif digest != found:
         raise StoreError(f"{path}: is damaged, its digest is another one; get or make the model again")
 
 
-def _parts(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """The header and the tensors. The format is eight bytes with the header's length, the header, the tensors."""
-    length = int.from_bytes(content[:8], "little")
-    return json.loads(content[8 : 8 + length]), content[8 + length :]
+def _read_header(file: BinaryIO) -> dict[str, Any]:
+    """The header of a safetensors file: eight bytes with its length, then JSON. The tensors come next."""
+    length = int.from_bytes(file.read(8), "little")
+    header: dict[str, Any] = json.loads(file.read(min(length, _LONGEST_HEADER)))
+    return header
 
 
-def _digest(header: Mapping[str, Any], tensors: bytes) -> str:
-    return hashlib.sha256(_json(header) + tensors).hexdigest()
+def _digest(header: Mapping[str, Any], tensors: BinaryIO) -> str:
+    """Of a header and what is left to read of its file."""
+    digest = hashlib.sha256(_json(header))
+    while part := tensors.read(1 << 20):
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _json(header: Mapping[str, Any]) -> bytes:

@@ -16,13 +16,11 @@ from torch import Tensor, nn
 from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.models import encoders
 from pipelines.models.bassl import BasslWeights
-from pipelines.models.encoder_options import RESNETS
 from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, Preparation, ShotEncoder, encoder_of_id, preparation
-from pipelines.models.image_networks import load_resnet, load_timm, trainable_encoder
+from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
 from pipelines.models.threads import one_thread
 
 _Colour = tuple[float, float, float]
-_IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,17 +65,8 @@ def published_encoder(
         BasslError: one line, for an unknown name or device, or weights that cannot be downloaded.
     """
     place = choose_device(device)
-    network: nn.Module
-    if name in RESNETS:
-        network, width = load_resnet(name)
-        size, (mean, std) = 224, _IMAGENET
-    else:
-        network, size, *colours = load_timm(name.removeprefix("timm:"))
-        mean, std = (_scaled(colour) for colour in colours)
-        width = _width(network, size)
-    identity = torch_encoder_id(name, network.state_dict(), preparation(size, mean, std, keyframes, how))
-    facts = {"name": name, "id": identity, "width": width, "size": size, "mean": mean, "std": std}
-    return _ready(network, place, keyframes=keyframes, preparation=how, **facts)
+    built = trainable_encoder(name, pretrained=True)
+    return _ready(name, built, built.network.state_dict(), place, keyframes, how)
 
 
 def rebuild_encoder(
@@ -105,19 +94,13 @@ def rebuild_encoder(
     """
     if not weights:
         return encoders.load_encoder(name, device, keyframes, how)
-    how = how or "centre"
     place = choose_device(device)
-    built = trainable_encoder(name, pretrained=False)
+    built = trainable_encoder(name, pretrained=False, size=size)
     try:
         built.network.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(first_line(error)) from error
-    mean, std = (_scaled(colours) for colours in (built.mean, built.std))
-    network = built.network.eval()
-    identity = torch_encoder_id(name, weights, preparation(size, mean, std, keyframes, how))
-    width = built.width if name in RESNETS else _width(network, size)
-    facts = {"name": name, "id": identity, "width": width, "size": size, "mean": mean, "std": std}
-    return _ready(network, place, keyframes=keyframes, preparation=how, **facts)
+    return _ready(name, built, weights, place, keyframes, how or "centre")
 
 
 def encoder_of_weights(
@@ -151,16 +134,30 @@ def encoder_of_weights(
         raise BasslError(f"{path}: {error}") from error
 
 
-def _ready(network: nn.Module, device: torch.device, **facts: Any) -> TorchEncoder:
+def _ready(
+    name: str,
+    built: TrainableEncoder,
+    weights: Mapping[str, Tensor],
+    device: torch.device,
+    keyframes: int,
+    how: Preparation,
+) -> TorchEncoder:
+    mean, std = _scaled(built.mean), _scaled(built.std)
     dtype = _fastest_dtype(device)
-    network = network.eval().requires_grad_(False).to(device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return TorchEncoder(network=network, device=str(device), precision=str(dtype).removeprefix("torch."), **facts)
-
-
-def _width(network: nn.Module, size: int) -> int:
-    """D_e, seen from what comes out: what timm's models say of it is not true of all."""
-    with torch.inference_mode():
-        return int(network.eval()(torch.zeros(1, 3, size, size)).shape[1])
+    network = built.network.eval().requires_grad_(False)
+    return TorchEncoder(
+        name=name,
+        id=torch_encoder_id(name, weights, preparation(built.size, mean, std, keyframes, how)),
+        width=built.width,
+        size=built.size,
+        mean=mean,
+        std=std,
+        device=str(device),
+        precision=str(dtype).removeprefix("torch."),
+        keyframes=keyframes,
+        preparation=how,
+        network=network.to(device, dtype, memory_format=torch.channels_last),  # type: ignore[call-overload]
+    )
 
 
 def choose_device(name: str) -> torch.device:

@@ -50,4 +50,4 @@ def read_torchvision_resnet(path: Path) -> BasslWeights | None:
     plain = {
         name: (value.float() if value.is_floating_point() else value).detach().clone() for name, value in own.items()
     }
-    return BasslWeights(BasslSettings("resnet50", None), plain, {}, {}, {"stage": "imported", "file": path.name})
+    return BasslWeights(BasslSettings("resnet50", None), plain, {}, {})

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, extras_named
 from pipelines.files import check_inputs_kept, check_writable
 
 if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.bassl import BasslWeights
 
 
+@extras_named("import_checkpoint")
 def import_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write the model file of a checkpoint of the paper's authors, pre-trained or fine-tuned, or of a ResNet-50 such as
     that of Places365; its weights. Nothing in the checkpoint is run; one that holds more than weights is refused.
@@ -25,10 +27,12 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     from pipelines.models.torchvision_resnet import read_torchvision_resnet  # optional dependency: torch
 
     weights = read_torchvision_resnet(file) or read_released(file)
+    weights = replace(weights, training={"stage": "imported", "file": file.name})
     save_bassl_model(output, weights)
     return weights
 
 
+@extras_named("export_checkpoint")
 def export_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write a model file in the layout of the paper's release; its weights. Unless given, ``output`` has the name of
     the model with the ending ``.ckpt``. Raises BasslError for a model that the layout cannot hold, or an output that is

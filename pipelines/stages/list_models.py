@@ -156,7 +156,7 @@ def _of_the_paper(path: Path, file: Path, settings: Mapping[str, Any]) -> Listed
     training, encoder = settings["training"], settings["encoder"] or ""
     if training.get("stage") != "pretrain":
         crn = "transformer" if settings["crn"] else "no CRN"
-        return ListedModel(path, "imported", method=crn, encoder=encoder, trained=str(training.get("source", "")))
+        return ListedModel(path, "imported", method=crn, encoder=encoder, trained=str(training.get("file", "")))
     pretext = training["pretext"]
     method = pretext["method"]
     if method.startswith("bassl"):

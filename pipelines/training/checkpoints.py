@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pipelines.errors import StoreError, first_line
+from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.files import atomic_file
+from pipelines.training.distributed import Process, gather
 from pipelines.training.run_folder import STATE, check_identity
 
 
@@ -35,11 +36,13 @@ def save_state(folder: Path, state: Mapping[str, Any]) -> None:
         raise StoreError(f"{path}: cannot be written ({first_line(error)})") from error
 
 
-def load_state(folder: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
+def load_state(folder: Path, identity: Mapping[str, Any], process: Process) -> dict[str, Any] | None:
     """The state of a run, None where there is none yet; its ``settings`` (JSON) must be ``identity``. Raises StoreError
     for a file that is damaged or holds anything but tensors and plain containers, BasslError where the run began with
     other settings."""
     path = folder / STATE
+    if len(set(gather(process, path.exists() and path.stat().st_size))) > 1:
+        raise BasslError(f"{folder}: not all processes find the same {STATE}; name a folder that all machines share")
     if not path.exists():
         return None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -63,15 +64,15 @@ def process_group(device: str = "auto") -> Iterator[Process]:
         return
     # A process that dies is noticed by torchrun; the time-out is for one that hangs. Tensors on the CPU go by gloo even
     # where the GPUs have NCCL: processes agree on small things without waiting for the device.
-    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(minutes=30))
+    if not dist.is_initialized():  # one for all stages that a program calls: torchrun's store cannot serve a second one
+        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(minutes=30))
+        atexit.register(dist.destroy_process_group)
     try:
         yield Process(dist.get_rank(), dist.get_world_size(), own)
     except RuntimeError as error:
         if _is_lost_peer(error):
             raise BasslError("another process of this job ended; go on with --resume") from error
         raise
-    finally:
-        dist.destroy_process_group()
 
 
 def _end_with(launcher: int) -> None:

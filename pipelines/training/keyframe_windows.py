@@ -169,7 +169,7 @@ def read_ahead(
 ) -> Iterator[Any]:
     """The values of a dataset for items, in their order, ``ahead`` of them read before they are needed, by worker
     processes (0: in this one); in pinned memory for a GPU. Raises BasslError: the one that the dataset returned in
-    place of a value. Raises RuntimeError: a worker died; see :func:`pipelines.stages.pretrain.step.limits_in_one_line`.
+    place of a value. Raises RuntimeError: a worker died; see :func:`pipelines.training.limits.limits_in_one_line`.
     """
 
     class Items:

@@ -19,7 +19,7 @@ def mixed_precision(precision: Precision, device: torch.device) -> tuple[Autocas
     cuda = device.type == "cuda"
     chosen = precision
     if chosen == "auto":
-        chosen = ("bf16" if torch.cuda.is_bf16_supported() else "fp16") if cuda else "float32"
+        chosen = ("bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16") if cuda else "float32"
     if chosen == "fp16" and not cuda:
         raise BasslError("fp16 needs a GPU; use --precision auto")
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(chosen)

@@ -72,6 +72,10 @@ def _prepare(folder: Path, resume: bool, overwrite: bool) -> None:
             raise BasslError(
                 f"{folder}: holds a run; go on with --resume, replace it with --overwrite, or name another"
             )
+        if resume and folder / STATE not in held and (folder / MODEL in held or seed_files(folder)):
+            raise BasslError(
+                f"{folder}: holds a model and no {STATE} to go on from; replace it with --overwrite, or name another"
+            )
         if overwrite:
             for path in held:
                 path.unlink()

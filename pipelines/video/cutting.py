@@ -136,9 +136,8 @@ def ending_for(film: Path, purpose: Literal["copies", "chapters", "encoding"]) -
         return ".mp4" if kind == "mov" else ".mkv"
     if purpose == "chapters" and kind not in _WITH_CHAPTERS:
         return ".mkv"
-    return (
-        own if (kind, own) in {("mov", ".mov"), ("mov", ".m4v"), ("matroska", ".webm")} else _COPIES.get(kind, ".mkv")
-    )
+    keeps = (kind, own) in {("mov", ".mov"), ("mov", ".m4v"), ("matroska", ".webm")}
+    return own if keeps else _COPIES.get(kind, ".mkv")
 
 
 # --- copies from keyframe to cut -----------------------------------------------------------------------------------

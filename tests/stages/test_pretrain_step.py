@@ -17,7 +17,7 @@ from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts
-from pipelines.stages.pretrain.step import limits_in_one_line
+from pipelines.training.limits import FEWER_WINDOWS, limits_in_one_line
 
 
 class TinyEncoder(nn.Module):
@@ -122,7 +122,7 @@ def test_norms_of_several_gpus_keep_their_names_and_activations(name: str) -> No
     ids=["memory", "worker"],
 )
 def test_what_a_machine_cannot_do_is_one_line(error: RuntimeError, words: list[str]) -> None:
-    with pytest.raises(BasslError) as caught, limits_in_one_line():
+    with pytest.raises(BasslError) as caught, limits_in_one_line(FEWER_WINDOWS):
         raise error
     assert "\n" not in str(caught.value)
     assert all(word in str(caught.value) for word in words)
@@ -132,8 +132,8 @@ def test_a_compiler_that_fails_is_one_line_and_a_bug_is_none() -> None:
     def broken(graph: Any, inputs: Any) -> Any:
         raise FileNotFoundError("no compiler")
 
-    with pytest.raises(BasslError, match="--compile does not work here") as caught, limits_in_one_line():
+    with pytest.raises(BasslError, match="--compile does not work here") as caught, limits_in_one_line(FEWER_WINDOWS):
         torch.compile(lambda x: x + 1, backend=broken)(torch.ones(1))
     assert "\n" not in str(caught.value)
-    with pytest.raises(RuntimeError, match="a bug"), limits_in_one_line():
+    with pytest.raises(RuntimeError, match="a bug"), limits_in_one_line(FEWER_WINDOWS):
         raise RuntimeError("a bug")

@@ -371,11 +371,11 @@ def test_nmi_is_measured_without_fine_tuning(tmp_path: Path) -> None:
 def test_without_weights_of_the_papers_encoder_the_built_in_one_is_taken_and_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def none(name: str) -> Any:
+    def none(*_: Any, **__: Any) -> Any:
         raise BasslError("cannot be downloaded")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(torch_encoders, "load_resnet", none)
+    monkeypatch.setattr(torch_encoders, "trainable_encoder", none)
     planning.image_encoder.cache_clear()
     try:
         name, identity = planning.image_encoder()

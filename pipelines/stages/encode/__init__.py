@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.errors import extras_named
 from pipelines.stages.encode.settings import EncodeProgress, EncodeSettings
 
 if TYPE_CHECKING:  # start-up time: torch
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # start-up time: torch
 __all__ = ["EncodeProgress", "EncodeSettings", "encode_shots"]
 
 
+@extras_named("encode_shots")
 def encode_shots(
     settings: EncodeSettings = EncodeSettings(),
     progress: Callable[[EncodeProgress], None] | None = None,

@@ -90,8 +90,6 @@ class KeyframeTask:
         if self.pretrained is not None:
             for name in sorted(self.pretrained):
                 self.start_digest = zlib.crc32(as_bytes(self.pretrained[name]), self.start_digest)
-        windows = ClippedWindows(index.first_row, self.shape.neighbors, settings.seed)
-        self.source = KeyframeWindows(index, windows, process, settings.workers, settings.size)
         self.reader = KeyframeReader(index)
 
     def build(self) -> nn.Module:
@@ -100,7 +98,10 @@ class KeyframeTask:
         transfer_crn(self.start, boundary)
         network = EndToEnd(encoder.network, boundary)
         if self.process.device.type == "cuda" and self.process.world_size > 1:
-            network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
+            # The networks of timm have norms with an activation inside, which PyTorch's own conversion would drop.
+            from timm.layers import convert_sync_batchnorm  # start-up time: timm, which only this needs
+
+            network = convert_sync_batchnorm(network)
         return network.to(self.process.device, self.dtype)
 
     def epoch_steps(self, videos: Sequence[int], batch: int) -> int:
@@ -119,8 +120,10 @@ class KeyframeTask:
         self, videos: Sequence[int], batch: int, *, epochs: int, seed: int, step: int
     ) -> Iterator[LabelledBatch]:
         order = self._order(videos, batch, epochs, seed)
+        windows = ClippedWindows(self.index.first_row, self.shape.neighbors, seed)
+        source = KeyframeWindows(self.index, windows, self.process, self.settings.workers, self.settings.size)
         own = self.process.share(batch)
-        for (_, _, centres), read in zip(order.centres(step), self.source.batches(order, step), strict=True):
+        for (_, _, centres), read in zip(order.centres(step), source.batches(order, step), strict=True):
             weights = loss_weights(self.targets[centres], self.index.usable[centres], self.settings.loss)[own]
             yield LabelledBatch(
                 self._prepared(read.shots),
@@ -160,7 +163,7 @@ class KeyframeTask:
 
     def _new_encoder(self) -> TrainableEncoder:
         """Weights of pre-training where there are any, else those of ImageNet."""
-        encoder = trainable_encoder(self.encoder, pretrained=self.pretrained is None)
+        encoder = trainable_encoder(self.encoder, self.pretrained is None, self.settings.size)
         if self.pretrained is not None:
             try:
                 encoder.network.load_state_dict(self.pretrained)

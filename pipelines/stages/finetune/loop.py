@@ -32,6 +32,7 @@ from pipelines.stores.index import read_index
 from pipelines.training.checkpoints import load_state, save_state
 from pipelines.training.distributed import Process, any_process, first_decides, process_group, wait_for_first
 from pipelines.training.interruption import stop_signals
+from pipelines.training.limits import limits_in_one_line
 from pipelines.training.optimization import learning_rate, make_adam
 from pipelines.training.precision import mixed_precision
 from pipelines.training.run_folder import (
@@ -112,7 +113,7 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     index = read_index(settings.index)
     split = split_videos(settings, index, partial(note, warning=True))
     start = find_start(settings, note)
-    with process_group(settings.device) as process:
+    with process_group(settings.device) as process, limits_in_one_line("use a smaller --batch"):
         # Encoding does not wait for signals: what it has done is kept when it is killed.
         videos = split.train + split.val + split.test
         encoding = None if settings.end_to_end else find_encoding(settings, index, videos, start, process, note)
@@ -134,7 +135,7 @@ def _train_seeds(run: Run, held: ExitStack) -> FinetuneResult:
     settings, process, identity = run.settings, run.process, run.identity
     folder = open_run_folder(settings.output, settings.resume, settings.overwrite)
     first_decides(process, lambda: held.enter_context(folder))
-    saved = load_state(settings.output, identity) if settings.resume else None
+    saved = load_state(settings.output, identity, process) if settings.resume else None
     records: list[dict[str, Any]] = json.loads(saved["records"]) if saved is not None else []
     number = saved["number"] if saved is not None else 0
     step, stopped = number * run.steps, False

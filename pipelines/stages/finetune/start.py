@@ -42,35 +42,40 @@ def find_start(settings: FinetuneSettings, report: Report) -> Start:
         if wanted is not None:
             raise BasslError(f"--transfer {wanted} needs a pre-trained model; name it with --init")
         return Start(None, None, "none")
+    path, weights = _pretrained(settings, report)
+    obstacle = _obstacle(settings, path, weights)
+    if obstacle is None:
+        return Start(path, weights, wanted or "encoder+crn")
+    if wanted == "encoder+crn":
+        raise BasslError(f"--transfer encoder+crn: {obstacle}; use --transfer encoder")
+    if wanted is None:
+        report(f"{obstacle}: the {settings.crn} begins anew (--transfer encoder)")
+    return Start(path, weights, "encoder")
+
+
+def _pretrained(settings: FinetuneSettings, report: Report) -> tuple[Path, BasslWeights]:
+    """The file and the weights of the pre-trained model that the settings name."""
     path = last_pretrained(settings.output.parent) if settings.init == "last" else Path(settings.init)
     file = path / MODEL if path.is_dir() else path
     if not file.exists():
         raise BasslError(
             f"{file}: no such model; name a run or a model file with --init, or begin anew with --init none"
         )
-    opened = open_model(path)
-    path, weights = opened.file, opened.weights
+    weights = open_model(file).weights
     if settings.init == "last":
-        report(f"begins with {path}")
-    has_crn = weights.settings.crn is not None
-    if wanted == "encoder+crn" and settings.crn != "transformer":
-        raise BasslError(
-            f"--transfer encoder+crn: pre-training makes a transformer, and --crn {settings.crn} takes nothing of it; "
-            "use --transfer encoder"
-        )
-    if wanted == "encoder+crn" and settings.sound is not None:
-        raise BasslError(f"--transfer encoder+crn: the CRN of {path} reads no sound; use --transfer encoder")
-    if wanted == "encoder+crn" and not has_crn:
-        raise BasslError(f"{path}: was pre-trained without a CRN; use --transfer encoder")
-    if wanted is None and settings.crn == "transformer" and not has_crn:
-        report(f"{path} was pre-trained without a CRN; the CRN begins anew (--transfer encoder)")
-    elif wanted is None and settings.crn != "transformer" and has_crn:
-        report(f"pre-training makes a transformer: the {settings.crn} begins anew (--transfer encoder)")
-    elif wanted is None and settings.sound is not None and has_crn:
-        report(f"the CRN of {path} reads no sound: a new one begins (--transfer encoder)")
-    goes_on = settings.crn == "transformer" and has_crn and settings.sound is None
-    default: Transfer = "encoder+crn" if goes_on else "encoder"
-    return Start(path, weights, wanted or default)
+        report(f"begins with {file}")
+    return file, weights
+
+
+def _obstacle(settings: FinetuneSettings, path: Path, weights: BasslWeights) -> str | None:
+    """Why the CRN of a pre-trained model cannot be taken over; None where it can."""
+    if weights.settings.crn is None:
+        return f"{path} was pre-trained without a CRN"
+    if settings.crn != "transformer":
+        return f"pre-training makes a transformer, of which --crn {settings.crn} takes nothing"
+    if settings.sound is not None:
+        return f"the CRN of {path} reads no sound"
+    return None
 
 
 def last_pretrained(folder: Path) -> Path:

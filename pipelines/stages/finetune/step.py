@@ -58,7 +58,8 @@ class Learner:
         """Resume from what :meth:`state` returned."""
         self.network.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
-        self.scaler.load_state_dict(saved["scaler"])
+        if saved["scaler"]:  # empty where the run began without fp16
+            self.scaler.load_state_dict(saved["scaler"])
         self.step, self.losses, self.epochs = saved["at"], saved["losses"], json.loads(saved["epochs"])
         self.best_epoch, self.best_score, self.best = saved["best_epoch"], saved["best_score"], saved["best"]
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration
 from pipelines.models.networks import NETWORKS
@@ -54,7 +55,12 @@ class FeatureTask:
         key = (tuple(videos), batch)
         if key not in self._steps:
             # Any epoch has as many examples as the first.
-            self._steps[key] = steps_of(len(self._epoch(videos, 0, 0).targets), self._examples(batch))
+            examples = len(self._epoch(videos, 0, 0).targets)
+            steps = self._steps[key] = steps_of(examples, self._examples(batch))
+            if examples // steps < self._process.world_size:
+                raise BasslError(
+                    f"a batch of {batch} is too small for {self._process.world_size} processes; use a larger --batch"
+                )
         return self._steps[key]
 
     def shots_in_step(self, videos: Sequence[int], batch: int) -> float:

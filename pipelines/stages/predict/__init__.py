@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from pipelines.errors import extras_named
 from pipelines.progress import FilmProgress
 from pipelines.scenes import SceneList
 from pipelines.stages.predict.result import FilmScenes
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # start-up time: NumPy, safetensors
 __all__ = ["FilmScenes", "PredictOptions", "PredictSettings", "load_model", "predict", "predict_file", "predict_films"]
 
 
+@extras_named("load_model")
 def load_model(
     model: Path | str | None = None, *, encoder: str | Path | None = None, device: str = "auto"
 ) -> SceneModel:
@@ -48,6 +50,7 @@ def load_model(
     return SceneModel(_settings(None, {"model": model, "encoder": encoder, "device": device})).load()
 
 
+@extras_named("predict")
 def predict(
     video: Path | str,
     settings: PredictSettings | None = None,
@@ -133,6 +136,7 @@ def predict_file(
     )
 
 
+@extras_named("predict_films")
 def predict_films(
     inputs: Sequence[Path | str],
     output: Path | str,

@@ -20,12 +20,13 @@ from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, make_views, noise_of
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stages.pretrain.start import identity_of, make_model, model_weights, open_source, window_order
-from pipelines.stages.pretrain.step import limits_in_one_line, make_trainer, take_step
+from pipelines.stages.pretrain.step import make_trainer, take_step
 from pipelines.stages.pretrain.validation import available, labelled_videos, validate
 from pipelines.stores.index import read_index
 from pipelines.training.checkpoints import load_state, save_state
 from pipelines.training.distributed import Process, any_process, first_decides, process_group
 from pipelines.training.interruption import stop_signals
+from pipelines.training.limits import FEWER_WINDOWS, limits_in_one_line
 from pipelines.training.optimization import learning_rate
 from pipelines.training.precision import weight_dtype
 from pipelines.training.run_folder import LOG, VALIDATION, RunLog, open_run_folder
@@ -40,7 +41,7 @@ def run(settings: PretrainSettings, report: Report) -> PretrainResult:
     with (
         process_group(settings.device) as process,
         stop_signals() as signals,
-        limits_in_one_line(),
+        limits_in_one_line(FEWER_WINDOWS),
         ExitStack() as held,
     ):
         return _train(settings, process, report if process.is_first else lambda state: None, signals, held)
@@ -88,7 +89,7 @@ def _train(
 
     trainer = make_trainer(settings, model, process)
     step, losses, validation = 0, EpochLosses(), dict[str, float]()
-    if settings.resume and (saved := load_state(settings.output, identity)) is not None:
+    if settings.resume and (saved := load_state(settings.output, identity, process)) is not None:
         trainer.load_state(saved)
         step, validation = saved["step"], saved["validation"]
         losses = EpochLosses(saved["names"], sums=saved["sums"].to(process.device))
@@ -96,9 +97,10 @@ def _train(
     def save() -> None:
         if process.is_first:
             name = settings.encoder if features is None else features.encoder
-            save_bassl_model(settings.output / MODEL, model_weights(settings, model, name, step, data))
             rest = {"sums": losses.sums.cpu(), "names": losses.names, "validation": validation}
+            # First, as a model without a state is not gone on from.
             save_state(settings.output, {"settings": json.dumps(identity), "step": step, **trainer.state(), **rest})
+            save_bassl_model(settings.output / MODEL, model_weights(settings, model, name, step, data))
 
     stopped = False
     dtype = weight_dtype(settings.precision)

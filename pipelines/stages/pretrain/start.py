@@ -66,7 +66,7 @@ def make_model(
         if settings.init == "imagenet":
             raise BasslError("--init imagenet is for an encoder; with --features none runs")
     else:
-        encoder = trainable_encoder(settings.encoder, settings.init == "imagenet")
+        encoder = trainable_encoder(settings.encoder, settings.init == "imagenet", settings.augmentation.size)
         input_width = encoder.width
     crn = None
     if settings.pretext.needs_crn:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError, first_line
 from pipelines.pretext.objective import PretextLoss
 from pipelines.stages.pretrain.data import Views
 from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts
@@ -107,24 +104,3 @@ def take_step(
         if len(trainer.ahead) > _STEPS_AHEAD:
             trainer.ahead.popleft().synchronize()
     return loss
-
-
-@contextmanager
-def limits_in_one_line() -> Iterator[None]:
-    """Turn the limits of a machine into errors of one line: too little memory, a dead worker process, no compiler.
-    Raises BasslError for these."""
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise BasslError(
-            f"the GPU's memory is short ({first_line(error)}); use --micro-batch to encode fewer windows at a time"
-        ) from error
-    except RuntimeError as error:
-        if "DataLoader worker" in str(error):
-            raise BasslError(
-                f"a process that reads keyframes ended ({first_line(error)}); where memory is short, fewer --workers "
-                "or more shared memory (docker run --shm-size) may help; go on with --resume"
-            ) from error
-        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            raise BasslError(f"--compile does not work here ({first_line(error)}); leave it out") from error
-        raise

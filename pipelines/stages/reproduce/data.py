@@ -265,7 +265,7 @@ def _digest(folder: Path) -> str:
     minutes, only the upper folders are read."""
     paths = [folder, *folder.glob("*"), *folder.glob("*/*")] if is_movienet(folder) else sorted(folder.rglob("*"))
     digest = hashlib.sha256()
-    for path in sorted(paths):
+    for path in sorted(path for path in paths if path.exists()):  # links may lead nowhere
         facts = path.stat()
         size = 0 if path.is_dir() else facts.st_size
         digest.update(f"{path.relative_to(folder)} {size} {0 if path.is_dir() else facts.st_mtime_ns}\n".encode())

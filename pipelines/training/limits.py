@@ -1,0 +1,31 @@
+"""What a machine lacks in training, as errors of one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from pipelines.errors import BasslError, first_line
+
+FEWER_WINDOWS = "use --micro-batch to encode fewer windows at a time"
+
+
+@contextmanager
+def limits_in_one_line(relief: str) -> Iterator[None]:
+    """Turn the limits of a machine into errors of one line: too little memory, which ``relief`` helps, a dead worker
+    process, no compiler. Raises BasslError for these."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise BasslError(f"the GPU's memory is short ({first_line(error)}); {relief}") from error
+    except RuntimeError as error:
+        if "DataLoader worker" in str(error):
+            raise BasslError(
+                f"a process that reads keyframes ended ({first_line(error)}); where memory is short, fewer --workers "
+                "or more shared memory (docker run --shm-size) may help; go on with --resume"
+            ) from error
+        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise BasslError(f"--compile does not work here ({first_line(error)}); leave it out") from error
+        raise
