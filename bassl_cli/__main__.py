@@ -2,14 +2,15 @@
 
 import gc
 import os
-import signal
 import sys
 from pathlib import Path
+
+from bassl_cli.interrupts import end_at_once
 
 
 def main() -> None:
     """Run the command line, see :func:`bassl_cli.app.main`."""
-    signal.signal(signal.SIGINT, _interrupted)  # while this imports; afterwards the commands say it
+    end_at_once()  # while it imports
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  # None where it was closed before
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     from pipelines.files import is_file
@@ -21,18 +22,12 @@ def main() -> None:
         start_ahead(READ_FILM)  # it imports what reads films while this process imports what reads the command line
     from bassl_cli.app import main as run  # start-up time: Typer
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         run()
     finally:
         end_ahead()
         if "torch" not in sys.modules:  # whose Triton would report what is not collected as leaks
             gc.freeze()  # at its end Python would search all that was imported for garbage once more
-
-
-def _interrupted(number: int, frame: object) -> None:
-    os.write(2, b"bassl: interrupted\n")
-    os._exit(130)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from bassl_cli import console
+from bassl_cli.interrupts import raise_again
 from pipelines.errors import BasslError
 from pipelines.options import Option, Time, kind_of, options_of, settings_from
 
@@ -157,6 +158,7 @@ def with_settings(
                     made[name] = settings_from(kind, {key: value for key, value in values.items() if value is not None})
                 except ValueError as error:
                     raise BasslError(str(error)) from error
+            raise_again()
             try:
                 command(**given, **made)
             except KeyboardInterrupt:  # Typer would end without a word

@@ -94,6 +94,13 @@ def test_what_a_killed_process_left_is_removed_by_the_name_of_the_file(tmp_path:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("name", ["x" * 255, "映" * 85])
+def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path, name: str) -> None:
+    write_atomically(tmp_path / name, b"new")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == b"new"
+
+
 def test_partial_files_are_removed_by_the_name_of_their_file(tmp_path: Path) -> None:
     names = [".a.h5.abcd1234.partial", ".a.h5.zz_99999.partial"]
     others = [".b.h5.abcd1234.partial", ".a.h5.h5.abcd1234.partial", "a.h5", ".a.h5.abcd1234"]

@@ -32,7 +32,7 @@ def check_replaceable(
         settings = content["settings"]
         named = {scene["name"] for scene in content["scenes"] if "name" in scene}
         corrected = settings.get("edited_by_hand") is True or not named <= set(names)
-        predicted = content["schema"] == SCHEMA and "model_id" in settings
+        predicted = content["schema"] == SCHEMA and "threshold" in settings
         same = is_same(content["video"])
     except (DatasetError, ValueError, KeyError, TypeError, AttributeError):
         predicted = False

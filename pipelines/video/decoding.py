@@ -188,8 +188,9 @@ class VideoDecoder:
         if not yielded and 0 < end <= begin:
             raise VideoError(f"{self.path}: ends at {end:.3f} s, and the part to read begins at {begin:g} s")
         if not yielded and index > 0:
-            until = "" if self._range[1] == math.inf else f" and before {self._range[1]:g} s"
-            raise VideoError(f"{self.path}: has no frame after {begin:g} s{until}")
+            until = self._range[1]
+            part = f"after {begin:g} s" if until == math.inf else f"between {begin:g} s and {until:g} s"
+            raise VideoError(f"{self.path}: has no frame {part}")
         if not yielded:
             raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
         if self.rotation % 2:

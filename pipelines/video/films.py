@@ -49,9 +49,7 @@ def _films_of(given: Path) -> list[Path]:
             raise VideoError(f"{given}: holds no films")
         return films
     if re.match("/dev/(stdin|fd/)|/proc/(thread-)?self/fd/", str(given)):
-        raise VideoError(
-            f"{given}: is open in this process only, and another one reads films; name a file or named pipe"
-        )
+        raise VideoError(f"{given}: is open in this process only, and another reads films; name a file or named pipe")
     if given.exists():
         return [given]
     # Patterns may be absolute, which Path.glob refuses.

@@ -104,8 +104,9 @@ def test_keyframes_of_a_part_are_those_of_the_film(bassl: Bassl, film: Path) -> 
         (["--min-scene", "soon"], ["--min-scene", "'soon'", "timecode"]),
         (["--start", "1:00"], ["film.mp4", "ends at 5.000 s"]),
         (["--start", "1.01", "--end", "1.02"], ["film.mp4", "no frame between"]),
+        (["--start", "4.99"], ["film.mp4", "no frame after 4.99 s"]),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_a_part_that_the_film_does_not_have_is_one_line(
     bassl: Bassl, film: Path, model: Path, arguments: list[str], words: list[str]

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -224,6 +225,44 @@ def test_what_is_done_is_kept_unless_told_otherwise(bassl: Bassl, library: Path,
     assert sorted(path.name for path in Path("boards").iterdir()) == ["one_x.png", "two.png"]
 
 
+def test_results_of_other_settings_are_not_replaced_to_make_a_page(bassl: Bassl, library: Path, model: Path) -> None:
+    (library / "broken.mp4").unlink()
+    assert bassl("predict", library, "--model", model, "-q").code == 0
+    before = Path("scenes/two.json").read_text()
+    other = bassl("predict", library, "--model", model, "--threshold", "0.7", "--report")
+    assert other.code == 1
+    assert other.err.count("--overwrite makes it again") == 2
+    assert "shows all" not in other.err
+    assert Path("scenes/two.json").read_text() == before
+    assert bassl("predict", library, "--model", model, "--report", "-q").code == 0
+    assert Path("scenes/two.html").exists()
+
+
+def test_an_edited_list_of_shots_makes_another_result(bassl: Bassl, library: Path, model: Path) -> None:
+    films_of_one = library / "two.mp4", library / "two.mp4"
+    for cuts in ([30, 60], [40, 80]):
+        Path("cuts.txt").write_text("\n".join(map(str, cuts)))
+        assert bassl("predict", *films_of_one, "--model", model, "--shots", "cuts.txt", "-q").code == 0
+        shots = json.loads(Path("scenes/two.json").read_text())["shots"]
+        assert [shot["start_frame"] for shot in shots] == [0, *cuts]
+
+
+def test_an_export_that_fails_costs_no_other_film(bassl: Bassl, library: Path, model: Path) -> None:
+    (library / "broken.mp4").unlink()
+    Path("scenes/one_x.edl").mkdir(parents=True)
+    run = bassl("predict", library, "--model", model, "--to", "edl", "--json")
+    assert run.code == 1
+    assert [film["status"] for film in json.loads(run.out)] == ["failed", "done"]
+    assert "one_x.edl: is a folder" in run.err
+    assert Path("scenes/two.edl").exists()
+
+
+def test_to_names_the_format_of_a_file_whose_ending_does_not_tell(bassl: Bassl, film: Path, model: Path) -> None:
+    assert bassl("predict", film, "--model", model, "-o", "scenes.xml", "--to", "fcp7").code == 0
+    assert "<xmeml" in Path("scenes.xml").read_text()
+    assert sorted(path.name for path in Path.cwd().iterdir()) == ["scenes.xml"]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "wait4"), reason="peak memory of a process and its children: os.wait4 of POSIX")
 def test_memory_does_not_grow_with_the_length_of_the_film(tmp_path: Path) -> None:
@@ -347,6 +386,12 @@ def test_what_is_no_film_ends_in_one_line(bassl: Bassl, model: Path, tmp_path: P
         (["{film}", "{empty}"], ["empty", "holds no films"]),
         (["{film}", "-o", "all.json"], ["all.json", "name of a file", "such as all/"]),
         (["{film}", "--storyboard", "all.png"], ["all.png", "name of a file"]),
+        (["{film}", "{copy}", "-o", "-"], ["stdout", "name a folder"]),
+        (["{film}", "{copy}", "-o", "all.csv"], ["all.csv", "name of a file"]),
+        (["--storyboard", "board.jpg"], ["board.jpg", "ends in .png"]),
+        (["--storyboard", "-"], ["-: ", "ends in .png"]),
+        (["--dask", "tcp://127.0.0.1:9"], ["--dask", "several videos"]),
+        (["-o", "scenes.unknown"], ["scenes.unknown", ".json"]),
         (["{copy}", "--shots", "{text}"], ["text.txt", "shots of one film, and 2 films"]),
     ],
 )
@@ -371,6 +416,25 @@ def test_an_old_result_survives_an_error(bassl: Bassl, film: Path, model: Path) 
     Path("film.scenes.json").write_text("old")
     assert bassl("predict", film, "--model", model, "--scenes", 5, "--overwrite").code == 2
     assert Path("film.scenes.json").read_text() == "old"
+
+
+@pytest.mark.parametrize("delay", [0.15, 0.25])
+def test_an_interruption_while_the_program_starts_is_one_line(film: Path, tmp_path: Path, delay: float) -> None:
+    process = start("predict", film, cwd=tmp_path)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert err.splitlines()[-1] == "bassl: interrupted"
+
+
+def test_closed_streams_change_no_result(film: Path, model: Path, tmp_path: Path) -> None:
+    command = f'exec "{sys.executable}" -m bassl_cli "$@" <&- >&- 2>&-'
+    given = ["predict", film, "--model", model, "-o", "all.json"]
+    ran = subprocess.run(["sh", "-c", command, "sh", *given], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(HOME)})
+    assert ran.returncode == 0
+    jsonschema.validate(json.loads((tmp_path / "all.json").read_text()), SCHEMA)
 
 
 def test_errors_of_the_process_are_one_line_and_code_2(tmp_path: Path) -> None:

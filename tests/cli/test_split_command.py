@@ -42,17 +42,23 @@ def test_a_film_becomes_one_film_a_scene(bassl: Bassl, movie: Path) -> None:
     assert reading == "reading movie.mp4"
     assert warning.startswith("warning: cuts are at key frames: 3 scenes of 4 begin early, by ")
     assert warning.endswith("0.25 s at most; --exact cuts to the frame")
-    assert done == "4 films; wrote movie-scenes"
+    assert done == "4 clips; wrote movie-scenes"
     assert sorted(path.name for path in Path("movie-scenes").iterdir()) == [
         f"movie-scene-00{i}.mp4" for i in (1, 2, 3, 4)
     ]
+
+
+def test_without_a_list_the_scenes_that_predict_left_are_taken(bassl: Bassl, movie: Path) -> None:
+    Path("scenes.json").rename("movie.scenes.json")
+    assert bassl(movie).code == 0
+    assert len(list(Path("movie-scenes").iterdir())) == 4
 
 
 def test_exact_says_nothing_of_key_frames(bassl: Bassl, movie: Path) -> None:
     code, out, err = bassl(movie, "scenes.json", "--exact", "-o", "out")
     assert code == 0
     assert out.splitlines()[0].split() == ["scene", "start", "end"]
-    assert err.splitlines() == ["reading movie.mp4", "4 films; wrote out"]
+    assert err.splitlines() == ["reading movie.mp4", "4 clips; wrote out"]
     assert numbers(Path("out/movie-scene-002.mp4")) == list(range(30, 61))
 
 
@@ -214,6 +220,7 @@ def test_chapters_are_not_written_into_what_they_do_not_fit(bassl: Bassl, movie:
         "is not the film of these scenes": (other, "known.json", "--chapters", "--in-place"),
         "add --chapters": (movie, "known.json", "--in-place"),
         "name that file": ("-", "--chapters", "--in-place"),
+        "leave --expand and --filename out": (movie, "--chapters", "--expand", "1", "--filename", "$SCENE_NUMBER"),
     }.items():
         code, out, err = bassl(*arguments)
         assert (code, out) == (2, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -122,6 +123,25 @@ def test_each_container_stays_what_it_is(tmp_path: Path, ending: str, codec: str
         assert piece.early == pytest.approx((start - found[0]) / 24, abs=0.002)
 
 
+def test_a_film_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path) -> None:
+    """FFmpeg has dav1d for AV1, which is no encoder."""
+    options = {"preset": "12", "g": "12", "svtav1-params": "scd=0"}
+    path = films.write_film(tmp_path / "film.mp4", films.pictures(48, (24,)), codec="libsvtav1", options=options)
+    scenes = scenes_of(path, (24,))
+    pieces = split(path, scenes, SplitSettings(tmp_path))
+    assert [len(films.decoded(piece.path)) for piece in pieces] == [24, 24]
+    with av.open(str(write_chapters(path, scenes, SplitSettings(tmp_path)))) as container:
+        assert len(container.chapters()) == 2
+        assert container.streams.video[0].frames == 48
+
+
+@pytest.mark.parametrize("frames", [1, 2])
+def test_a_film_of_so_few_frames_that_all_come_at_its_end_is_copied(tmp_path: Path, frames: int) -> None:
+    path = films.write_film(tmp_path / "film.mp4", films.pictures(frames))
+    (piece,) = split(path, scenes_of(path, ()), SplitSettings(tmp_path))
+    assert numbers(piece.path) == list(range(frames))
+
+
 def test_frames_that_lean_on_what_is_not_there_are_left_out(tmp_path: Path) -> None:
     # Open groups: the frames shown just before a keyframe come after it in the file, and need the group before.
     path = films.write_film(
@@ -228,6 +248,16 @@ def test_exact_pieces_look_and_sound_like_the_film(film: Path, scenes: SceneList
     expected = 0.1 * np.sin(at * 440 * 2 * np.pi)
     middle = slice(4800, 48000)
     assert np.corrcoef(heard[middle], expected[middle])[0, 1] > 0.99
+
+
+def test_exact_pieces_have_sound_where_their_first_frame_is_the_last_of_a_group(film: Path, tmp_path: Path) -> None:
+    whole = scenes_of(film, (35,))
+    shots = (replace(whole.shots[1], index=0),)
+    part = replace(whole, shots=shots, scenes=group_shots(shots, [0]), settings={"start": shots[0].start})
+    (piece,) = split(film, part, SplitSettings(tmp_path, exact=True))
+    pictures, sound = lengths(piece.path)
+    assert numbers(piece.path) == list(range(35, FRAMES))
+    assert sound == pytest.approx(pictures, abs=0.05)
 
 
 def test_a_variable_rate_stays_as_it_is(tmp_path: Path) -> None:

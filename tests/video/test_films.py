@@ -90,6 +90,10 @@ def test_the_order_of_what_is_given_does_not_matter(movies: Path) -> None:
         ("movies/folder.mp4", "movies/folder.mp4: holds no films"),
         ("movies/" + "x" * 300, "movies/" + "x" * 300 + ": cannot be read (file name too long)"),
         ("movies/b.mp4/c.mp4", "movies/b.mp4/c.mp4: no such file"),
+        (
+            "/dev/stdin",
+            "/dev/stdin: is open in this process only, and another reads films; name a file or named pipe",
+        ),
     ],
 )
 def test_what_is_not_there_is_one_line(movies: Path, given: str, message: str) -> None:
