@@ -1,6 +1,6 @@
 """Shots, scenes, and ``scenes.json``, the file that holds them.
 
-The format is described in the README and by ``pipelines/scenes.schema.json``.
+The format is described in docs/formats.md and by ``pipelines/scenes.schema.json``.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class SceneList:
-    """The scenes of a video and all that they rest on.
+    """The scenes of a video, with its shots, settings and facts.
 
     Attributes:
         video: what was read.

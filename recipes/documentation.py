@@ -85,7 +85,7 @@ def _class(name: str, thing: Any) -> str:
             assert isinstance(one.target, ast.Name)
             comment = lines[one.lineno - 1].partition("  # ")[2]
             says = (texts.get(one.target.id) or comment).replace("|", "\\|")
-            shown = (ast.unparse(one.annotation).replace("|", "\\|"), _default(one.value))
+            shown = (ast.unparse(one.annotation).replace("|", "\\|"), _default(one.value, thing, one.target.id))
             rows.append(f"| `{one.target.id}` | `{shown[0]}` | {shown[1]} | {says} |")
         parts.append("\n".join(rows))
     for method in node.body:
@@ -101,7 +101,7 @@ def _class(name: str, thing: Any) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _default(value: ast.expr | None) -> str:
+def _default(value: ast.expr | None, thing: Any, name: str) -> str:
     if value is None:
         return "required"
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "rare":
@@ -109,6 +109,8 @@ def _default(value: ast.expr | None) -> str:
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "field":
         given = {one.arg: one.value for one in value.keywords}
         value = given.get("default") or ast.Call(given["default_factory"], [], [])
+    if isinstance(value, ast.Attribute):  # that of another class
+        return f"`{getattr(thing, name)!r}`"
     return f"`{ast.unparse(value)}`"
 
 

@@ -42,7 +42,7 @@ def _title(settings: FinetuneSettings, result: FinetuneResult) -> str:
     on = settings.test_split if result.tested_on == "test" else settings.validate_split
     chosen = {"val": f"epoch chosen on {settings.validate_split}", "test": "epoch chosen on the test split itself"}
     how = chosen.get(result.selected_on, result.selected_on)
-    return f"{settings.crn} on {on}, {console.count(settings.seeds, 'seed')}, {how}, in percent"
+    return f"{settings.crn} on {on}, {console.count(result.seeds, 'seed')}, {how}, in percent"
 
 
 def _cell(result: FinetuneResult, name: str) -> str:

@@ -65,7 +65,7 @@ class EncoderOptions:
     """Mean of red, green and blue that an ONNX encoder was trained with, on the scale of 0 to 1. Unless given: that in
     the file's metadata."""
     encoder_std: tuple[float, ...] | None = None
-    """Standard deviation, likewise. Unless given: that in the file's metadata."""
+    """Standard deviation of red, green and blue, on the scale of 0 to 1. Unless given: that in the file's metadata."""
     encoder_size: int | None = None
     """Side of its square input in pixels. Unless given: that of the file."""
     encoder_output: str | None = None

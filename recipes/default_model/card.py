@@ -109,7 +109,7 @@ def model_card(study: Study, number: int) -> str:
         "",
         "Cross-validation as above, model and operating point the same, the held-out videos as another encoder, "
         "another shot detector or another editor might have made them (`recipes/default_model/perturbations.py`). "
-        "These forms had a part in the choice of the penalty. A stand-in: it says how little the model leans on what "
+        "These forms had a part in the choice of the penalty. A stand-in: it says how little the model depends on what "
         "is particular to these features and shots, not how good those of another encoder are.",
         "",
         *_table(
@@ -232,12 +232,12 @@ of the BaSSL paper. The last shot of a video has the label 0 in these files alth
 counted like any other shot.
 
 The BaSSL paper (Table of BBC and OVSD) gives AP 39.98 on BBC and 28.68 on OVSD, for a model trained on MovieNet and
-not fine-tuned. Features, shots and the choice of videos differ here: a landmark, not a like-for-like comparison.
+not fine-tuned. Features, shots and the choice of videos differ here: for orientation only, not comparable.
 """
 CARD_TAIL = """\
 ## Limits
 
-- Twenty-five videos taught it: nature documentaries, and short and independent films, part of them animated. News,
+- It was trained on 25 videos: nature documentaries, and short and independent films, part of them animated. News,
   sport, talk and user video were not among them.
 - The shipped model saw all of these videos. Their scores on them say nothing; only the tables above do.
 - Annotators disagree about scenes. A good share of what counts as a mistake here is another reading of the film.
@@ -246,7 +246,7 @@ CARD_TAIL = """\
   what a number of shots means.
 - Grey pixels have the hue 0, like red ones: a film in black and white is one without colour.
 - The calibration is for VGG19 features of one frame a shot. With another encoder the order of the scores is what to
-  trust first; the threshold may want moving.
+  trust first; the threshold may need adjusting.
 
 ## Making it again
 

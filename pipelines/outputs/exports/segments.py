@@ -25,7 +25,7 @@ class Segment:
 
 
 def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
-    """The scenes of a film in order, or with ``shots`` its shots; both cover it without gap."""
+    """The scenes of a film in order, or with ``shots`` its shots; without gap, but for scenes that were left out."""
     listed: tuple[Scene | Shot, ...] = scenes.shots if shots else scenes.scenes
     return tuple(
         Segment(

@@ -16,8 +16,9 @@ def baseline(settings: BaselineSettings = BaselineSettings(), progress: ReportPr
 
     Of the candidates for settings that a system's paper leaves open (`pipelines.baselines.systems`), those are taken
     that do best on the training splits: the greatest sum of AP, F1 and mIoU. Without labelled films in these the
-    defaults are taken, and a system with a network cannot be run; of one ``seeds`` has the spread, and the rest is of
-    the first seed. Raises BasslError for an unknown system, or films without labels, features or times.
+    defaults are taken, and a system with a network cannot be run. For one, ``seeds`` holds mean and deviation; all
+    other results are of the first seed. Raises BasslError for an unknown system, or films without labels, features or
+    times.
     """
     from pipelines.stages.baseline.running import run_baseline  # start-up time: SciPy
 

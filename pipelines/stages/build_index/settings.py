@@ -87,7 +87,7 @@ class SplitStatistics:
 
 @dataclass(frozen=True)
 class IndexReport:
-    """An index and what is to be known of it."""
+    """An index with its statistics."""
 
     index: Index
     splits: tuple[SplitStatistics, ...]

@@ -173,6 +173,7 @@ def _train_seeds(run: Run, held: ExitStack) -> FinetuneResult:
         selected_on=run.split.selected_on,
         mean=mean,
         std=std,
+        seeds=len(records),
         tested_on=tested_on,
         notes=tuple(run.notes),
         stopped=stopped,

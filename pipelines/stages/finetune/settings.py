@@ -78,8 +78,8 @@ class FinetuneSettings:
     test_split: str = "test"
     """Split to test on, once, at the end."""
     select: Literal["val", "test", "last"] = "val"
-    """What the epoch is chosen on: val; last takes the last one, as the release does; test, which makes the result too
-    good and is no published protocol."""
+    """What the epoch is chosen on: val; last takes the last one, as the release does; test, which gives an
+    optimistic result and follows no published protocol."""
     loss: Literal["balanced", "plain"] = rare("balanced")
     """Cross-entropy: balanced, the positives and negatives of a batch weighted to equal total weight (release), or
     plain (paper)."""
@@ -153,17 +153,18 @@ class FinetuneSettings:
 
 @dataclass(frozen=True)
 class FinetuneResult:
-    """What a run left."""
+    """Result of a run."""
 
     model: Path  # the chosen seed's model
     report: Path  # all measures of all seeds
-    step: int  # taken, of ``steps``
+    step: int  # steps done, out of ``steps``
     steps: int
     selected_on: str  # what epochs were chosen on: ``val``, ``test`` or ``last epoch``
     # mean, std: of the test metrics over the seeds (sample deviation; empty for one seed), or where there is no test
     # split of the validation metrics
     mean: dict[str, float]
     std: dict[str, float]
+    seeds: int  # that ``mean`` and ``std`` are of
     tested_on: str | None  # the split that ``mean`` is of; None where there is none
     notes: tuple[str, ...]  # what the user should know of the result, a line each
     stopped: bool  # whether it was asked to stop before its end; ``resume`` then goes on

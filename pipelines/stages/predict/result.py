@@ -1,4 +1,4 @@
-"""What became of one film of several."""
+"""Result for one film of several."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class FilmScenes:
-    """What became of one film of several.
+    """Result for one film of several.
 
     ``status`` is ``done``, ``kept`` (its result was there) or ``failed`` with one line in ``error``. The duration is in
     seconds.

@@ -114,11 +114,11 @@ class PretrainSettings:
 
 @dataclass(frozen=True)
 class PretrainResult:
-    """What a run left."""
+    """Result of a run."""
 
     model: Path
-    step: int  # taken, of ``steps``
+    step: int  # steps done, out of ``steps``
     steps: int
-    losses: dict[str, float]  # means over the last epoch that was taken part in, by task, and ``loss``
+    losses: dict[str, float]  # means over the last epoch that was begun, by task, and ``loss``
     validation: dict[str, float]  # the last measures
     stopped: bool  # whether it was asked to stop before its end; ``resume`` then goes on

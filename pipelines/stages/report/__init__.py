@@ -15,7 +15,7 @@ def report(
     file: Path | str, settings: ReportSettings = ReportSettings(), progress: ReportProgress | None = None
 ) -> ReportResult:
     """Write the page of a ``scenes.json``, with images from a keyframe store with the same shots, or else from the
-    film, whose seconds that are read ``progress`` is called with.
+    film; ``progress`` is called with the number of seconds read.
 
     Raises:
         BasslError: one line, for a ``scenes.json``, truth or film that cannot be used, a film that is another one, or a

@@ -48,7 +48,7 @@ def compare(
 ) -> Comparison:
     """Score two predictions, and their difference with its confidence interval, from the same draws of films.
 
-    Films that only one of the two has are left out of all and named among the problems. Raises BasslError: as `score`,
+    Films that only one of the two has are excluded and named among the problems. Raises BasslError: as `score`,
     or where the two have no film in common.
     """
     from pipelines.stages.score.measuring import difference  # start-up time: numpy
