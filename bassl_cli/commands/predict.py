@@ -121,6 +121,7 @@ def _one(
     page = (output or usual).with_suffix(".html") if report else None
     exported = None if to is None else STDIO if piped else beside(output or usual, to)
     if to is not None and output is not None and not is_scenes_json(output):
+        check_ending(output, to)
         output, exported = None, output
     for path in (output, exported, storyboard, page):
         if path not in (None, STDIO):

@@ -62,9 +62,9 @@ def write_features(
 
     ``videos`` is asked for each video twice, one at a time, so that it need not hold them all. ``shots`` has the
     checksum of each video's encoded shots where it is known, ``colour`` hue histograms (N, H), all of one H, of the
-    videos for which they are known. Raises BasslError where the path cannot be written, or the videos' features do not
-    fit together or are not all finite; ValueError for colour of another number of shots than the features, or of
-    several H.
+    videos for which they are known. Raises BasslError where the path cannot be written, or the videos' features or
+    colour do not fit together or are not all finite; ValueError for colour of another number of shots than the
+    features.
     """
     names = sorted(videos)
     lengths, checksums = [], []

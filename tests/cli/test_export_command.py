@@ -219,5 +219,5 @@ def test_predict_exports_too(bassl: Bassl, film: Path, model: Path) -> None:
     assert bassl("predict", "films", "--model", model, "--to", "csv", "-o", "out", "-q")[0] == 0
     assert sorted(path.name for path in Path("out").iterdir()) == ["one.csv", "one.json"]
     code, _, err = bassl(*given, "--to", "edl", "-o", "a.csv")
-    assert (code, "a.csv: --to writes" in err) == (2, True)
+    assert (code, "a.csv: its ending means csv, and --to edl another format" in err) == (2, True)
     assert bassl(*given, "--to", "avid")[0] == 2

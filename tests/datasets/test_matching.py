@@ -136,8 +136,22 @@ def test_scenes_in_frames_follow_our_own_times() -> None:
 def test_frames_beyond_our_film_are_not_drawn_to_its_end() -> None:
     labels, report = match_annotation(annotation(scenes_frames=np.array([[0, 200], [200, 900]])), OUR_SHOTS, OUR_TIMES)
     assert labels.tolist() == [0, 1, 0, 0]
-    assert report.unmatched == pytest.approx([36.0])
-    assert report.at_film_end == 0
+    assert (report.scene_ends, report.matched, report.unmatched) == (1, 1, ())
+    assert (report.at_film_end, report.outside) == (0, 1)
+
+
+def test_ends_outside_the_shots_of_a_part_are_only_counted() -> None:
+    scenes = annotation(scenes_seconds=np.array([[0.0, 5.0], [5.0, 12.0], [12.0, 16.0], [16.0, 30.0]]))
+    labels, report = match_annotation(scenes, OUR_SHOTS[2:], OUR_TIMES[2:], tolerance=0.5)  # 8 to 16 seconds
+    assert labels.tolist() == [1, 0]
+    assert (report.scene_ends, report.matched, report.at_film_end, report.outside) == (1, 1, 1, 2)
+
+
+def test_a_last_scene_without_an_end_lasts_to_the_end_of_the_film() -> None:
+    scenes = annotation(scenes_seconds=np.array([[0.0, 8.0], [8.0, 9.0]]), open_end=True)
+    labels, report = match_annotation(scenes, OUR_SHOTS, OUR_TIMES, tolerance=3.0)
+    assert labels.tolist() == [0, 1, 0, 0]
+    assert (report.scene_ends, report.at_film_end) == (1, 1)
 
 
 def test_labelled_shots_of_another_detector() -> None:

@@ -101,6 +101,28 @@ def test_a_damaged_file_costs_itself_only(tmp_path: Path) -> None:
     ]
 
 
+def test_a_damaged_film_of_movienet_costs_itself_only(tmp_path: Path) -> None:
+    root = movienet(tmp_path)
+    damaged = root / "scene318/label318/tt0000002.txt"
+    damaged.write_text("no label\n")
+    (root / "scene318/shot_movie318/tt0000002.txt").write_text("0 9 1 2 3\n")
+    records, (problem,) = read_scenes_of_folder(root)
+    assert list(records) == ["tt0000001"]
+    assert str(damaged) in problem
+    assert read_scenes_of_video(root / "scene318/label318/tt0000001.txt").video_id == "tt0000001"
+    with pytest.raises(DatasetError, match="tt0000002"):
+        read_scenes_of_video(damaged)
+
+
+def test_features_with_a_frame_rate_have_times(tmp_path: Path) -> None:
+    path = npz(tmp_path / "clip.npz")
+    with np.load(path) as arrays:
+        np.savez(path, **arrays, frame_rate=np.array(12.5))
+    record = read_scenes_of_video(path)
+    assert record.shots_seconds is not None
+    assert record.shots_seconds.tolist() == [[0.0, 0.8], [0.8, 1.6], [1.6, 2.4]]
+
+
 def test_two_files_about_one_video_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(CSV)
     (tmp_path / "a-Scenes.csv").write_text(CSV)
@@ -116,7 +138,7 @@ def test_what_is_nothing_of_the_kind_is_refused(tmp_path: Path) -> None:
         read_scenes_of_video(tmp_path / "notes.txt")
     with pytest.raises(DatasetError, match="no such file"):
         read_scenes_of_video(tmp_path / "missing.json")
-    with pytest.raises(DatasetError, match="holds no scenes"):
+    with pytest.raises(DatasetError, match="holds nothing of a supported format"):
         read_scenes_of_folder(tmp_path)
     (bbc(tmp_path / "bbc") / "shots/bbc_01.txt").unlink()
     with pytest.raises(DatasetError, match="no such file"):

@@ -358,4 +358,4 @@ def test_weights_that_cannot_be_downloaded_are_told_in_one_line(tmp_path: Path, 
     )
     assert "Traceback" not in run.stderr
     assert run.stdout.count("\n") == 1
-    assert run.stdout.startswith(f"the weights of {name} cannot be ")
+    assert run.stdout.startswith(f"the encoder {name} cannot be had (")

@@ -629,7 +629,7 @@ def test_the_ending_that_a_format_gives_itself_does_not_mean_another(name: str) 
 
 
 def test_an_ending_that_means_nothing() -> None:
-    with pytest.raises(BasslError, match=r"a\.txt: no format is known by that ending; known are \.csv \.edl"):
+    with pytest.raises(BasslError, match=r"a\.txt: no format is known by that ending; known are \.json \.csv \.edl"):
         format_of(Path("a.txt"))
 
 

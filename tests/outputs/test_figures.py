@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pipelines.errors import BasslError
 from pipelines.models.bassl import load_bassl_model
 from pipelines.outputs import plots
 from pipelines.outputs.figures.similarity import similarity_figure
+from pipelines.scenes import group_shots, without_short
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.figure import (
     BoundarySettings,
@@ -29,6 +31,7 @@ from pipelines.stages.figure import (
     draw_pseudo_boundaries,
     draw_similarity,
 )
+from pipelines.stages.score import ScoreSettings, score
 from pipelines.stores.features import write_features
 from tests.scored_things import SHAPE, put_csv, put_index, put_pretrained, put_run, put_scenes, scene_list
 from tests.small_stores import jpeg, put_store, refusal
@@ -179,7 +182,8 @@ def pictured(tmp_path: Path) -> Path:
 def test_key_frames_stand_in_their_place_and_the_pseudo_boundary_has_a_frame(
     pictured: Path, drawn: list[Figure]
 ) -> None:
-    settings = PseudoBoundarySettings(**settings_of(pictured, neighbours=3))
+    store = pictured / "features" / "made-up.h5"
+    settings = PseudoBoundarySettings(**settings_of(pictured, features=store, neighbours=3))
     draw_pseudo_boundaries(["film:5"], pictured / "f.png", settings)
     panel = drawn[0].axes[0]
     assert len(panel.images) == 7
@@ -237,6 +241,31 @@ def test_each_lane_shows_its_own_shots_scores_and_scene_ends_by_time(tmp_path: P
     text = words(tmp_path / "f.svg")
     for word in ("one", "two", "a.mp4", "3 scenes, boundary F1 within 2 s: 50.0", "0:20"):
         assert word in text
+
+
+def test_the_f1_of_scenes_without_the_short_ones_is_that_of_score(tmp_path: Path, drawn: list[Figure]) -> None:
+    whole = scene_list((0, 30, 60, 63, 90, 120, 122), [1, 2, 4], (0.1, 0.9, 0.9, 0.1, 0.9, 0.1))
+    kept = without_short(whole.scenes, 10.0)  # 0 to 60, and 63 to 120
+    replace(whole, scenes=kept, settings={"drop_short": True}).save(tmp_path / "a.json")
+    truth = put_csv(tmp_path / "t.csv", 0, 60, 63, 120, 122)
+    scored = score(tmp_path / "a.json", truth, ScoreSettings(within=1.0, resamples=0))
+    assert scored.measures["boundary_f1"].pooled == 1.0
+    draw_boundaries([tmp_path / "a.json"], tmp_path / "f.svg", BoundarySettings(truth=truth, within=1.0))
+    assert "boundary F1 within 1 s: 100.0" in words(tmp_path / "f.svg")
+    assert [path.vertices[0, 0] for path in drawn[0].axes[1].collections[0].get_paths()] == [60, 63, 120]
+
+
+@pytest.mark.parametrize("order", ["whole part", "part whole"])
+def test_a_part_of_the_film_changes_no_figure_of_the_whole(tmp_path: Path, order: str) -> None:
+    whole = scene_list((0, 30, 60, 90, 120), [0, 2], (0.9, 0.1, 0.9, 0.9))
+    whole.save(tmp_path / "whole.json")
+    shots = tuple(replace(shot, index=index) for index, shot in enumerate(whole.shots[2:]))
+    settings = {"start": 60.0, "end": None}
+    replace(whole, shots=shots, scenes=group_shots(shots, [0, 1]), settings=settings).save(tmp_path / "part.json")
+    truth = put_csv(tmp_path / "t.csv", 0, 30, 90, 120)
+    settings_of_figure = BoundarySettings(truth=truth, within=1.0)
+    draw_boundaries([tmp_path / f"{name}.json" for name in order.split()], tmp_path / "f.svg", settings_of_figure)
+    assert words(tmp_path / "f.svg").count("boundary F1 within 1 s: 100.0") == 2
 
 
 def test_the_threshold_is_drawn_unless_another_rule_decided(tmp_path: Path, drawn: list[Figure]) -> None:

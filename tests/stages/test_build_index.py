@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_ind
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.films import video_ids
 from tests.datasets.test_bbc import SHOTS as BBC_SHOTS, write as put_bbc
+from tests.datasets.test_chapters import put_chapters
 from tests.datasets.test_movienet import put_labels, put_list, put_shots, put_split
 from tests.datasets.test_ovsd import write as put_ovsd
 from tests.datasets.test_scene_files import scenes_json
+from tests.scored_things import scene_list
 from tests.small_stores import damaged, jpeg, put_store, read_all, refusal
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -346,6 +349,28 @@ def test_features_of_different_sizes(tmp_path: Path, settings: Settings) -> None
     assert not settings().output.exists()
 
 
+def test_colour_of_different_widths_is_refused(tmp_path: Path, settings: Settings) -> None:
+    for name, width in (("01", 180), ("02", 256)):
+        put_npz(tmp_path / "vgg", name, colour=np.full((3, width), 1 / width, np.float32))
+    refusal(lambda: build_index([tmp_path / "vgg"], settings()), "colour", "[180, 256]", error=BasslError)
+    assert not settings().output.exists()
+
+
+def test_a_store_of_other_features_is_replaced_only_when_asked(tmp_path: Path, settings: Settings) -> None:
+    first, second = tmp_path / "one" / "bbc", tmp_path / "two" / "bbc"
+    put_npz(first)
+    put_npz(second, features=np.ones((3, 4), np.float32))
+    [store] = build_index([first], settings()).index.features.values()
+    before = store.read_bytes()
+    other = settings(output=tmp_path / "data" / "other.h5")
+    refusal(lambda: build_index([second], other), store, "other features", "--feature-folder", error=BasslError)
+    assert store.read_bytes() == before
+    assert not other.output.exists()
+    build_index([first], other)
+    build_index([second], settings(output=other.output, overwrite=True))
+    np.testing.assert_array_equal(read_features(store)[1]["bbc/01"], np.ones((3, 4)))
+
+
 def test_features_beside_other_files(tmp_path: Path, settings: Settings) -> None:
     put_npz(tmp_path / "f" / "bbc", "01")
     (tmp_path / "f" / "titles.json").write_text("{}")
@@ -402,6 +427,35 @@ def test_labels_of_movienet_on_stores_bring_their_split(tmp_path: Path, settings
     assert report.index.splits == ("val",)
     assert report.index.label.tolist() == [1, 0, -1, 0, 0]
     assert report.matches["tt01"].matched == 2
+
+
+def test_the_last_chapter_without_an_end_lasts_to_the_end_of_the_film(tmp_path: Path, settings: Settings) -> None:
+    store = put_store(tmp_path / "stores" / "film.h5", 5)
+    labels = put_chapters(tmp_path / "film.chapters.xml", 0, 2, 6)
+    report = build_index([store], settings(labels=(labels,)))
+    assert report.index.label.tolist() == [1, 0, 1, 0, 0]
+    match = report.matches["film"]
+    assert (match.scene_ends, match.matched, match.at_film_end) == (2, 2, 1)
+
+
+def test_timecodes_with_frames_take_the_frame_rate(tmp_path: Path, settings: Settings) -> None:
+    store, labels = put_store(tmp_path / "stores" / "film.h5", 5), tmp_path / "film.csv"
+    labels.write_text("start,end\n00:00:00:00,00:00:05:24\n00:00:05:24,00:00:10:00\n")
+    report = build_index([store], settings(labels=(labels,), frame_rate=25.0))
+    assert report.index.label.tolist() == [0, 0, 1, 0, 0]
+    assert report.matches["film"].mean_distance == pytest.approx(0.04)
+
+
+def test_of_a_part_labels_outside_are_noted_and_the_hours_are_its_own(tmp_path: Path, settings: Settings) -> None:
+    part = scene_list((3600, 4500, 5400, 7200), [0], (0.9, 0.2, 0.3))
+    replace(part, settings={"start": 3600}).save(tmp_path / "film.json")
+    labels = put_csv(tmp_path / "labels" / "film.csv", (0, 1800), (1800, 5400), (5400, 8000), (8000, 9000))
+    report = build_index([tmp_path / "film.json"], settings(labels=(labels,)))
+    assert report.index.label.tolist() == [0, 1, 0]
+    match = report.matches["film"]
+    assert (match.scene_ends, match.matched, match.outside) == (1, 1, 3)
+    assert "film: 3 of 4 labelled scene ends are outside its shots" in report.notes
+    assert statistics(report.index)[0].hours == 1.0
 
 
 def test_labels_given_twice(tmp_path: Path, settings: Settings) -> None:
@@ -584,6 +638,7 @@ def test_stores_of_different_numbers_of_keyframes(tmp_path: Path, settings: Sett
         ({"tolerance": float("nan")}, "tolerance"),
         ({"doubtful": "maybe"}, "'maybe'"),
         ({"split": "a,b"}, "'a,b'"),
+        ({"seed": -1}, "seed must be at least 0"),
     ],
 )
 def test_settings_that_cannot_be(settings: Settings, changes: dict[str, Any], words: str) -> None:
@@ -610,7 +665,7 @@ def test_sources_that_are_none(tmp_path: Path, settings: Settings) -> None:
     odd.write_text("# Notes")
     refusal(lambda: build_index([], settings()), "nothing to index", error=BasslError)
     refusal(lambda: build_index([empty], settings()), empty, "holds nothing of a supported format", error=DatasetError)
-    refusal(lambda: build_index([odd], settings()), odd, "of a supported format", error=DatasetError)
+    refusal(lambda: build_index([odd], settings()), odd, "is of no supported format", error=DatasetError)
     refusal(lambda: build_index([tmp_path / "no"], settings()), tmp_path / "no", "no such file", error=DatasetError)
 
 

@@ -220,6 +220,37 @@ def test_new_videos_are_added_and_those_of_another_index_stay(index: Path, encod
     np.testing.assert_array_equal(store.videos["a"], old)
 
 
+def test_only_a_film_of_other_keyframes_is_encoded_again(index: Path, encoder: ShotEncoder) -> None:
+    settings = settings_of(index)
+    old = dict(open_features(encode_shots(settings)).videos)
+    put_store(index.parent / "stores" / "c.h5", LENGTHS["c"], seed=7)  # as many shots as before
+    build_index([index.parent / "stores"], IndexSettings(output=index, overwrite=True))
+    assert shots_encoded(settings) == LENGTHS["c"]
+    store = store_path(settings.output, encoder.id)
+    new, hues = open_features(store).videos, colour_of(read_index(index), [store])
+    for name in "ab":
+        np.testing.assert_array_equal(new[name], old[name])
+    np.testing.assert_allclose(new["c"], [colour(7, shot) for shot in range(4)], rtol=1e-5)
+    assert hues is not None
+    np.testing.assert_array_equal(hues[-1], hue_histogram(from_jpeg(jpeg(7, 3, 1))))
+    put_index(index.parent, {**LENGTHS, "c": 5})
+    assert shots_encoded(settings) == 5
+    assert shots_encoded(settings) == 0
+
+
+def test_overwrite_encodes_the_films_of_the_index_and_keeps_those_of_others(index: Path, encoder: ShotEncoder) -> None:
+    settings = settings_of(index)
+    old = dict(open_features(encode_shots(settings)).videos)
+    shutil.rmtree(index.parent / "stores")
+    put_index(index.parent, {"c": 4}, seed=7)
+    assert shots_encoded(replace(settings, overwrite=True)) == 4
+    new = open_features(store_path(settings.output, encoder.id)).videos
+    assert list(new) == ["a", "b", "c"]
+    for name in "ab":
+        np.testing.assert_array_equal(new[name], old[name])
+    np.testing.assert_allclose(new["c"], [colour(7, shot) for shot in range(4)], rtol=1e-5)
+
+
 def test_a_run_killed_in_the_middle_goes_on_and_ends_the_same(index: Path) -> None:
     code = (
         "import os, signal, sys\n"
@@ -290,16 +321,6 @@ def test_a_run_killed_before_the_parts_were_joined(
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_a_store_of_other_key_frames_is_never_used(index: Path, encoder: ShotEncoder) -> None:
-    settings = settings_of(index)
-    store = encode_shots(settings)
-    put_index(index.parent, LENGTHS, seed=1)  # as many shots as before
-    refusal(lambda: encode_shots(settings), store, "features of a are of other shots or keyframes", index, "delete it")
-    assert shots_encoded(replace(settings, overwrite=True)) == 12
-    put_index(index.parent, {**LENGTHS, "c": 5}, seed=1)
-    refusal(lambda: encode_shots(settings), store, "features of c are of other shots", "delete it")
-
-
 def test_a_store_that_others_made_is_not_taken_for_ours(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     settings.output.mkdir()
@@ -308,6 +329,7 @@ def test_a_store_that_others_made_is_not_taken_for_ours(index: Path, encoder: Sh
     refusal(lambda: encode_shots(settings), store, "was not made here", "delete it")
     store.write_text("no store")
     refusal(lambda: encode_shots(settings), store, "not a file of bassl")
+    assert shots_encoded(replace(settings, overwrite=True)) == 12
 
 
 def test_an_index_without_key_frames(tmp_path: Path, encoder: ShotEncoder) -> None:

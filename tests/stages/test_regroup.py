@@ -14,6 +14,7 @@ from pipelines.scenes import SceneList, Transition
 from pipelines.stages.regroup import RegroupSettings, regroup
 from tests.command import running
 from tests.outputs.exporting import named, scene_list
+from tests.small_stores import refusal
 
 SCORES = (0.9, 0.2, 0.6, 0.4, 0.8, 0.1)
 
@@ -24,7 +25,8 @@ def file(tmp_path: Path) -> Path:
     listed = scene_list([25] * 6, [0, 4, 5])
     shots = [replace(shot, score=score) for shot, score in zip(listed.shots, SCORES, strict=True)]
     shots[0] = replace(shots[0], transition=Transition("dissolve", 20, 30, 0.8, 1.2))
-    settings = {"bassl": "0.1.0", "detector": "content", "threshold": 0.7, "min_scene": 0.0}
+    settings = {"bassl": "0.1.0", "model_id": "tiny", "detector": "content", "threshold": 0.7}
+    settings["min_scene"] = 0.0
     scenes = named(replace(listed, shots=tuple(shots), settings=settings), "first", "second", "third")
     scenes.save(tmp_path / "scenes.json")
     return tmp_path / "scenes.json"
@@ -73,6 +75,46 @@ def test_the_result_is_written_beside_the_input_which_stays_as_it_is(file: Path)
 def test_the_input_is_never_overwritten(file: Path) -> None:
     with pytest.raises(BasslError, match="is an input of this command; name another file"):
         regroup(file, RegroupSettings(output=file))
+
+
+def corrected(path: Path, settings: dict[str, object], *names: str | None) -> bytes:
+    """The file as a person left it, with more settings and with names of its first scenes."""
+    found = read_scene_list(path)
+    scenes = [replace(scene, name=name) for scene, name in zip(found.scenes, names, strict=False)]
+    changed = (*scenes, *found.scenes[len(scenes) :])
+    replace(found, settings={**found.settings, **settings}, scenes=changed).save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"), [({"edited_by_hand": True}, ()), ({}, ("first", "mine"))], ids=["edited", "named"]
+)
+def test_a_result_that_was_corrected_by_hand_is_replaced_only_when_asked(
+    file: Path, settings: dict[str, object], names: tuple[str, ...]
+) -> None:
+    other = RegroupSettings(threshold=0.3)
+    regroup(file, RegroupSettings(threshold=0.5))
+    output = file.with_name("scenes.regrouped.json")
+    before = corrected(output, settings, *names)
+    refusal(lambda: regroup(file, other), output, "corrected by hand", "--overwrite", error=BasslError)
+    assert output.read_bytes() == before
+    result = regroup(file, replace(other, overwrite=True))
+    assert read_scene_list(output) == result
+    assert lengths(regroup(file)) == [1, 4, 1], "its own result is nobody's work"
+
+
+def test_the_result_of_a_corrected_file_counts_as_nobodys_work(file: Path) -> None:
+    corrected(file, {"edited_by_hand": True})
+    assert "edited_by_hand" not in regroup(file).settings
+    assert lengths(regroup(file, RegroupSettings(scenes=2))) == [1, 5]
+
+
+def test_scenes_of_another_film_are_replaced_only_when_asked(file: Path) -> None:
+    found = read_scene_list(file)
+    output = file.with_name("scenes.regrouped.json")
+    replace(found, video=replace(found.video, id="other"), scenes=regroup(file).scenes).save(output)
+    refusal(lambda: regroup(file), output, "of another film", error=BasslError)
+    regroup(file, RegroupSettings(overwrite=True))
 
 
 def test_impossible_wishes_are_one_line(file: Path) -> None:

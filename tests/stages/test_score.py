@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import METRICS, Measure
 from pipelines.evaluation.metrics import evaluate
 from pipelines.evaluation.representation import knn_precision, scene_ids
+from pipelines.models import torch_encoders
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
+from pipelines.models.crn import TransformerBoundary
 from pipelines.models.encoders import PREPARATIONS, Preparation
-from pipelines.models.image_networks import trainable_encoder
+from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
 from pipelines.models.opening import open_model
 from pipelines.models.shapes import MLPSettings
 from pipelines.models.torch_encoders import rebuild_encoder
@@ -25,8 +28,11 @@ from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.score import ScoreSettings, compare, model as model_scoring, score
 from pipelines.stages.score.result import SeedSpread, seed_spreads
 from pipelines.stores.index import read_index
-from tests.scored_things import WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
+from tests.datasets.test_chapters import put_chapters
+from tests.datasets.test_movienet import put_labels, put_shots
+from tests.scored_things import SHAPE, WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
 from tests.small_stores import put_store, refusal
+from tests.stages.test_build_index import put_frames
 
 QUICK = ScoreSettings(resamples=20)
 
@@ -219,6 +225,39 @@ def test_a_model_with_an_encoder_of_its_own_makes_the_features_that_it_was_train
     assert [store.stem for store in settings.features.iterdir()] == [encoder.id]
 
 
+@pytest.fixture
+def single(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScoreSettings:
+    """Of an index of two labelled films with one keyframe a shot; what is published under a name is `tiny_encoder`."""
+
+    def published(name: str, pretrained: bool, **more: Any) -> TrainableEncoder:
+        torch.manual_seed(0)
+        return trainable_encoder(name, pretrained=False, **more)
+
+    monkeypatch.setattr(torch_encoders, "trainable_encoder", published)
+    for film in ("a", "b"):
+        put_store(tmp_path / "keyframes" / f"{film}.h5", shots=4, images=1, seed=ord(film))
+        put_csv(tmp_path / "labels" / f"{film}.csv", 0, 4, 8)
+    index = tmp_path / "index.h5"
+    build_index([tmp_path / "keyframes"], IndexSettings(output=index, labels=(tmp_path / "labels",)))
+    return replace(QUICK, index=index, split="all", features=tmp_path / "features", device="cpu")
+
+
+@pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])
+def test_an_imported_model_is_scored_on_one_keyframe_a_shot(
+    single: ScoreSettings, tmp_path: Path, head: str, own: bool
+) -> None:
+    name, weights = tiny_encoder()
+    encoder = rebuild_encoder(name, weights, "cpu")
+    shape = replace(SHAPE, input_width=encoder.width)
+    network = TransformerBoundary(shape)
+    heads = {f"{head}.{part}": tensor for part, tensor in network.head_sbd.state_dict().items()}
+    content = BasslWeights(BasslSettings(name, shape), weights if own else {}, network.crn.state_dict(), heads)
+    save_bassl_model(tmp_path / "m.safetensors", content)
+    assert [film.film for film in score(tmp_path / "m.safetensors", settings=single).films] == ["a", "b"]
+    (store,) = single.features.iterdir()
+    assert store.stem != encoder.id, "features of one keyframe a shot are not those of three"
+
+
 def test_of_a_pretrained_run_without_a_head_only_the_representation_is_scored(labelled: Path, tmp_path: Path) -> None:
     name, weights = tiny_encoder()
     path = tmp_path / "m.safetensors"
@@ -253,9 +292,10 @@ def test_what_is_not_there_is_refused(
         ({"within": float("nan")}, ["tolerance"]),
         ({"frame_rate": 0.0}, ["frames a second"]),
         ({"resamples": -1}, ["resamples"]),
+        ({"seed": -1}, ["seed must be at least 0"]),
         ({"doubtful": "maybe"}, ["one of end, ignore", "'maybe'"]),
     ],
-    ids=["threshold", "tolerance", "within", "frame rate", "resamples", "doubtful"],
+    ids=["threshold", "tolerance", "within", "frame rate", "resamples", "seed", "doubtful"],
 )
 def test_wrong_settings_are_refused_when_they_are_made(change: dict[str, object], words: list[str]) -> None:
     refusal(lambda: ScoreSettings(**change), *words, error=ValueError)  # type: ignore[arg-type]
@@ -313,6 +353,57 @@ def test_a_scenes_json_against_itself_is_perfect(tmp_path: Path) -> None:
     assert result.measures["miou"].films == 1.0
     assert result.measures["overflow"].pooled == 0.0
     assert "same shots" in result.notes[0]
+
+
+def test_the_last_chapter_without_an_end_adds_no_true_scene_end(tmp_path: Path) -> None:
+    guess = put_scenes(tmp_path / "a.json")  # scenes end at 20 and 40
+    result = score(guess, put_chapters(tmp_path / "a.chapters.xml", 0, 20, 40), QUICK)
+    (film,) = result.films
+    assert film.labels.tolist() == [0, 1, 0, 1, 0]
+    assert result.measures["boundary_f1"].pooled == 1.0
+
+
+def test_chapters_without_an_end_are_scored_as_a_prediction_too(tmp_path: Path) -> None:
+    guess = put_chapters(tmp_path / "a.chapters.xml", 0, 20, 40)
+    result = score(guess, put_csv(tmp_path / "a.csv", 0, 20, 40, 50), QUICK)
+    assert result.measures["boundary_f1"].pooled == 1.0
+
+
+def test_features_with_labels_are_compared_by_their_own_frame_rate(tmp_path: Path) -> None:
+    shots = 12 * np.array([[0, 10], [10, 20], [20, 40], [40, 50]])
+    arrays: dict[str, Any] = {
+        "features": np.ones((4, 8), np.float32),
+        "shots": shots,
+        "scene_end": np.array([0, 1, 1, 0], np.uint8),
+    }
+    np.savez(tmp_path / "a.npz", **arrays, frame_rate=np.array(12.0))
+    for guess in (put_scenes(tmp_path / "a.json"), put_csv(tmp_path / "a.csv", 0, 20, 40, 50)):
+        result = score(guess, tmp_path / "a.npz", QUICK)
+        assert result.measures["boundary_f1"].pooled == 1.0
+        assert not any("same film" in note for note in result.notes)
+
+
+def test_labels_of_movienet_without_a_shot_list_are_refused(tmp_path: Path) -> None:
+    guess = put_scenes(tmp_path / "guess" / "tt01.json")
+    put_frames(tmp_path / "movienet", "tt01", 5)
+    labels = put_labels(tmp_path / "movienet", [0, 1, 0, 1], "tt01")
+    for truth in (tmp_path / "movienet", labels):
+        for subject in (guess, guess.parent):
+            if subject.is_dir() == truth.is_dir():
+                refusal(lambda: score(subject, truth, QUICK), "tt01", "no shot list", error=BasslError)  # noqa: B023
+
+
+def test_a_damaged_film_of_movienet_stops_no_other(tmp_path: Path) -> None:
+    root = tmp_path / "movienet"
+    shots = [(250 * n, 250 * n + 249) for n in range(5)]
+    for film in ("tt01", "tt02"):
+        put_scenes(tmp_path / "guess" / f"{film}.json")
+        put_shots(root, film, shots)
+        labels = put_labels(root, [0, 1, 0, 1], film)
+    labels.write_text("damaged\n")
+    result = score(tmp_path / "guess", root, QUICK)
+    assert [film.film for film in result.films] == ["tt01"]
+    assert any(str(labels) in problem for problem in result.problems)
 
 
 def test_folders_are_matched_by_name(tmp_path: Path) -> None:

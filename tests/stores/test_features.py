@@ -60,6 +60,12 @@ def test_colour_is_read_for_the_videos_that_have_it_and_old_stores_have_none(tmp
     assert open_features(tmp_path / "old.h5").colour == {}
 
 
+def test_colour_of_different_widths_is_refused(tmp_path: Path) -> None:
+    colour = {"b/1": np.full((30, 4), 0.25, np.float32), "Ä": np.full((1, 2), 0.5, np.float32)}
+    refusal(lambda: write_features(tmp_path / "f.h5", "x", features(), colour=colour), "colour", "[2, 4]")
+    assert not (tmp_path / "f.h5").exists()
+
+
 def test_colour_of_other_shots_is_no_colour_of_a_store(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="another number of shots"):
         write_features(tmp_path / "f.h5", "x", features(), colour={"b/1": np.ones((3, 4), np.float32)})

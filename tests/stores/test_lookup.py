@@ -37,10 +37,10 @@ def test_features_of_several_stores_are_found_only_together(tmp_path: Path) -> N
     assert find_features(index, "one + three", tmp_path) == ()
 
 
-def test_without_an_encoder_the_index_must_name_one_store_for_each_video(tmp_path: Path) -> None:
+def test_two_stores_with_one_video_are_refused(tmp_path: Path) -> None:
     one, two = put_features(tmp_path / "one.h5", "a", "c"), put_features(tmp_path / "two.h5", "b", "c")
     apart = written(tmp_path / "index.h5", video("a"), video("b"), features={"one": one, "two": two})
-    assert set(find_features(apart, None, tmp_path)) == {one, two}
+    assert find_features(apart, "one + two", tmp_path) == (one, two)
     twice = written(tmp_path / "index.h5", video("a"), video("c"), features={"one": one, "two": two})
-    refusal(lambda: find_features(twice, None, tmp_path), twice.path, "several encoders", "--features", one, two)
-    assert find_features(written(tmp_path / "index.h5", video("a")), None, tmp_path) == ()
+    refusal(lambda: find_features(twice, "one + two", tmp_path), twice.path, "several encoders", "--features", one, two)
+    assert find_features(twice, "one", tmp_path) == (one,)

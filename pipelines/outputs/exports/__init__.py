@@ -67,13 +67,18 @@ FORMATS: dict[str, Format] = {
 def format_of(path: Path) -> str:
     """The format that the ending of a path means, the longest that fits. Raises BasslError: no format has that ending,
     or (``.xml``) two have."""
-    name = path.name.lower()
-    endings = {ending: key for key, known in FORMATS.items() for ending in known.known_by}
-    if found := [ending for ending in endings if name.endswith(ending)]:
-        return endings[max(found, key=len)]
-    if name.endswith(".xml"):
+    if found := _endings(path):
+        return found[max(found, key=len)]
+    if path.suffix.lower() == ".xml":
         raise BasslError(f"{path}: .xml is the ending of two formats; give --to fcp7 or --to matroska")
-    raise BasslError(f"{path}: no format is known by that ending; known are .json {' '.join(endings)}")
+    known = " ".join(ending for one in FORMATS.values() for ending in one.known_by)
+    raise BasslError(f"{path}: no format is known by that ending; known are .json {known}")
+
+
+def _endings(path: Path) -> dict[str, str]:
+    """The known endings that a path has, with their formats."""
+    endings = {ending: key for key, known in FORMATS.items() for ending in known.known_by}
+    return {ending: key for ending, key in endings.items() if path.name.lower().endswith(ending)}
 
 
 def export(scene_list: SceneList, path: Path | str, format: str | None = None, shots: bool = False) -> None:
@@ -87,11 +92,16 @@ def export(scene_list: SceneList, path: Path | str, format: str | None = None, s
     write_atomically(path, known.content(scene_list, shots).encode("utf-8"))
 
 
-def check_ending(path: Path) -> None:
-    """Check that :func:`save` has a format for ``path``, before hours of work end there. Raises BasslError where its
-    ending is neither ``.json`` nor that of one format."""
-    if not is_scenes_json(path):
+def check_ending(path: Path, to: str | None = None) -> None:
+    """Check that :func:`save` has a format for ``path``, before hours of work end there, or that the ending does not
+    contradict the format ``to``. Raises BasslError where the ending is neither ``.json`` nor that of one format, or is
+    that of another."""
+    if is_scenes_json(path):
+        return
+    if to is None:
         format_of(path)
+    elif _endings(path) and format_of(path) != to:
+        raise BasslError(f"{path}: its ending means {format_of(path)}, and --to {to} another format")
 
 
 def save(scene_list: SceneList, path: Path) -> None:

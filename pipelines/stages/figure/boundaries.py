@@ -27,9 +27,11 @@ def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) 
         raise BasslError("nothing to draw: name a scenes.json")
     names = model_names(files, settings.labels)
     listed = [read_scene_list(file) for file in files]
-    truth = None if settings.truth is None else _true_ends(files[0], settings.truth, settings)
-    lanes = [_lane(name, one, truth, settings.within) for name, one in zip(names, listed, strict=True)]
-    middles = None if truth is None else truth.mean(axis=1)
+    # Of each, as some may be of a part of the film.
+    truths = [None if settings.truth is None else _true_ends(file, settings.truth, settings) for file in files]
+    lanes = [_lane(*each, settings.within) for each in zip(names, listed, truths, strict=True)]
+    found = [truth.mean(axis=1) for truth in truths if truth is not None]
+    middles = np.unique(np.concatenate(found)) if found else None
     title = Path(listed[0].video.path).name
     result = saved(output, boundary_figure(lanes, middles, title))
     lengths = [one.shots[-1].end for one in listed]
