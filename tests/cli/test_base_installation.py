@@ -86,3 +86,12 @@ except bassl.BasslError as error: print(error)
 """
     run = python(tmp_path, "-c", code, str(film))
     assert run.stdout == "--dask needs distributed, which is not installed: pip install 'bassl[cluster]'\n"
+    code = """
+import bassl
+for stage in (bassl.pretrain, bassl.finetune, bassl.reproduce):
+    try: stage()
+    except bassl.BasslError as error: print(error)
+"""
+    lines = python(tmp_path, "-c", code).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["pretrain", "finetune", "reproduce"]
+    assert all(line.endswith("which is not installed: pip install 'bassl[train]'") for line in lines)

@@ -29,6 +29,7 @@ from pipelines.models.encoders import (
 from pipelines.models.image_networks import import_torchvision, trainable_encoder
 from pipelines.models.torch_encoders import TorchEncoder, choose_device, rebuild_encoder, torch_encoder_id
 from pipelines.video.resizing import resize_to_square
+from tests.small_stores import refusal
 
 
 class MeanColour(nn.Module):
@@ -332,6 +333,24 @@ def test_a_torchvision_that_does_not_fit_torch_is_told(monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "meta_path", [Misfit(), *sys.meta_path])
     with pytest.raises(BasslError, match=r"pip install --upgrade torch torchvision \(operator .* not exist\)$"):
         import_torchvision()
+
+
+@pytest.mark.parametrize("name", ["timm:mobilenetv3_small_050", "timm:ghostnet_050", "resnet18"])
+def test_the_width_of_an_encoder_is_that_of_what_it_puts_out(name: str) -> None:
+    """timm's `num_features` is another number for many networks."""
+    built = trainable_encoder(name, pretrained=False, size=64)
+    assert built.network.training
+    with torch.inference_mode():
+        assert built.network.eval()(torch.zeros(2, 3, 64, 64)).shape == (2, built.width)
+
+
+def test_a_size_that_an_encoder_does_not_take_is_one_line() -> None:
+    refusal(
+        lambda: trainable_encoder("timm:vit_tiny_patch16_224", pretrained=False, size=32),
+        "timm:vit_tiny_patch16_224 cannot be had",
+        "224",
+        error=BasslError,
+    )
 
 
 @pytest.mark.parametrize("name", ["resnet50", "timm:resnet18"])

@@ -47,6 +47,8 @@ from pipelines.stages.score import ScoreSettings, score
 from pipelines.stores.features import read_features, write_features
 from pipelines.stores.index import NO_LABEL, read_index
 from pipelines.training.distributed import Process
+from pipelines.training.launching import launch
+from pipelines.training.machines import Machines
 from pipelines.training.settings import AugmentationSettings
 from tests.labelled_films import WIDTH, write_labelled_films, write_relabelled
 from tests.small_stores import put_store, refusal
@@ -507,6 +509,14 @@ def test_two_processes_are_one(settings: FinetuneSettings, tmp_path: Path) -> No
 
 
 # What goes wrong
+
+
+@pytest.mark.slow
+def test_a_batch_of_fewer_sequences_than_processes_is_refused(settings: FinetuneSettings) -> None:
+    given = {"index": settings.index, "output": settings.output, "init": "none", "crn": "ms-lstm", "batch": 16}
+    arguments = [part for name, value in given.items() for part in (f"--{name}", str(value))]
+    with pytest.raises(BasslError, match="a batch of 16 is too small for 2 processes; use a larger --batch"):
+        launch(Machines(gpus=0, processes=2), "pipelines.stages.finetune", arguments)
 
 
 def test_a_loss_that_is_no_number_stops_the_run_with_the_step_and_the_cause(

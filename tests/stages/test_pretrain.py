@@ -40,6 +40,7 @@ from pipelines.stages.pretrain.step import make_trainer, take_step
 from pipelines.stores.features import read_features, write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.jpeg import from_jpeg
+from pipelines.training import checkpoints
 from pipelines.training.distributed import Process
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from pipelines.training.settings import AugmentationSettings
@@ -632,12 +633,21 @@ def test_what_cannot_be_is_refused_in_one_line(settings: PretrainSettings, pixel
             replace(settings, **changes)
 
 
-def test_a_folder_with_a_run_is_not_touched_unasked(settings: PretrainSettings) -> None:
+def test_a_folder_with_a_run_is_not_touched_unasked(
+    settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretrain(settings)
     before = weights(settings)
     refusal(lambda: pretrain(settings), "holds a run", "--resume", "--overwrite", error=BasslError)
     refusal(lambda: pretrain(replace(settings, resume=True, batch=10)), "batch 20 and not 10", error=BasslError)
     (settings.output / "state.pt").write_bytes(b"PK nothing")
     refusal(lambda: pretrain(replace(settings, resume=True)), "state.pt", "is damaged", error=BasslError)
+    with monkeypatch.context() as patched:  # as where another machine has another folder
+        patched.setattr(checkpoints, "gather", lambda process, own: [own, False])
+        refusal(lambda: pretrain(replace(settings, resume=True)), "not all processes find the same", error=BasslError)
+    (settings.output / "state.pt").unlink()
+    model = (settings.output / "model.safetensors").read_bytes()
+    refusal(lambda: pretrain(replace(settings, resume=True)), "holds a model and no state.pt", error=BasslError)
+    assert (settings.output / "model.safetensors").read_bytes() == model
     pretrain(replace(settings, overwrite=True))
     assert_equal(before, weights(settings))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,23 @@ def test_an_error_of_the_processes_is_raised_once_and_the_callers_process_and_te
     assert dict(os.environ) == environment
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == handlers
     assert not list(temporary.iterdir())
+
+
+@pytest.mark.slow
+def test_a_program_of_torchrun_may_call_several_stages(tmp_path: Path) -> None:
+    (tmp_path / "stages.py").write_text(
+        "from pipelines.training.distributed import gather, process_group\n"
+        "for stage in (1, 2):\n"
+        "    with process_group('cpu') as process:\n"
+        "        ranks = gather(process, process.rank)\n"
+        "        if process.is_first: print(stage, ranks)\n"
+    )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run(
+        [*torchrun, "stages.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (ran.returncode, ran.stdout) == (0, "1 [0, 1]\n2 [0, 1]\n"), ran.stderr
 
 
 @pytest.mark.parametrize(
