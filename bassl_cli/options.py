@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -81,6 +81,47 @@ HelpAll = Annotated[
 ]
 
 
+def _argument(option: Option, metavar: str | None, several: bool) -> inspect.Parameter:
+    """The argument of a command for a field of its settings; it must be given, unless it is a path with a default."""
+    default = None if several else option.shown
+    if option.kind is not Path or default is None:
+        default = inspect.Parameter.empty
+    needed = default is inspect.Parameter.empty
+    shown = typer.Argument(show_default=not needed, help=_help_of(option)[0], metavar=metavar)
+    return _keyword(option.name, Annotated[_type_of(option, several), shown], default)
+
+
+def _option(
+    option: Option, *, words: Sequence[str], metavar: str | None, panel: str | None, several: bool
+) -> inspect.Parameter:
+    """The option of a command for a field of its settings. ``words`` are its long and short form."""
+    kind, default = _type_of(option, several), None if several else option.shown
+    if default is None or default == "":
+        kind, default = kind | None, None
+    text, unless_given = _help_of(option)
+    says = default is not None or unless_given.rstrip(".") or False
+    shown = typer.Option(
+        *words, show_default=says, rich_help_panel=panel, hidden=option.rare, help=text, metavar=metavar
+    )
+    return _keyword(option.name, Annotated[kind, shown], default)
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _type_of(option: Option, several: bool) -> Any:
+    if several:
+        return list[option.kind]  # type: ignore[name-defined]
+    return str if option.many or option.kind is Time else option.kind
+
+
+def _help_of(option: Option) -> tuple[str, str]:
+    """The help of a field, and what it says to be the default."""
+    text, _, unless_given = option.help.partition("Unless given: ")
+    return (text + f" One of {', '.join(option.choices)}." * bool(option.choices)).strip(), unless_given
+
+
 def with_settings(
     *,
     flags: Mapping[str, str] = {},
@@ -102,34 +143,6 @@ def with_settings(
     dataclass. ``notes`` follow in ``--help``. The command raises BasslError for values that the settings refuse.
     """
 
-    def parameter_of(option: Option, holder: str) -> inspect.Parameter:
-        several = option.name in repeated
-        text_only = option.many or option.kind is Time
-        kind: Any = list[option.kind] if several else str if text_only else option.kind  # type: ignore[name-defined]
-        default = None if several else option.shown
-        text, _, unless_given = option.help.partition("Unless given: ")
-        if option.choices:
-            text += f" One of {', '.join(option.choices)}."
-        shown: dict[str, Any] = {
-            "help": text.strip(),
-            "metavar": metavars.get(option.name),
-        }
-        if option.name in arguments:
-            needed = option.kind is not Path or default is None
-            annotation: Any = Annotated[kind, typer.Argument(show_default=not needed, **shown)]
-            default = inspect.Parameter.empty if needed else default
-            return inspect.Parameter(
-                option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-            )
-        if default is None or default == "":
-            kind, default = kind | None, None
-        words = flags.get(option.name, f"{option.flag} {_SHORT.get(option.name, '')}").split()
-        panel = panels.get(option.group or holder)
-        says = default is not None or unless_given.rstrip(".") or False
-        described = typer.Option(*words, show_default=says, rich_help_panel=panel, hidden=option.rare, **shown)
-        annotation = Annotated[kind, described]
-        return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
     def decorate(command: Command) -> Command:
         parameters: list[inspect.Parameter] = []
         settings: dict[str, Any] = {}
@@ -139,8 +152,19 @@ def with_settings(
             if inspect.isclass(hint) and is_dataclass(hint):
                 settings[parameter.name] = hint
                 for option in options_of(hint):
-                    parameters.append(parameter_of(option, parameter.name))
-                    kinds[option.name] = (option.kind, option.many or option.name in repeated, option.choices)
+                    several = option.name in repeated
+                    parameters.append(
+                        _argument(option, metavars.get(option.name), several)
+                        if option.name in arguments
+                        else _option(
+                            option,
+                            words=flags.get(option.name, f"{option.flag} {_SHORT.get(option.name, '')}").split(),
+                            metavar=metavars.get(option.name),
+                            panel=panels.get(option.group or parameter.name),
+                            several=several,
+                        )
+                    )
+                    kinds[option.name] = (option.kind, option.many or several, option.choices)
             else:
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
                 kinds[parameter.name] = kind_of(get_args(hint)[0])
@@ -148,7 +172,7 @@ def with_settings(
         if any(option.rare for kind in settings.values() for option in options_of(kind)):
             further["help_all"] = HelpAll
         for name, kind in further.items():
-            parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind))
+            parameters.append(_keyword(name, kind, False))
 
         def run(debug: bool, help_all: bool = False, **given: Any) -> None:
             made: dict[str, Any] = {}
