@@ -46,8 +46,8 @@ def encode_shots(
 
     Raises:
         SomeFailedError: videos whose keyframes are damaged or missing; the store has all others.
-        BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, a store with features of
-            other shots than those of the index, or a Dask cluster that does not answer.
+        BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, a store that was not
+            made here, or a Dask cluster that does not answer.
     """
     from pipelines.stages.encode import encoding  # start-up time: torch
 
