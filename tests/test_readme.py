@@ -15,7 +15,8 @@ from tests.command import Bassl
 HOME = documentation.HOME
 PAGE = documentation.README.read_text(encoding="utf-8")
 NOT_RUN = {
-    "python3": "sets up an environment from the package index; .ci/run does that, by make setup",
+    "python3": "sets up an environment; .ci/run does that, by make setup",
+    "pip": "installs from the package index; .ci/run does that, by make setup",
 }
 """First words of the commands in blocks that are not run here, with the reason."""
 PAGES = sorted(
