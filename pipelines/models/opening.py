@@ -54,6 +54,11 @@ class OpenedModel:
         """Whether `weights` can be read: it is the paper's model, pre-trained or fine-tuned."""
         return self.kind in ("bassl", RELEASED)
 
+    @property
+    def has_encoder(self) -> bool:
+        """Whether its weights have those of a shot encoder. Raises StoreError for a damaged file."""
+        return self.has_weights and bool(self.weights.encoder)
+
     @cached_property
     def weights(self) -> BasslWeights:
         """Shot encoder, CRN and heads of the paper's model. Raises StoreError for a model of another kind or a damaged

@@ -17,10 +17,8 @@ from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.models import encoders
 from pipelines.models.bassl import BasslWeights
 from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, Preparation, ShotEncoder, encoder_of_id, preparation
-from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
+from pipelines.models.image_networks import Colour, TrainableEncoder, trainable_encoder
 from pipelines.models.threads import one_thread
-
-_Colour = tuple[float, float, float]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -189,7 +187,7 @@ def _cpu_has(feature: str) -> bool:
     return check is not None and bool(check())
 
 
-def _scaled(colour: Sequence[float]) -> _Colour:
+def _scaled(colour: Sequence[float]) -> Colour:
     """From the scale of 0 to 1 to that of 0 to 255."""
     red, green, blue = (round(255.0 * float(v), 6) for v in colour)  # 255 * 0.485 is 123.67499999999998
     return red, green, blue

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from pipelines.errors import BasslError
 from pipelines.training.machines import LAUNCHED
@@ -147,3 +147,12 @@ def average_gradients(process: Process, parameters: Sequence[Tensor]) -> None:
     flat /= process.world_size
     for gradient, mean in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
         gradient.copy_(mean.view_as(gradient))
+
+
+def synchronised_norms(network: nn.Module) -> nn.Module:
+    """The network with batch norms over the batches of all processes (SyncBN); its parameters keep their names. The
+    networks of timm have norms with an activation inside, which PyTorch's own conversion would drop."""
+    from timm.layers import convert_sync_batchnorm  # start-up time: timm, which only this needs
+
+    converted: nn.Module = convert_sync_batchnorm(network)
+    return converted

@@ -67,12 +67,12 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
 def _prepare(folder: Path, resume: bool, overwrite: bool) -> None:
     try:
         held = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
-        held += seed_files(folder).values()
+        held += (seeds := seed_files(folder)).values()
         if held and not (resume or overwrite):
             raise BasslError(
                 f"{folder}: holds a run; go on with --resume, replace it with --overwrite, or name another"
             )
-        if resume and folder / STATE not in held and (folder / MODEL in held or seed_files(folder)):
+        if resume and folder / STATE not in held and (folder / MODEL in held or seeds):
             raise BasslError(
                 f"{folder}: holds a model and no {STATE} to go on from; replace it with --overwrite, or name another"
             )

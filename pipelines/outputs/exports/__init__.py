@@ -115,6 +115,4 @@ def save(scene_list: SceneList, path: Path) -> None:
 
 def is_scenes_json(path: Path) -> bool:
     """Whether :func:`save` writes ``scenes.json`` to a path of this ending, or to stdout."""
-    name = path.name.lower()
-    others = tuple(ending for known in FORMATS.values() for ending in known.known_by)
-    return path == STDIO or (name.endswith(".json") and not name.endswith(others))
+    return path == STDIO or (path.name.lower().endswith(".json") and not _endings(path))

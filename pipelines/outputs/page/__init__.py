@@ -178,11 +178,8 @@ def _brief(result: SceneList) -> list[str]:
 
 def _facts(result: SceneList) -> list[tuple[str, str]]:
     video, first, last = result.video, result.shots[0], result.shots[-1]
-    part = (
-        [("part", f"{timecode(first.start)} – {timecode(last.end)}")]
-        if first.start > 0 or result.settings.get("end")
-        else []
-    )
+    is_part = first.start > 0 or result.settings.get("end")
+    part = [("part", f"{timecode(first.start)} – {timecode(last.end)}")] if is_part else []
     return [
         ("film", one_line(video.path)),
         *part,

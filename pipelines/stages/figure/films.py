@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError, count
 from pipelines.models.index_encoders import encoder_for
-from pipelines.models.opening import OpenedModel
 from pipelines.stores.features import read_shot_checksums
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import JOINED, find_features
@@ -61,13 +60,13 @@ def scene_ends(index: Index, rows: NDArray[np.int64]) -> list[int] | None:
     return ends
 
 
-def store_of(index: Index, features: Path, opened: OpenedModel | None = None, named: str | None = None) -> Path:
+def store_of(index: Index, features: Path, named: str | Path | None = None) -> Path:
     """The store with the features of the only video of an index: ``features`` itself, or that of the encoder of
     `encoder_for` that the index names, or is in the folder ``features``. Raises BasslError if there is none or more
     than one."""
     if features.suffix.lower() == ".h5":
         return features
-    encoder = encoder_for(index, opened, named)
+    encoder = encoder_for(index, named)
     (name,) = index.video_ids
     stores = (path for one in encoder.split(JOINED) for path in find_features(index, one, features))
     having = [path for path in stores if name in read_shot_checksums(path)]
@@ -78,8 +77,8 @@ def store_of(index: Index, features: Path, opened: OpenedModel | None = None, na
             "--features"
         )
     if len(having) > 1:
-        named = ", ".join(map(str, having))
-        raise StoreError(f"{index.path}: has {wanted} of {name} in {named}; name one with --features")
+        there = ", ".join(map(str, having))
+        raise StoreError(f"{index.path}: has {wanted} of {name} in {there}; name one with --features")
     return having[0]
 
 

@@ -50,7 +50,7 @@ def _representation(index: Index, model: Path, features: Path) -> NDArray[np.flo
         raise BasslError(f"{model}: no such feature store, run or model")
     opened = open_model(model)
     crn, encoder = opened.context()
-    store = store_of(index, features, opened, encoder)
+    store = store_of(index, features, opened.path if opened.has_encoder else encoder)
     encodings = features_of(index, [store])[1]
     shape = crn.settings
     if encodings.shape[1] != shape.input_width:

@@ -15,7 +15,6 @@ from pipelines.errors import BasslError
 from pipelines.models.encoder_options import is_published, named_encoder
 from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, Preparation, encoder_of_id
 from pipelines.models.index_encoders import encoder_for
-from pipelines.models.opening import open_model
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
@@ -63,7 +62,7 @@ def find_encoding(
     source: str | Path | None = start.path
     if own is None:
         source = (start.weights.settings.encoder if start.weights is not None else None) or settings.encoder
-        identity = encoder_for(index, named=source)
+        identity = encoder_for(index, source)
         own = FrozenEncoder(identity, source if source and is_published(source) else named_encoder(identity))
     stores = find_features(index, own.id, settings.feature_folder, videos)
     if not stores:
@@ -109,7 +108,7 @@ def _encoder_of(start: Start, index: Index, settings: FinetuneSettings) -> Froze
         return None
     augmentation = start.weights.training.get("augmentation")
     size = int(augmentation.get("size", INPUT_SIZE)) if isinstance(augmentation, dict) else INPUT_SIZE
-    identity = encoder_for(index, open_model(start.path), how=settings.preparation)
+    identity = encoder_for(index, start.path, settings.preparation)
     return FrozenEncoder(identity, start.weights.settings.encoder, start.weights.encoder, size)
 
 

@@ -29,7 +29,7 @@ from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import Start, as_bytes, digest_of, shape_for, transfer_crn
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.checkpoints import plain_weights
-from pipelines.training.distributed import Process
+from pipelines.training.distributed import Process, synchronised_norms
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from pipelines.training.precision import weight_dtype
 from pipelines.video.resizing import resize_to_square
@@ -96,12 +96,9 @@ class KeyframeTask:
         encoder = self._new_encoder()
         boundary = build_network(self.settings.crn, self.shape)
         transfer_crn(self.start, boundary)
-        network = EndToEnd(encoder.network, boundary)
+        network: nn.Module = EndToEnd(encoder.network, boundary)
         if self.process.device.type == "cuda" and self.process.world_size > 1:
-            # The networks of timm have norms with an activation inside, which PyTorch's own conversion would drop.
-            from timm.layers import convert_sync_batchnorm  # start-up time: timm, which only this needs
-
-            network = convert_sync_batchnorm(network)
+            network = synchronised_norms(network)
         return network.to(self.process.device, self.dtype)
 
     def epoch_steps(self, videos: Sequence[int], batch: int) -> int:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from pipelines.models.crn import ContextualRelationNetwork
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.stages.pretrain.data import Views
+from pipelines.training.distributed import synchronised_norms
 from pipelines.training.precision import Autocast
 
 
@@ -43,12 +44,9 @@ class PretrainModel(nn.Module):
         return self
 
     def synchronise_norms(self) -> None:
-        """Normalise the encoder's batches over the frames of all processes (SyncBN, release). Parameters keep their
-        names. The networks of timm have norms with an activation inside, which PyTorch's own conversion would drop."""
-        from timm.layers import convert_sync_batchnorm  # start-up time: timm, which only this needs
-
+        """Normalise the encoder's batches over the frames of all processes (SyncBN, release)."""
         if self.encoder is not None and not self.frozen:
-            self.encoder = convert_sync_batchnorm(self.encoder)
+            self.encoder = synchronised_norms(self.encoder)
 
     def compile_networks(self) -> None:
         """Compile the encoder and the CRN in place with ``torch.compile``; names of weights do not change. Heads,

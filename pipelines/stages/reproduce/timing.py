@@ -19,10 +19,7 @@ from pipelines.training.limits import FEWER_WINDOWS, limits_in_one_line
 def seconds_per_image(settings: PretrainSettings, steps: int = 2) -> float:
     """Seconds of a step of pre-training for each image that the encoder reads, on one device; reading keyframes is left
     out. One more step comes first and is not counted. Raises BasslError where the device or its memory is short."""
-    with (
-        process_group(settings.device) as process,
-        limits_in_one_line(FEWER_WINDOWS),
-    ):
+    with process_group(settings.device) as process, limits_in_one_line(FEWER_WINDOWS):
         _, model = make_model(settings, None, process)
         trainer = make_trainer(settings, model, process)
         windows = PretextWindows(np.zeros(1, np.int64), settings.pretext, settings.neighbours, settings.seed)

@@ -44,7 +44,8 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         return _representation_alone(str(subject), [path], index, videos, settings, notes)
     opened = open_model(subject)
     if settings.representation and opened.pretrained_only and "head_pp.weight" not in opened.weights.heads:
-        stores = _feature_stores(opened, opened.weights.settings.encoder, index, videos, settings, progress)
+        named = opened.path if opened.has_encoder else opened.weights.settings.encoder
+        stores = _feature_stores(named, opened.path, index, videos, settings, progress)
         return _representation_alone(str(subject), stores, index, videos, settings, notes)
     if opened.pretrained_only:
         model = opened.pseudo_boundary_model()
@@ -64,8 +65,8 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             "on other films; docs/default-model.md has figures on films that it did not learn from",
         )
     if opened.has_weights and model.encoder is not None:  # its id with as many keyframes as the index has
-        model = replace(model, encoder=encoder_for(index, opened, model.encoder))
-    stores = _feature_stores(opened, model.encoder, index, videos, settings, progress)
+        model = replace(model, encoder=encoder_for(index, opened.path if opened.has_encoder else model.encoder))
+    stores = _feature_stores(model.encoder, opened.path, index, videos, settings, progress)
     (encoder, features), colour = features_of(index, stores, videos), colour_of(index, stores)
     content = features
     if model.sound is not None:
@@ -147,18 +148,18 @@ def _seed_files(opened: OpenedModel) -> dict[int, Path]:
 
 
 def _feature_stores(
-    opened: OpenedModel,
-    named: str | None,
+    named: str | Path | None,
+    path: Path,
     index: Index,
     videos: Sequence[int],
     settings: ScoreSettings,
     progress: ReportProgress,
 ) -> Sequence[Path]:
-    """The stores of the features that a model reads, computed if there are none yet; ``named`` is the id of its
-    encoder, None for any."""
+    """The stores of the features that the model ``path`` reads, computed if there are none yet; ``named`` is its
+    encoder as for `encoder_for`, None for any."""
     if settings.features.suffix.lower() == ".h5":
         return [settings.features]
-    encoder = encoder_for(index, opened, named)
+    encoder = encoder_for(index, named)
     if stores := find_features(index, encoder, settings.features, videos):
         return stores
     if not index.keyframes:
@@ -166,7 +167,7 @@ def _feature_stores(
             f"{index.path}: has no features of {encoder}, and no keyframes to make them of; run "
             "`bassl extract-keyframes` and `bassl encode`, or name a store with --features"
         )
-    source = EncodeSettings().encoder if named is None else opened.path
+    source = EncodeSettings().encoder if named is None else path
     making = EncodeSettings(settings.index, source, settings.features, device=settings.device)
     return [encode_shots(making, lambda state: progress("encoding", state.shots, state.total), videos=videos)]
 
