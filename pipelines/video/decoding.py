@@ -124,7 +124,7 @@ class VideoDecoder:
         return self._facts
 
     def frames(
-        self, transform: Callable[[Sequence[VideoFrame]], Sequence[Any]] = lambda frames: frames, queue_limit: int = 64
+        self, transform: Callable[[Iterator[VideoFrame]], Sequence[Any]] = list, queue_limit: int = 64
     ) -> Iterator[tuple[int, float, Any]]:
         """Decode the film.
 
@@ -149,14 +149,20 @@ class VideoDecoder:
         index, last, length, offset = skipped - 1, -nominal, nominal, 0.0
         width = height = yielded = 0
 
-        def stamped(frames: Sequence[VideoFrame]) -> list[tuple[int | None, int, Any]]:
-            nonlocal width, height
-            if not width:
-                self.rotation = (-round(frames[0].rotation / 90)) % 4
-                width, height = frames[0].width, frames[0].height
-            return [
-                (frame.pts, frame.duration, result) for frame, result in zip(frames, transform(frames), strict=True)
-            ]
+        def stamped(frames: Iterator[VideoFrame]) -> list[tuple[int | None, int, Any]]:
+            stamps: list[tuple[int | None, int]] = []
+
+            def noted() -> Iterator[VideoFrame]:
+                nonlocal width, height
+                for frame in frames:
+                    if not width:
+                        self.rotation = (-round(frame.rotation / 90)) % 4
+                        width, height = frame.width, frame.height
+                    stamps.append((frame.pts, frame.duration))
+                    yield frame
+
+            results = transform(noted())
+            return [(*stamp, result) for stamp, result in zip(stamps, results, strict=True)]
 
         damage = Damage()
         self._decoding = self._decode(stamped, damage, queue_limit)
@@ -292,7 +298,7 @@ class VideoDecoder:
         return found
 
     def _decode(
-        self, transform: Callable[[Sequence[VideoFrame]], Sequence[Result]], damage: Damage, queue_limit: int
+        self, transform: Callable[[Iterator[VideoFrame]], Sequence[Result]], damage: Damage, queue_limit: int
     ) -> Generator[Result, None, None]:
         packets = self._packets(damage)
         is_restart = restart_test(self._stream)

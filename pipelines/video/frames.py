@@ -7,7 +7,7 @@ of a full conversion of each frame (``benchmarks/predict.py`` shows the shares).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cache
 from threading import local
 from typing import Any, NamedTuple
@@ -104,34 +104,38 @@ def held_size(width: int, height: int, lines: int) -> int:
 
 def halve(image: YUVImage) -> YUVImage:
     """Halve width and height by 2 x 2 means; a size of one pixel stays."""
-    y, u, v = (_halved([plane], 1)[0] for plane in (image.y, image.u, image.v))
-    return YUVImage(y, u, v, image.to_rgb)
+    return YUVImage(_halved(image.y), _halved(image.u), _halved(image.v), image.to_rgb)
 
 
-def small_rgb(images: Sequence[YUVImage], long_side: int) -> RGBImage:
+def small_rgb(images: Iterable[YUVImage], long_side: int) -> RGBImage:
     """RGB images for shot detectors, halved as long as their longer side has at least ``long_side`` pixels.
 
-    All images have the same size; the result is (N, H, W, 3) uint8. They are processed together because each call of
-    OpenCV releases and takes the global interpreter lock, which costs more than the work on one small image.
+    All images have the same size; the result is (N, H, W, 3) uint8. Each is halved once as it comes, while its pixels
+    are in the cache; from then on they are processed together, because each call of OpenCV releases and takes the
+    global interpreter lock, which costs more than the work on one small image.
     """
-    size = images[0].y.shape
-    halvings = 0
-    while max(size) // 2 >= long_side:
-        size = _half(size)
-        halvings += 1
-    y = _halved([image.y for image in images], halvings)
-    colour, colour_halvings = images[0].u.shape, 0
-    while colour[0] // 2 >= size[0] and colour[1] // 2 >= size[1]:  # chroma planes have half the size: halved once less
-        colour = _half(colour)
-        colour_halvings += 1
-    u = _halved([image.u for image in images], colour_halvings)
-    v = _halved([image.v for image in images], colour_halvings)
-    to_rgb = images[0].to_rgb
-    if colour != size or any(image.to_rgb is not to_rgb for image in images):
-        return np.stack([rgb(YUVImage(y[i], u[i], v[i], images[i].to_rgb)) for i in range(len(images))])
+    halves: list[tuple[Plane, Plane, Plane]] = []
+    matrices = []
+    halvings = colour_halvings = 0
+    for image in images:
+        if not halves:
+            size, colour = image.y.shape, image.u.shape
+            while max(size) // 2 >= long_side:
+                size, halvings = _half(size), halvings + 1
+            while colour[0] // 2 >= size[0] and colour[1] // 2 >= size[1]:  # it has half the size: halved once less
+                colour, colour_halvings = _half(colour), colour_halvings + 1
+        u, v = (_halved(image.u), _halved(image.v)) if colour_halvings else (image.u, image.v)
+        halves.append((_halved(image.y) if halvings else image.y, u, v))
+        matrices.append(image.to_rgb)
+    planes = map(np.stack, zip(*halves, strict=True))
+    times = halvings - 1, colour_halvings - 1, colour_halvings - 1
+    y, u, v = (_all_halved(of_all, left) for of_all, left in zip(planes, times, strict=True))
+    if y.shape != u.shape or any(to_rgb is not matrices[0] for to_rgb in matrices):
+        return np.stack([rgb(YUVImage(y[i], u[i], v[i], matrices[i])) for i in range(len(y))])
     # The conversion is per pixel, so that the images can be stacked into one tall image.
-    tall = YUVImage(y.reshape(-1, size[1]), u.reshape(-1, size[1]), v.reshape(-1, size[1]), to_rgb)
-    return rgb(tall).reshape(len(images), *size, 3)
+    width = y.shape[2]
+    tall = YUVImage(y.reshape(-1, width), u.reshape(-1, width), v.reshape(-1, width), matrices[0])
+    return rgb(tall).reshape(*y.shape, 3)
 
 
 def rgb(image: YUVImage, size: tuple[int, int] | None = None) -> RGBImage:
@@ -177,27 +181,23 @@ def _resized(plane: Plane, size: tuple[int, int]) -> Plane:
     return np.asarray(cv2.resize(plane, size, interpolation=how), np.uint8)
 
 
-def _halved(planes: Sequence[Plane], times: int) -> Plane:
-    """Planes of the same size, halved ``times`` times, as (N, H, W)."""
-    if not times:
-        return np.stack(planes)
+def _halved(plane: Plane) -> Plane:
     # OpenCV's vectorised 2 x 2 mean needs even sizes; an odd last row or column is left out.
-    height, width = (max(1, side // 2 * 2) for side in planes[0].shape)
-    if planes[0].shape != (height, width):
-        planes = [plane[:height, :width] for plane in planes]
-    half = _half((height, width))
-    many = np.empty((len(planes), *half), np.uint8)
-    for plane, into in zip(planes, many, strict=True):
-        cv2.resize(plane, half[::-1], into, 0, 0, cv2.INTER_AREA)
-    for _ in range(times - 1):
-        N, height, width = many.shape
-        even = np.ascontiguousarray(many[:, : max(1, height // 2 * 2), : max(1, width // 2 * 2)])
-        half = _half((height, width))
-        tall = even.reshape(-1, even.shape[2])
-        many = np.asarray(cv2.resize(tall, (half[1], N * half[0]), interpolation=cv2.INTER_AREA), np.uint8).reshape(
-            N, *half
-        )
-    return many
+    height, width = (max(1, side // 2 * 2) for side in plane.shape)
+    if plane.shape != (height, width):
+        plane = plane[:height, :width]
+    return np.asarray(cv2.resize(plane, _half((width, height)), None, 0, 0, cv2.INTER_AREA), np.uint8)
+
+
+def _all_halved(planes: Plane, times: int) -> Plane:
+    """Planes (N, H, W), halved ``times`` times."""
+    for _ in range(times):
+        N, height, width = planes.shape
+        even = np.ascontiguousarray(planes[:, : max(1, height // 2 * 2), : max(1, width // 2 * 2)])
+        height, width = _half((height, width))
+        tall = cv2.resize(even.reshape(-1, even.shape[2]), (width, N * height), interpolation=cv2.INTER_AREA)
+        planes = np.asarray(tall, np.uint8).reshape(N, height, width)
+    return planes
 
 
 def _half(size: tuple[int, ...]) -> tuple[int, int]:

@@ -103,9 +103,15 @@ class FilmReader:
         frame_reader = FrameReader(self.settings.lines)
         buffer = FrameBuffer(recent=self._detector.lag + 1, budget=_HELD_BYTES)
 
-        def transform(frames: Sequence[VideoFrame]) -> list[tuple[YUVImage, Any]]:
-            images = [frame_reader.read(frame) for frame in frames]
-            prepared = self._detector.prepare(small_rgb(images, self._detector.side))
+        def transform(frames: Iterator[VideoFrame]) -> list[tuple[YUVImage, Any]]:
+            images: list[YUVImage] = []
+
+            def read() -> Iterator[YUVImage]:
+                for frame in frames:
+                    images.append(frame_reader.read(frame))
+                    yield images[-1]
+
+            prepared = self._detector.prepare(small_rgb(read(), self._detector.side))
             return list(zip(images, prepared, strict=True))
 
         with self._film as film:

@@ -37,7 +37,7 @@ _LONGEST_RUN = 600
 _LARGEST_RUN = 32 * 2**20
 
 # Frames that are transformed and handed over at a time, and their bytes: more calls cost more than small frames do, and
-# many large ones would leave the caches.
+# many large ones would take much memory.
 _MOST_FRAMES, _MOST_BYTES = 48, 16 * 2**20
 
 # Interval in seconds at which a waiting decoder checks whether it should stop.
@@ -64,7 +64,7 @@ def frames_at_a_time(width: int, height: int) -> int:
 def decode(
     packets: Iterable[Packet[VideoStream]],
     decoder: VideoCodecContext,
-    transform: Callable[[Sequence[VideoFrame]], Sequence[Result]],
+    transform: Callable[[Iterator[VideoFrame]], Sequence[Result]],
     damage: Damage,
     batch_size: int,
 ) -> Iterator[Sequence[Result]]:
@@ -73,11 +73,21 @@ def decode(
     Args:
         packets: from a restart point on.
         decoder: flushed at the end, so that it can be used again.
-        transform: must not keep frames longer than necessary, as their memory belongs to the decoder.
+        transform: maps at least one frame and at most ``batch_size`` to one result each. They are decoded as it takes
+            them, and then still in the cache. It must not keep frames longer than necessary, as their memory belongs
+            to the decoder.
         damage: counts packets that cannot be decoded and corrupt frames.
         batch_size: see :func:`frames_at_a_time`.
     """
-    batch: list[VideoFrame] = []
+    frames = _decoded(packets, decoder, damage)
+    for first in frames:
+        yield transform(chain([first], islice(frames, batch_size - 1)))
+    decoder.flush_buffers()
+
+
+def _decoded(
+    packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, damage: Damage
+) -> Iterator[VideoFrame]:
     last: Packet[VideoStream] | None = None
     for packet in chain(packets, [None]):  # None: flush the decoder
         try:
@@ -91,13 +101,7 @@ def decode(
                 frame.time_base = last.time_base  # PyAV gives none to the frames of a flush, whose time is then NaN
             if frame.is_corrupt:
                 damage.note()
-            batch.append(frame)
-        if len(batch) >= batch_size:
-            yield transform(batch)
-            batch = []
-    if batch:
-        yield transform(batch)
-    decoder.flush_buffers()
+            yield frame
 
 
 class ParallelDecoder(Generic[Result]):
@@ -116,7 +120,7 @@ class ParallelDecoder(Generic[Result]):
         packets: Iterator[Packet[VideoStream]],
         decoders: Sequence[VideoCodecContext],
         is_restart: Callable[[Packet[VideoStream]], bool],
-        transform: Callable[[Sequence[VideoFrame]], Sequence[Result]],
+        transform: Callable[[Iterator[VideoFrame]], Sequence[Result]],
         damage: Damage,
         batch_size: int,
         queue_limit: int,

@@ -68,7 +68,7 @@ def test_what_lies_before_is_not_decoded(kind: str, most: int, tmp_path: Path, m
     path = films.write_film(tmp_path / name, films.pictures(FRAMES, CUTS, **SMALL), rate=25, **how)
     seen: list[int] = []
     with VideoDecoder(path, 1, 4.0) as film:
-        for index, _, _ in film.frames(lambda shown: [seen.append(0) for _ in shown] and shown):
+        for index, _, _ in film.frames(lambda shown: [seen.append(0) for frame in shown]):
             assert index >= 100
     assert 20 <= len(seen) < most
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -138,11 +138,12 @@ def film(tmp_path: Path) -> Path:
 def test_the_first_picture_is_looked_at_before_any_other(film: Path) -> None:
     looked: list[int] = []
 
-    def look(frames: Sequence[VideoFrame]) -> Sequence[VideoFrame]:
+    def look(frames: Iterator[VideoFrame]) -> list[int]:
         if not looked:
             time.sleep(0.2)  # others would be done by now
-        looked.extend(frame.pts or 0 for frame in frames)
-        return frames
+        stamps = [frame.pts or 0 for frame in frames]
+        looked.extend(stamps)
+        return stamps
 
     with VideoDecoder(film, 4) as opened:
         list(opened.frames(look))
@@ -153,9 +154,10 @@ def test_the_first_picture_is_looked_at_before_any_other(film: Path) -> None:
 def test_only_so_many_pictures_are_decoded_ahead(film: Path) -> None:
     looked: list[VideoFrame] = []
 
-    def look(frames: Sequence[VideoFrame]) -> Sequence[VideoFrame]:
-        looked.extend(frames)
-        return frames
+    def look(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
+        batch = list(frames)
+        looked.extend(batch)
+        return batch
 
     with VideoDecoder(film, 2) as opened:
         frames = opened.frames(look, queue_limit=32)
@@ -183,11 +185,12 @@ def test_reading_that_is_given_up_ends_its_threads(film: Path) -> None:
 def test_what_goes_wrong_in_a_thread_is_raised(film: Path, at: int) -> None:
     looked: list[VideoFrame] = []
 
-    def stumble(frames: Sequence[VideoFrame]) -> Sequence[VideoFrame]:
-        looked.extend(frames)
+    def stumble(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
+        batch = list(frames)
+        looked.extend(batch)
         if len(looked) > at:
             raise ZeroDivisionError("a bug")
-        return frames
+        return batch
 
     before = threads_of_runs()
     with VideoDecoder(film, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
