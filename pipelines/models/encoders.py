@@ -266,6 +266,11 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
         raise BasslError(f"{file}: reads features of any encoder and has none of its own; name one")
     if not model.encoder_weights:
         return encoder_of_id(model.encoder, device, keyframes, str(file))
+    if model.keyframes not in (None, keyframes):
+        raise BasslError(
+            f"{file}: was trained on {model.keyframes} keyframes a shot and cannot read shots of {keyframes}; extract "
+            f"keyframes with --keyframes {model.keyframes}, or train it again"
+        )
     from pipelines.models.torch_encoders import rebuild_encoder  # optional dependency: torch
 
     name, size = model.encoder_name or "", model.input_size or INPUT_SIZE

@@ -223,6 +223,10 @@ def test_a_model_with_an_encoder_of_its_own_makes_the_features_that_it_was_train
     settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
     assert len(score(tmp_path / "m.safetensors", settings=settings).films) == 2
     assert [store.stem for store in settings.features.iterdir()] == [encoder.id]
+    other = tmp_path / "other.safetensors"
+    of_five = rebuild_encoder(name, weights, "cpu", 5, 32, how)
+    save_boundary_model(other, replace(tuned, encoder=of_five.id, keyframes=5))
+    refusal(lambda: score(other, settings=settings), other, "--keyframes 5", error=BasslError)
 
 
 @pytest.fixture
