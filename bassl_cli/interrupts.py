@@ -13,7 +13,7 @@ def end_at_once() -> None:
 
 
 def raise_again() -> None:
-    """Let SIGINT raise KeyboardInterrupt again, as a command does with it what it should."""
+    """Let SIGINT raise KeyboardInterrupt again, which commands handle."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from bassl_cli.training import train
+from pipelines.outputs.tables import percent_with_deviation
 from pipelines.stages.finetune import FinetuneResult, FinetuneSettings, finetune as stage
 from pipelines.training.machines import Machines
 
@@ -32,7 +33,7 @@ def finetune(settings: FinetuneSettings, machines: Machines, quiet: console.Quie
     if result is None:
         return
     if result.mean:
-        cells = [_cell(result, name) for name in _METRICS]
+        cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in _METRICS]
         console.show_table(tuple(_METRICS.values()), [cells], text=(), title=_title(settings, result))
     if not quiet:
         console.say(f"wrote {result.model} and {result.report}")
@@ -43,10 +44,3 @@ def _title(settings: FinetuneSettings, result: FinetuneResult) -> str:
     chosen = {"val": f"epoch chosen on {settings.validate_split}", "test": "epoch chosen on the test split itself"}
     how = chosen.get(result.selected_on, result.selected_on)
     return f"{settings.crn} on {on}, {console.count(result.seeds, 'seed')}, {how}, in percent"
-
-
-def _cell(result: FinetuneResult, name: str) -> str:
-    if name not in result.mean:
-        return "-"
-    deviation = f" ± {100 * result.std[name]:.1f}" if name in result.std else ""
-    return f"{100 * result.mean[name]:.1f}{deviation}"

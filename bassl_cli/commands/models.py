@@ -9,6 +9,7 @@ import typer
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
+from pipelines.outputs.tables import percent_with_deviation
 from pipelines.stages.list_models import ListedModel, list_models
 
 # Of many measures, those that are told in the table; all are in the JSON.
@@ -48,7 +49,5 @@ def _scores(model: ListedModel) -> list[str]:
     parts = []
     for name, shown in _SHOWN.items():
         if name in model.scores:
-            deviation = model.deviations.get(name)
-            spread = "" if deviation is None else f" ± {100 * deviation:.1f}"
-            parts.append(f"{shown} {100 * model.scores[name]:.1f}{spread}")
+            parts.append(f"{shown} {percent_with_deviation(model.scores[name], model.deviations.get(name))}")
     return [", ".join(parts), model.scored_on] if parts else []

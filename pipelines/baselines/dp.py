@@ -39,7 +39,7 @@ class DPSettings:
             raise ValueError(f"settings of dp out of range: {self}")
 
 
-def dynamic_programming(features: Features, times: Times, settings: DPSettings | None = None) -> Segmentation:
+def dynamic_programming(features: Features, times: Times, settings: DPSettings = DPSettings()) -> Segmentation:
     """Choose the boundaries of maximum total value, where each is evaluated with the two scenes that it separates.
 
     The criterion of a boundary between scenes A and B is low where they differ. With w(X, Y) for the sum of the
@@ -68,7 +68,6 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings |
     Source: B. Han, W. Wu: Video scene segmentation using a novel boundary evaluation criterion and dynamic programming,
     ICME 2011.
     """
-    settings = settings or DPSettings()
     x, _ = checked(features, times)
     N = len(x)
     L = min(settings.longest, N)

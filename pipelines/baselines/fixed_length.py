@@ -20,12 +20,13 @@ class FixedLengthSettings:
             raise ValueError(f"seconds must be positive: {self}")
 
 
-def fixed_length(features: Features, times: Times, settings: FixedLengthSettings | None = None) -> Segmentation:
+def fixed_length(
+    features: Features, times: Times, settings: FixedLengthSettings = FixedLengthSettings()
+) -> Segmentation:
     """End a scene with each shot during which the time since the start of the film passes a multiple of the length.
 
     The features are not used. Score: 1 at these shots, 0 elsewhere.
     """
-    settings = settings or FixedLengthSettings()
     _, t = checked(features, times)
     passed = np.floor((t[:, 1] - t[0, 0]) / settings.seconds)
     marks = np.diff(passed, prepend=0.0) > 0

@@ -35,7 +35,7 @@ class GraphCutSettings:
             raise ValueError(f"decay must be positive and threshold between 0 and 2: {self}")
 
 
-def graph_cut(features: Features, times: Times, settings: GraphCutSettings | None = None) -> Segmentation:
+def graph_cut(features: Features, times: Times, settings: GraphCutSettings = GraphCutSettings()) -> Segmentation:
     """Cut the film where the normalised cut is minimal, then each part again, until all cuts exceed the threshold.
 
     The weight between two shots is their similarity times exp(-((m_i - m_j) / sigma)^2 / d), m being the middle of a
@@ -55,7 +55,6 @@ def graph_cut(features: Features, times: Times, settings: GraphCutSettings | Non
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """
-    settings = settings or GraphCutSettings()
     x, t = checked(features, times)
     costs = cut_costs(shot_graph(x, t, settings.decay))
     return segmentation(np.flatnonzero(costs[:-1] <= settings.threshold), -costs)

@@ -32,7 +32,7 @@ class GroupingSettings:
 
 
 def grouping(
-    features: Features | Sequence[Features], times: Times, settings: GroupingSettings | None = None
+    features: Features | Sequence[Features], times: Times, settings: GroupingSettings = GroupingSettings()
 ) -> Segmentation:
     """Divide the film into K scenes so that the distances between shots of the same scene are minimal.
 
@@ -59,7 +59,6 @@ def grouping(
     D. Rotman, D. Porat, G. Ashour, U. Barzelay: Optimally grouped deep features using normalized cost for video scene
     detection, ICMR 2018.
     """
-    settings = settings or GroupingSettings()
     sets = [features] if isinstance(features, np.ndarray) else list(features)
     if not sets:
         raise ValueError("grouping needs a feature set")

@@ -83,13 +83,14 @@ class LGSSNetwork(nn.Module):
         return probabilities
 
 
-def train_lgss(films: Sequence[LabelledModalities], training: LGSSTraining | None = None, seed: int = 0) -> LGSSNetwork:
+def train_lgss(
+    films: Sequence[LabelledModalities], training: LGSSTraining = LGSSTraining(), seed: int = 0
+) -> LGSSNetwork:
     """Train boundary networks and sequence models with cross-entropy; each class has half the weight of a batch.
 
     The same seed gives the same network on the same machine; PyTorch's global generator is left as it was. Raises
     ValueError: no film, films with different feature sets, or none with a scene end.
     """
-    training = training or LGSSTraining()
     widths = {tuple(one.shape[1] for one in film.features) for film in films}
     if len(widths) != 1 or not all(widths):
         raise ValueError("training needs films, all with the same feature sets")

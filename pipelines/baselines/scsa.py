@@ -39,7 +39,7 @@ class SCSASettings:
             raise ValueError(f"window and most_clusters must be positive: {self}")
 
 
-def scsa(features: Features, times: Times, settings: SCSASettings | None = None) -> Segmentation:
+def scsa(features: Features, times: Times, settings: SCSASettings = SCSASettings()) -> Segmentation:
     """Cluster similar shots regardless of time, and end scenes where the sequence of cluster labels changes.
 
     1. Spectral clustering of the shots' similarities: the leading eigenvectors of D^-1/2 A D^-1/2, rows scaled to unit
@@ -61,7 +61,6 @@ def scsa(features: Features, times: Times, settings: SCSASettings | None = None)
     Source: V. T. Chasanis, A. C. Likas, N. P. Galatsanos: Scene detection in videos using shot clustering and sequence
     alignment. IEEE Trans. Multimedia 11(1), 2009.
     """
-    settings = settings or SCSASettings()
     x, _ = checked(features, times)
     alike = similarities(x)
     labels = shot_clusters(alike, settings)

@@ -71,7 +71,7 @@ class SiameseNetwork(nn.Module):
 
 
 def train_siamese(
-    films: Sequence[LabelledShots], training: SiameseTraining | None = None, seed: int = 0
+    films: Sequence[LabelledShots], training: SiameseTraining = SiameseTraining(), seed: int = 0
 ) -> SiameseNetwork:
     """Learn a distance with the contrastive loss: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different
     scenes (Hadsell, Chopra and LeCun 2006).
@@ -80,7 +80,6 @@ def train_siamese(
     generator is left as it was. Raises ValueError: no film, or no pair of shots of one scene, or none of different
     scenes.
     """
-    training = training or SiameseTraining()
     pairs = [_Pairs(film.scene_end, training.reach) for film in films]
     if not films or not any(p.has_same for p in pairs) or not any(p.has_other for p in pairs):
         raise ValueError("training needs films with pairs of shots of the same scene and of different scenes")

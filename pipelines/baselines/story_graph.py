@@ -42,7 +42,7 @@ class StoryGraphSettings:
             raise ValueError(f"longest and scenes must be positive, lookahead 0 or more: {self}")
 
 
-def story_graph(features: Features, times: Times, settings: StoryGraphSettings | None = None) -> Segmentation:
+def story_graph(features: Features, times: Times, settings: StoryGraphSettings = StoryGraphSettings()) -> Segmentation:
     """Divide the film so that shots are similar to their scene and its first shot differs from the scene before.
 
     The value of the n-th shot of a scene is alpha(n) * (C + T): C is its similarity to the shots of the scene before
@@ -68,7 +68,6 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings |
     Source: M. Tapaswi, M. Bäuml, R. Stiefelhagen: StoryGraphs: visualizing character interactions as a timeline,
     CVPR 2014, section 3; their public code for scene detection.
     """
-    settings = settings or StoryGraphSettings()
     x, _ = checked(features, times)
     alike = similarities(x)
     worth = scene_worth(closeness(x), threads(alike, settings.lookahead, settings.thread), settings.longest)

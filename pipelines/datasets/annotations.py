@@ -1,4 +1,4 @@
-"""`VideoAnnotation`, the result of all label readers, and their shared parsing of text, numbers, JSON and ranges.
+"""`VideoAnnotation`, the result of all label readers; their text is parsed by `pipelines.datasets.parsing`.
 
 A reader is a function from a path to a list of `VideoAnnotation`, sorted by video id. Any fault of a file raises a
 `DatasetError` of one line with the file, the line number if there is one, and the fault. Every record has passed all

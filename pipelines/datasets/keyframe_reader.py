@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.datasets.movienet import KeyframeFolder, read_jpeg
 from pipelines.errors import StoreError
+from pipelines.files import os_reason
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.jpeg import from_jpeg
 
@@ -95,7 +96,7 @@ class KeyframeReader:
             # The size is checked first, so that no memory is allocated for bytes that are missing.
             content = os.pread(handle, size, start) if start + size <= os.fstat(handle).st_size else b""
         except OSError as error:
-            raise StoreError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+            raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
         if len(content) < size:
             raise StoreError(f"{path}: is cut short, or was made again after the index; {_REMEDY}")
         return content

@@ -34,6 +34,7 @@ from pipelines.datasets.parsing import (
     text_lines,
 )
 from pipelines.errors import DatasetError
+from pipelines.files import os_reason
 
 FRAME_RATE = 24.0
 """Frames per second, by convention in the literature; MovieNet's files do not have it."""
@@ -378,7 +379,7 @@ def read_jpeg(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DatasetError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+        raise DatasetError(f"{path}: cannot be read ({os_reason(error)})") from error
     if not content.startswith(b"\xff\xd8"):
         raise DatasetError(f"{path}: is not a JPEG")
     if b"\xff\xd9" not in content[-_JPEG_TAIL:]:

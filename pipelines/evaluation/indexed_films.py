@@ -9,15 +9,9 @@ from pipelines.evaluation.metrics import FilmScores
 from pipelines.stores.index import Index
 
 
-def film_scores(
-    index: Index,
-    video: int,
-    scores: NDArray[np.float64],
-    frame_rate: float | None = None,
-    predicted: NDArray[np.bool_] | None = None,
-) -> FilmScores:
-    """Labels, shots and times of a video of an index, with the scores (N,) and decisions (N,) of a model, as in
-    :class:`FilmScores`; `frame_rate` (frames a second) is for an index without times."""
+def film_scores(index: Index, video: int, scores: NDArray[np.float64], frame_rate: float | None = None) -> FilmScores:
+    """Labels, shots and times of a video of an index, with the scores (N,) of a model, as in :class:`FilmScores`;
+    `frame_rate` (frames a second) is for an index without times."""
     span = index.span(video)
     return FilmScores(
         labels=index.targets(np.arange(span.start, span.stop)).astype(np.uint8),
@@ -25,6 +19,5 @@ def film_scores(
         shots=index.frames[span].astype(np.int64),
         seconds=index.times(video, frame_rate),
         known=index.usable[span],
-        predicted=predicted,
         film=index.video_ids[video],
     )

@@ -133,24 +133,16 @@ def recall_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> f
     return float(y[s >= threshold].sum() / y.sum())
 
 
-def recall_within_counts(
-    labels: ArrayLike,
-    predicted: ArrayLike,
-    seconds: NDArray[np.float64],
-    limit: float = RECALL_SECONDS,
-    reach: int = RECALL_SHOTS,
-) -> tuple[int, int]:
+def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArray[np.float64]) -> tuple[int, int]:
     """Recall@3s of one film, as counts: the true scene ends that have a predicted one near, and all true ones.
 
-    Near is less than `limit` seconds, from end of shot to end of shot, and at most `reach` shots away. A predicted
+    Near is less than `RECALL_SECONDS`, from end of shot to end of shot, and at most `RECALL_SHOTS` away. A predicted
     scene end may match several true ones; `boundary_metrics.boundary_match` is stricter.
 
     Args:
         labels: (N,) of 0 and 1.
         predicted: (N,) of 0 and 1, or bool.
         seconds: (N, 2) range of each shot. For MovieNet frames at 24 a second, as in the release.
-        limit: in seconds.
-        reach: in shots.
     Raises ValueError where times are not finite.
 
     Source: LGSS (Rao et al. 2020), and the BaSSL release, which adds 1e-5 to the denominator.
@@ -161,7 +153,7 @@ def recall_within_counts(
     true, found = np.flatnonzero(y == 1), np.flatnonzero(p == 1)
     apart = np.abs(true[:, None] - found[None, :])
     ends = seconds[:, 1]
-    near = (apart <= reach) & (np.abs(ends[true][:, None] - ends[found][None, :]) < limit)
+    near = (apart <= RECALL_SHOTS) & (np.abs(ends[true][:, None] - ends[found][None, :]) < RECALL_SECONDS)
     return int(near.any(axis=1).sum()), len(true)
 
 

@@ -58,11 +58,6 @@ class BoundaryModel:
         """D_e, with that of sound where it reads sound; None where any will do."""
         return getattr(self.shape, "input_width", None)
 
-    @property
-    def neighbours(self) -> int:
-        """K, shots on either side of a centre that the network sees."""
-        return self.shape.neighbors
-
     def check(self, encoder: str, width: int) -> None:
         """Check that features of this encoder id and width D_e may be scored. Raises BasslError where the model was
         trained on features of another encoder or width."""
@@ -151,7 +146,9 @@ def load_boundary_model(path: Path) -> BoundaryModel:
             raise ValueError("weights of no part")
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("weights that are not finite")
-        _check_plain(stored)
+        for name, kinds in _PLAIN.items():
+            if type(stored[name]) not in kinds:
+                raise ValueError(f"{name} is {stored[name]}")
         return BoundaryModel(
             crn=crn,
             networks=tuple(_network(crn, shape, network) for network in networks),
@@ -183,9 +180,3 @@ def _tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
     from pipelines.models.torch_networks import tensors_of  # optional dependency: torch
 
     return tensors_of(arrays)
-
-
-def _check_plain(stored: Mapping[str, Any]) -> None:
-    for name, kinds in _PLAIN.items():
-        if type(stored[name]) not in kinds:
-            raise ValueError(f"{name} is {stored[name]}")

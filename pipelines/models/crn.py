@@ -113,9 +113,9 @@ class ContextualRelationNetwork(nn.Module):
         (torch.Size([4, 17, 768]), torch.Size([4, 768]), torch.Size([4, 768]))
     """
 
-    def __init__(self, settings: CRNSettings | None = None) -> None:
+    def __init__(self, settings: CRNSettings = CRNSettings()) -> None:
         super().__init__()
-        self.settings = CRNSettings() if settings is None else settings
+        self.settings = settings
         self.shot_embedding = ShotEmbedding(self.settings)
         layers = nn.Sequential(*(Layer(self.settings) for _ in range(self.settings.layers)))
         self.encoder = nn.ModuleDict({"layer": layers})

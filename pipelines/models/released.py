@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from pipelines.errors import BasslError, StoreError, first_line
-from pipelines.files import write_atomically
+from pipelines.files import os_reason, write_atomically
 from pipelines.models.bassl import BOUNDARY_HEAD, BasslSettings, BasslWeights, crn_shapes
 from pipelines.models.image_networks import import_torchvision
 from pipelines.models.shapes import CRNSettings
@@ -187,7 +187,7 @@ def _check_archive(path: Path) -> None:
     except FileNotFoundError as error:
         raise StoreError(f"{path}: no such checkpoint; check the path") from error
     except OSError as error:
-        raise StoreError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+        raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
     except StoreError:
         raise
     except Exception as error:  # zipfile raises a dozen kinds for a header that makes no sense

@@ -78,20 +78,17 @@ def rebuild_encoder(
     """The encoder that a model file says it has.
 
     Args:
-        name: ``resnet18`` to ``resnet152`` or ``timm:NAME``; where there are no weights, any that
-            :func:`load_encoder` knows.
-        weights: its state dict; empty where the name alone says which they are.
+        name: ``resnet18`` to ``resnet152`` or ``timm:NAME``.
+        weights: its state dict.
         device: as for :func:`load_encoder`.
         keyframes: N_k.
-        size: side of its input, for one with weights.
+        size: side of its input.
         how: as for :func:`load_encoder`.
 
     Raises:
         BasslError: one line, for an unknown name or device.
         ValueError: the weights are not those of such a network.
     """
-    if not weights:
-        return encoders.load_encoder(name, device, keyframes, how)
     place = choose_device(device)
     built = trainable_encoder(name, pretrained=False, size=size)
     try:

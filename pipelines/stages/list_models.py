@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.errors import BasslError, StoreError, count
+from pipelines.files import os_reason
 from pipelines.models.opening import BUILT_IN, MODEL, open_model
 from pipelines.training.run_folder import LOG, RESULT, STATE, VALIDATION, read_log
 
@@ -46,7 +47,7 @@ def list_models(runs: Path = Path("runs")) -> list[ListedModel]:
     try:
         paths = sorted(_candidates(runs))
     except OSError as error:
-        raise BasslError(f"{runs}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+        raise BasslError(f"{runs}: cannot be read ({os_reason(error)})") from error
     return [_listed(BUILT_IN, _built_in), *(_listed(path, _run) for path in paths)]
 
 
@@ -70,7 +71,7 @@ def _listed(path: Path, read: Any) -> ListedModel:
 
 
 def _built_in(path: Path) -> ListedModel:
-    open_model(path)  # that of a damaged file is refused
+    open_model(path)  # raises on a damaged file
     facts = read_facts(path)
     cross = facts["measured"][0]
     return ListedModel(

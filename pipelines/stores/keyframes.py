@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
+from pipelines.files import os_reason
 from pipelines.scenes import TRANSITIONS, Transition, VideoFacts, entry
 from pipelines.stores.hdf5 import create_store, open_store, read_array, read_json_attribute, read_strings
 
@@ -168,7 +169,7 @@ def read_keyframe_jpegs(store: KeyframeStore, position: int) -> list[bytes]:
                 if zlib.crc32(jpegs[-1]) != store.jpeg_crc32[image]:
                     raise StoreError(f"{store.path}: is damaged: a keyframe of shot {image // count}; {_REMEDY}")
     except OSError as error:
-        raise StoreError(f"{store.path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+        raise StoreError(f"{store.path}: cannot be read ({os_reason(error)})") from error
     return jpegs
 
 

@@ -107,11 +107,6 @@ def first_decides(process: Process, decide: Callable[[], T]) -> T:
     return result
 
 
-def wait_for_first(process: Process) -> None:
-    """Return when the first process has come here too."""
-    first_decides(process, lambda: None)
-
-
 def send(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor of the CPU to the device without waiting for the device.
 

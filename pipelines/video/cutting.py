@@ -25,10 +25,9 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipelines.errors import BasslError, VideoError, first_line
+from pipelines.progress import ReportProgress
 from pipelines.scenes import Scene, SceneList
 from pipelines.video.decoding import VideoDecoder, demux, open_container
-
-Progress = Callable[[str, float, float | None], None]
 
 # Times that differ by less than this, in seconds, are equal: containers round to milliseconds.
 _SAME_TIME = 0.002
@@ -158,7 +157,7 @@ class _Range:
     late: float
 
 
-def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: Progress) -> list[Cut]:
+def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress) -> list[Cut]:
     """Copy each scene to its file, from the keyframe at or before its first frame, without encoding.
 
     Frames shown before that keyframe but stored after it (open GOP) depend on the keyframe before and are left out.
@@ -366,7 +365,9 @@ def _tags(metadata: Mapping[str, str]) -> dict[str, str]:
 # --- a copy with chapters -------------------------------------------------------------------------------------------
 
 
-def copy_with_chapters(film: Path, scenes: SceneList, titles: Sequence[str], path: Path, progress: Progress) -> None:
+def copy_with_chapters(
+    film: Path, scenes: SceneList, titles: Sequence[str], path: Path, progress: ReportProgress
+) -> None:
     """Copy video, sound, subtitles and attachments of a film to a file with a chapter for each scene.
 
     Raises:
@@ -399,7 +400,7 @@ def copy_with_chapters(film: Path, scenes: SceneList, titles: Sequence[str], pat
 
 
 def encode_scenes(
-    film: Path, scenes: SceneList, paths: Sequence[Path], progress: Progress, options: Mapping[str, str] = H264
+    film: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress, options: Mapping[str, str] = H264
 ) -> list[Cut]:
     """Encode exactly the frames of each scene to its file: H.264 with these options, AAC, upright. Scenes may overlap.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pipelines.errors import VideoError
-from pipelines.files import is_file
+from pipelines.files import is_file, os_reason
 from pipelines.scenes import VideoFacts
 
 # Suffixes searched for in folders. A file that is given itself is tried whatever its suffix.
@@ -38,7 +38,7 @@ def find_films(inputs: Sequence[Path | str]) -> list[Path]:
             for film in _films_of(given):
                 found.setdefault(film.resolve(), film)
         except OSError as error:
-            raise VideoError(f"{given}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+            raise VideoError(f"{given}: cannot be read ({os_reason(error)})") from error
     return sorted(found.values())
 
 
@@ -78,8 +78,8 @@ def video_ids(films: Sequence[Path]) -> list[str]:
     """An id for each film: its file name without suffix, made safe for file names.
 
     Equal ids get the suffix appended if the films share a folder, folder names prepended if not, and a number appended
-    if they are still equal. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no leading dot, at most 128 bytes.
-    Ids that differ only in case count as equal, because their files would be the same on some systems.
+    if they are still equal. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no leading dot, at most 120 bytes
+    and a number. Ids that differ only in case count as equal, because their files would be the same on some systems.
     """
     folders = [film.parent.resolve() for film in films]
     inside = Counter((folder, _key(safe_id(film.stem))) for folder, film in zip(folders, films, strict=True))
@@ -127,7 +127,7 @@ def fingerprint(film: Path) -> str | None:
                 file.seek(max(0, size - 2**16) * part // 15)
                 digest.update(file.read(2**16))
     except OSError as error:
-        raise VideoError(f"{film}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+        raise VideoError(f"{film}: cannot be read ({os_reason(error)})") from error
     return f"{size}-{digest.hexdigest()[:32]}"
 
 

@@ -49,8 +49,7 @@ def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
     """Triangular mel filters over the bins of a spectrum, (bands, fft // 2 + 1), read-only.
 
     Their corners are evenly spaced on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and
-        falls
-    to 0 at corner b + 2, linearly in hertz (Davis and Mermelstein 1980).
+    falls to 0 at corner b + 2, linearly in hertz (Davis and Mermelstein 1980).
     """
     corners = from_mel(np.linspace(to_mel(LOWEST), to_mel(HIGHEST), bands + 2))
     bins = np.arange(fft // 2 + 1) * rate / fft

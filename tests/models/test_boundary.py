@@ -80,7 +80,7 @@ def test_the_relational_network_scores_as_its_scorer_does() -> None:
     features, durations = film(23)
     scorer = load_scorer()
     model = open_model().boundary_model()
-    assert (model.crn, model.encoder, model.width, model.neighbours) == ("relational", None, None, 4)
+    assert (model.crn, model.encoder, model.width, model.shape.neighbors) == ("relational", None, None, 4)
     np.testing.assert_array_equal(model.score(features, durations), scorer.score(features, durations))
     small = model_of("relational", calibration=Calibration(2.0, 0.5))
     expected = RelationalScorer(small.networks, small.calibration).score(features, durations)  # type: ignore[arg-type]

@@ -30,7 +30,6 @@ from pipelines.stages.encode import (
     parts,
     video as video_module,
 )
-from pipelines.stages.encode.__main__ import main
 from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stages.import_checkpoint import import_checkpoint
 from pipelines.stages.pretrain import PretrainSettings
@@ -441,11 +440,3 @@ def test_how_key_frames_were_made_is_known_where_all_agree(tmp_path: Path, film:
     assert keyframe_facts(read_index(tmp_path / "two.h5")) == {k: v for k, v in made.items() if k != "quality"}
     build_index([put_movienet(tmp_path / "movienet")], IndexSettings(output=tmp_path / "movienet.h5"))
     assert keyframe_facts(read_index(tmp_path / "movienet.h5")) == {}
-
-
-def test_the_module_can_be_run(index: Path, encoder: ShotEncoder, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--index", str(index), "--output", str(index.parent / "f"), "--device", "cpu"]
-    assert main(arguments) == 0
-    assert tuple(capsys.readouterr()) == (f"{index.parent / 'f' / encoder.id}.h5\n", "12 shots of 3 videos\n")
-    assert main(["--index", "gone.h5"]) == 2
-    assert capsys.readouterr().err.startswith("encode_shots: gone.h5: no such file")

@@ -642,7 +642,7 @@ def test_the_crn_is_taken_over_and_its_head_is_new(after: FinetuneSettings, pret
     ended = weights(after)
     assert all(torch.equal(ended[f"crn.{name}"], tensor) for name, tensor in began.items())
     model = open_model(after.output).boundary_model()
-    assert (model.neighbours, model.width) == (2, WIDTH)
+    assert (model.shape.neighbors, model.width) == (2, WIDTH)
     assert model.training["transfer"] == "encoder+crn"
     assert model.training["pretraining"]["pretext"]["method"] == "bassl"
     alone = replace(after, transfer="encoder", width=16, heads=2, layers=1, neighbours=2, overwrite=True)

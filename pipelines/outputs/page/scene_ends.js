@@ -1,5 +1,5 @@
-// Shots into scenes: the rules of pipelines/models/scene_ends.py and pipelines/scenes.py, so that what the page shows is what
-// `bassl predict --threshold` finds. Nothing here touches the page.
+// Shots into scenes: the rules of pipelines/models/scene_ends.py and pipelines/scenes.py, so that what the page shows
+// is what `bassl predict --threshold` finds. Nothing here touches the page.
 "use strict";
 
 /** The logarithm of the odds of a probability, kept finite. */

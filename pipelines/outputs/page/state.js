@@ -1,6 +1,6 @@
 // What the page shows is made of one state: where groups of shots end, which of them are outside scenes (--drop-short),
-// where shots were cut (all in frames), names, and the settings that chose the ends. Each change makes a new one, so that undo is to go back. Text from files only ever becomes
-// textContent.
+// where shots were cut (all in frames), names, and the settings that chose the ends. Each change makes a new one, so
+// that undo is to go back. Text from files only ever becomes textContent.
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const pictures = byId("pictures").textContent.split("\n");

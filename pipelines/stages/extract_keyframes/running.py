@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import remove_partials
+from pipelines.files import os_reason, remove_partials
 from pipelines.film_jobs import run_here, run_on_dask
 from pipelines.processes import cores
 from pipelines.progress import FilmProgress
@@ -68,7 +68,7 @@ def _make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BasslError(f"{path}: cannot be made ({(error.strerror or str(error)).lower()})") from error
+        raise BasslError(f"{path}: cannot be made ({os_reason(error)})") from error
     if not os.access(path, os.W_OK):
         raise BasslError(f"{path}: may not be written")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import VideoError
+from pipelines.files import os_reason
 from pipelines.scenes import VideoFacts
 from pipelines.stages.extract_keyframes.child import FilmTask
 from pipelines.stores.jpeg import to_jpeg
@@ -51,5 +52,5 @@ def _describe_file(film: Path) -> dict[str, Any]:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             size = os.fstat(file.fileno()).st_size
     except OSError as error:
-        raise VideoError(f"{film}: cannot be read again ({(error.strerror or str(error)).lower()})") from error
+        raise VideoError(f"{film}: cannot be read again ({os_reason(error)})") from error
     return {"name": film.name, "bytes": size, "sha256": digest}

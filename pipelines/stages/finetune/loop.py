@@ -30,7 +30,7 @@ from pipelines.stages.finetune.step import Learner, finite_losses, not_finite_er
 from pipelines.stages.finetune.task import FeatureTask, FinetuneTask
 from pipelines.stores.index import read_index
 from pipelines.training.checkpoints import load_state, save_state
-from pipelines.training.distributed import Process, any_process, first_decides, process_group, wait_for_first
+from pipelines.training.distributed import Process, any_process, first_decides, process_group
 from pipelines.training.interruption import stop_signals
 from pipelines.training.limits import limits_in_one_line
 from pipelines.training.optimization import learning_rate, make_adam
@@ -164,7 +164,7 @@ def _train_seeds(run: Run, held: ExitStack) -> FinetuneResult:
     mean, std, tested_on = summary_of(records, run.split)
     if process.is_first and records:
         _write_result(run, records, mean, std, tested_on)
-    wait_for_first(process)  # no process ends before the files are there
+    first_decides(process, lambda: None)  # no process ends before the files are there
     return FinetuneResult(
         model=settings.output / MODEL,
         report=settings.output / RESULT,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from pipelines.errors import extras_named
-from pipelines.progress import FilmProgress
+from pipelines.progress import FilmProgress, ReportProgress
 from pipelines.scenes import SceneList
 from pipelines.stages.predict.result import FilmScenes
 from pipelines.stages.predict.settings import PredictOptions, PredictSettings
@@ -20,7 +20,7 @@ from pipelines.video.films import find_films
 from pipelines.video.shots import FilmedShot
 
 if TYPE_CHECKING:  # start-up time: NumPy, safetensors
-    from pipelines.stages.predict.model import Progress, SceneModel
+    from pipelines.stages.predict.model import SceneModel
 
 __all__ = ["FilmScenes", "PredictOptions", "PredictSettings", "load_model", "predict", "predict_file", "predict_films"]
 
@@ -55,7 +55,7 @@ def predict(
     video: Path | str,
     settings: PredictSettings | None = None,
     *,
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
     on_shot: Callable[[FilmedShot], None] | None = None,
     **options: Unpack[PredictOptions],
 ) -> SceneList:
@@ -66,7 +66,7 @@ def predict(
         settings: how; the defaults need neither network nor GPU.
         progress: called with how far the film has been read, in seconds.
         on_shot: called with each shot and its keyframes as it is found, for a storyboard.
-        options: settings by name, before those in ``settings``.
+        options: settings by name; they override those of ``settings``.
 
     Returns:
         shots with scores, and the scenes that they make.
@@ -98,7 +98,7 @@ def predict_file(
     storyboard: Path | str | None = None,
     page: Path | str | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
     **options: Unpack[PredictOptions],
 ) -> SceneList:
     """Find the scenes of a video and write them.
@@ -111,7 +111,7 @@ def predict_file(
         page: HTML to write, to look at the scenes and to correct them.
         overwrite: replace a ``scenes.json`` of another film, or one that was corrected by hand.
         progress: as for :func:`predict`.
-        options: settings by name, before those in ``settings``.
+        options: settings by name; they override those of ``settings``.
 
     Returns:
         shots with scores, and the scenes that they make.
@@ -166,7 +166,7 @@ def predict_films(
         pages: also write ``<video id>.html`` there, a page to look at the scenes and to correct them.
         progress: called with the state of each film.
         on_start: called with the number of films.
-        options: settings by name, before those in ``settings``.
+        options: settings by name; they override those of ``settings``.
 
     Returns:
         one result a film, in the order of the films' names.

@@ -18,9 +18,9 @@ from pipelines.options import settings_from, values_of
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.film_pictures import PicturedScenes
 from pipelines.processes import Send, cores
-from pipelines.progress import FilmProgress
+from pipelines.progress import FilmProgress, ReportProgress
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList
-from pipelines.stages.predict.model import Progress, SceneModel
+from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.result import FilmScenes
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.films import find_films, fingerprint, video_ids
@@ -49,7 +49,7 @@ def predict_to_files(
     *,
     storyboard: Path | None = None,
     page: Path | None = None,
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
     video_id: str | None = None,
     overwrite: bool = False,
 ) -> SceneList:
@@ -212,7 +212,7 @@ def _one_by_one(
             yield task.failed(str(error))
 
 
-def _predict(model: SceneModel, task: PredictTask, report: Progress) -> dict[str, Any]:
+def _predict(model: SceneModel, task: PredictTask, report: ReportProgress) -> dict[str, Any]:
     """Do a task; the fields of its result as plain JSON values."""
     found = predict_to_files(
         model,

@@ -12,6 +12,7 @@ from pipelines import __version__, processes
 from pipelines.errors import StoreError
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
+from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList, Shot, group_shots, without_short
 from pipelines.stages.predict.settings import FilmOptions, PredictSettings
 from pipelines.video.film_process import FilmProcess
@@ -20,9 +21,6 @@ from pipelines.video.shots import FilmedShot, ReaderSettings
 
 if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
     from pipelines.stages.predict.scoring import LoadedModel
-
-Progress = Callable[[str, float, float | None], None]
-"""Called with what is being done, how much of it is done, and how much there is in all (None: not known)."""
 
 DEFAULT_DETECTOR = "transitions"
 
@@ -58,7 +56,7 @@ class SceneModel:
         self,
         video: Path | str,
         *,
-        progress: Progress | None = None,
+        progress: ReportProgress | None = None,
         on_shot: Callable[[FilmedShot], None] | None = None,
         **options: Unpack[FilmOptions],
     ) -> SceneList:

@@ -56,7 +56,7 @@ class EpochLosses:
     sums: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
 
     def add(self, loss: PretextLoss, begins_epoch: bool) -> None:
-        """Add the losses of a step, meaned over all processes."""
+        """Add the losses of a step, averaged over all processes."""
         self.names = ["loss", *loss.parts]
         self.last = mean_over_processes(torch.stack([loss.total, *loss.parts.values()]).detach().double())
         self.sums = self.last if begins_epoch else self.sums + self.last

@@ -53,7 +53,7 @@ def chosen_rows(settings: ReproduceSettings, data: Data) -> ChosenRows:
             raise BasslError(f"{settings.table} has no row {pattern!r}; it has {', '.join(labels)}")
 
     def marked(rows: Sequence[RowSpec]) -> list[tuple[RowSpec, bool]]:
-        return [(row, is_wanted(settings, row)) for row in rows]
+        return [(row, not settings.rows or any(_matches(row.label, p) for p in settings.rows)) for row in rows]
 
     if names != (ACROSS,):
         return [(name, protocol, marked(ROWS[name])) for name in names for protocol in data.protocols]
@@ -74,11 +74,6 @@ def _row_of_set(tested_on: str) -> RowSpec:
         if row.label.lower() == tested_on.lower():
             return row
     return replace(ROWS[ACROSS][0], label=tested_on)
-
-
-def is_wanted(settings: ReproduceSettings, row: RowSpec) -> bool:
-    """Whether a row is to be run."""
-    return not settings.rows or any(_matches(row.label, pattern) for pattern in settings.rows)
 
 
 def _matches(label: str, pattern: str) -> bool:
