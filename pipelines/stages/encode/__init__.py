@@ -1,9 +1,7 @@
 """Features of all shots of an index by one frozen encoder, computed once and stored under the encoder's id.
 
 :func:`encode_shots` runs in this process, as one of several if torchrun's environment says so; each encodes its share
-of the videos, and the first joins the results::
-
-    torchrun --nproc-per-node 8 -m bassl_cli encode --index data/index.h5 --encoder resnet50
+of the videos, and the first joins the results (``bassl encode --gpus 8``).
 
 A feature depends on the keyframes and on the encoder, not on what is encoded with it: on one kind of processor a store
 is the same, byte for byte, whatever the number of processes and however often it was interrupted.
