@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -115,6 +116,11 @@ class Index:
         times = self.times(video, frame_rate or ASSUMED_FRAME_RATE)
         assert times is not None
         return times[:, 1] - times[:, 0]
+
+    @property
+    def shots_crc32(self) -> int:
+        """Checksum of the shots of all videos and of their keyframes, where these are in stores."""
+        return zlib.crc32(self.jpeg_crc32.tobytes(), zlib.crc32(self.frames.tobytes()))
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:

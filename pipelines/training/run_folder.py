@@ -109,7 +109,8 @@ def plain_settings(settings: Any, without: Collection[str] = ()) -> dict[str, An
 
 def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Check that a run is resumed with the settings that it began with, plain JSON of dictionaries in dictionaries.
-    Raises BasslError, which names the first difference."""
+    Raises BasslError, which names the first difference. What a run of an earlier version did not note of its data is
+    not compared."""
 
     def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
         leaves: dict[str, Any] = {}
@@ -119,7 +120,8 @@ def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str,
 
     before, now = flat(stored), flat(wanted)
     for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name):
+        noted = name in before or " of the " not in name
+        if noted and before.get(name) != now.get(name):
             what = f"{name} {before.get(name)} and not {now.get(name)}" if "index" not in name else "another index"
             raise BasslError(f"{folder}: its run was begun with {what}; resume it as it was, or use --overwrite")
 

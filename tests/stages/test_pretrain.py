@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -37,7 +38,7 @@ from pipelines.stages.pretrain import PretrainSettings, loop, pretrain, validati
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.step import make_trainer, take_step
-from pipelines.stores.features import read_features, write_features
+from pipelines.stores.features import open_features, read_features, write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.training import checkpoints
@@ -252,6 +253,32 @@ def test_rows_behind_the_saved_step_are_taken_back(settings: PretrainSettings) -
         file.write("19,3,0.1,1,1,1,1,1,1,1\n20,3,0.")
     pretrain(replace(settings, resume=True))
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 19))
+
+
+def test_a_run_is_resumed_on_the_features_and_shots_that_it_began_with_only(
+    settings: PretrainSettings, data: Path, tmp_path: Path
+) -> None:
+    done = pretrain(settings)
+    resumed = replace(settings, resume=True)
+    other = tmp_path / "other.h5"
+    write_features(other, "other", dict(open_features(data / "features.h5").videos))
+    refusal(
+        lambda: pretrain(replace(resumed, features=(other,))),
+        "encoder of the features made up and not other",
+        error=BasslError,
+    )
+    index = read_index(settings.index)
+    videos = [
+        IndexedVideo(name, name, index.frames[rows] + 1, index.seconds[rows], index.label[rows], split)
+        for name, rows, split in zip(index.video_ids, map(index.span, range(3)), index.splits, strict=True)
+    ]
+    write_index(tmp_path / "index.h5", videos, {})
+    refusal(lambda: pretrain(replace(resumed, index=tmp_path / "index.h5")), "another index", error=BasslError)
+    earlier = torch.load(settings.output / "state.pt", weights_only=True)
+    noted = json.loads(earlier["settings"])
+    del noted["encoder of the features"], noted["keyframes of the index"]
+    torch.save(earlier | {"settings": json.dumps(noted)}, settings.output / "state.pt")
+    assert pretrain(resumed).step == done.step, "an earlier version noted neither"
 
 
 def test_a_run_from_before_lars_groups_could_be_chosen_is_resumed_with_those_of_the_paper(

@@ -96,6 +96,7 @@ class Run:
             "sound": self.settings.sound is not None,
             "start": self.task.start_digest,
             "labels of the index": zlib.crc32(index.label.tobytes(), zlib.crc32(index.first_row.tobytes())),
+            "shots of the index": index.shots_crc32,
             "splits of the index": zlib.crc32("\n".join(index.splits).encode()),
         }
 

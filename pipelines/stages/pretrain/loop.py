@@ -82,7 +82,7 @@ def _train(
     features = source if isinstance(source, FeatureWindows) else None
     encoder, model = make_model(settings, features, process)
     augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std) if encoder else None
-    identity = identity_of(settings, index)
+    identity = identity_of(settings, index, features)
     data = {"path": str(settings.index), "videos": len(learned), "shots": len(order.rows)}
     folder = open_run_folder(settings.output, settings.resume, settings.overwrite)
     first_decides(process, lambda: held.enter_context(folder))

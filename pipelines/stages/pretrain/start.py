@@ -130,11 +130,16 @@ _FREE = {
 }
 
 
-def identity_of(settings: PretrainSettings, index: Index) -> dict[str, Any]:
+def identity_of(settings: PretrainSettings, index: Index, features: FeatureWindows | None) -> dict[str, Any]:
     """What must be the same when a run is resumed: not the paths of its files, nor how it is logged and validated."""
     chosen = plain_settings(settings, without=_FREE)
     if settings.lars_exclude == "paper":
         del chosen["lars_exclude"]  # runs that began before there was a choice left these parameters out
     if settings.augmentation.jitter_per == "shot":
         del chosen["augmentation"]["jitter_per"]  # the same: theirs was drawn for each shot
-    return {**chosen, "shots of the index": zlib.crc32(index.first_row.tobytes())}
+    return {
+        **chosen,
+        "shots of the index": zlib.crc32(index.first_row.tobytes()),
+        "keyframes of the index": index.shots_crc32,
+        "encoder of the features": features and features.encoder,
+    }
