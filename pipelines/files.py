@@ -163,21 +163,25 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[bool]:
+def locked(path: Path, wait: bool = False) -> Iterator[bool]:
     """Hold the lock of a file or folder, which the system releases when this process ends, however it ends.
+
+    Args:
+        path: what is there.
+        wait: for a running process that holds it.
 
     Yields:
         whether the file system has locks; some network file systems have none.
 
     Raises:
-        BlockingIOError: a running process holds it.
+        BlockingIOError: a running process holds it, unless it is waited for.
         OSError: there is no such file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     held = True
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise
         except OSError:

@@ -18,4 +18,5 @@ def extract_sound(films: Films, settings: SoundSettings, quiet: console.Quiet = 
     """
     with console.films_progress(quiet) as (start, progress):
         results = stage(films, settings, progress, start)
-    console.conclude(results, f"wrote {settings.output}", quiet)
+    wrote = any(result.status == "done" for result in results)
+    console.conclude(results, f"wrote {settings.output}" if wrote else "nothing to write", quiet)

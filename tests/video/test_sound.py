@@ -126,6 +126,13 @@ def test_a_store_is_made_kept_and_added_to(film: Path, tmp_path: Path) -> None:
     assert [result.status for result in extract_sound([film], settings)] == ["kept"]
 
 
+def test_two_runs_at_once_add_to_one_store(film: Path, tmp_path: Path) -> None:
+    other = write_sounding_film(tmp_path / "other.mkv", changing)
+    settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "other"), tmp_path / "sound.h5")
+    extract_sound([film], settings, on_start=lambda films: extract_sound([other], settings))
+    assert sorted(open_features(settings.output).videos) == ["film", "other"]
+
+
 def test_what_cannot_be_heard_costs_one_line(film: Path, tmp_path: Path) -> None:
     settings = SoundSettings(index_of(tmp_path / "index.h5", "other"), tmp_path / "sound.h5")
     (result,) = extract_sound([film], settings)
@@ -143,3 +150,5 @@ def test_the_command_names_silent_films_and_goes_on(bassl: Bassl, film: Path, tm
     assert f"bassl: {silent}: has no sound" in run.err
     assert "1 done, 0 kept, 1 failed" in run.err
     assert list(open_features(tmp_path / "sound.h5").videos) == ["film"]
+    nothing = bassl("extract-sound", silent, "--index", index, "-o", tmp_path / "none.h5")
+    assert "0 done, 0 kept, 1 failed; nothing to write" in nothing.err

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import check_writable
+from pipelines.files import check_writable, locked
 from pipelines.processes import cores
 from pipelines.progress import FilmProgress
 from pipelines.stages.extract_sound.settings import SoundResult, SoundSettings
@@ -44,6 +44,11 @@ def run(
         results[result.video_id] = result
         report(FilmProgress(result.video_id, result=result))
 
+    def save() -> None:
+        with locked(settings.output.parent, wait=True):  # another run may have added films
+            kept, of_kept = _read(settings.output)
+            write_features(settings.output, SOUND, kept | made, of_kept | {name: checksums[name] for name in made})
+
     waiting = []
     for film, name in zip(films, video_ids(films), strict=True):
         if name not in index.video_ids:
@@ -52,6 +57,7 @@ def run(
             finish(SoundResult(name, film, "kept", len(store[name])))
         else:
             waiting.append((film, name))
+    made: dict[str, NDArray[np.floating]] = {}
     saved, unsaved = time.monotonic(), False
     with ThreadPoolExecutor(settings.workers or cores()) as pool:  # decoding releases the global interpreter lock
         try:
@@ -59,26 +65,25 @@ def run(
             for future in as_completed(futures):
                 film, name = futures[future]
                 try:
-                    store[name] = future.result()
+                    made[name] = future.result()
                 except BasslError as error:
                     finish(SoundResult(name, film, "failed", error=str(error)))
                     continue
-                shots[name], unsaved = checksums[name], True
+                unsaved = True
                 if time.monotonic() - saved > _SAVE_SECONDS:
-                    write_features(settings.output, SOUND, store, shots)
+                    save()
                     saved, unsaved = time.monotonic(), False
-                finish(SoundResult(name, film, "done", len(store[name])))
+                finish(SoundResult(name, film, "done", len(made[name])))
         finally:  # an interrupt keeps what is done
             pool.shutdown(cancel_futures=True)
             if unsaved:
-                write_features(settings.output, SOUND, store, shots)
+                save()
     return [results[name] for name in video_ids(films)]
 
 
 def _shot_sounds(
     film: Path, name: str, index: Index, report: Callable[[FilmProgress[SoundResult]], None]
 ) -> NDArray[np.float32]:
-
     video = index.video_ids.index(name)
     seconds = index.seconds[index.span(video)]
     if not np.isfinite(seconds).all():
