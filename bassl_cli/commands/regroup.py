@@ -8,7 +8,7 @@ from pipelines.files import STDIO
 from pipelines.stages.regroup import RegroupSettings, regroup as stage
 
 
-@with_settings()
+@with_settings(flags={"drop_short": "--drop-short/--no-drop-short"})
 def regroup(
     settings: RegroupSettings, file: SceneFile = SCENES, as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:

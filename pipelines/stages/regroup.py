@@ -25,8 +25,8 @@ class RegroupSettings:
     file."""
     min_scene: Seconds | None = None
     """Shortest scene, in seconds or as a timecode. Unless given: that of the file."""
-    drop_short: bool = False
-    """Leave out scenes that are shorter, instead of making them part of others."""
+    drop_short: bool | None = None
+    """Leave out scenes that are shorter, instead of making them part of others. Unless given: as in the file."""
     scenes: int | None = None
     """Number of scenes: the most probable ones, whatever the threshold."""
     overwrite: bool = False
@@ -73,7 +73,9 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
             lambda video: (video.get("id"), video.get("fingerprint")) == known,
             given,
         )
-    stored = {name: before.settings[name] for name in ("threshold", "min_scene") if name in before.settings}
+    stored = {
+        name: value for name, value in before.settings.items() if name in ("threshold", "min_scene", "drop_short")
+    }
     try:
         wanted = PredictSettings(**{**stored, **settings.given})
     except (TypeError, ValueError) as error:

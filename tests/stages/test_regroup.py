@@ -56,6 +56,14 @@ def test_settings_that_are_not_given_are_those_of_the_file(file: Path) -> None:
     assert result.settings["detector"] == "content"
 
 
+def test_scenes_that_were_left_out_for_their_length_stay_left_out(file: Path, tmp_path: Path) -> None:
+    short = RegroupSettings(tmp_path / "short.json", threshold=0.3, min_scene=1.5, drop_short=True)
+    dropped = regroup(file, short)
+    assert lengths(regroup(short.output)) == lengths(dropped)
+    joined = regroup(file, replace(short, output=tmp_path / "joined.json", drop_short=False))
+    assert lengths(regroup(short.output, RegroupSettings(drop_short=False))) == lengths(joined) != lengths(dropped)
+
+
 def test_scenes_of_the_same_shots_keep_their_names(file: Path) -> None:
     assert [scene.name for scene in regroup(file, RegroupSettings(threshold=0.5)).scenes] == [
         "first",
