@@ -262,10 +262,15 @@ def _copy(
                 stamp = packet.pts if packet.pts is not None else packet.dts
                 if stamp is None:
                     raise VideoError(f"{film}: has sound without timestamps; give --exact")
-                middle = float(stamp * packet.time_base - first) + float((packet.duration or 0) * packet.time_base) / 2
-                pieces = list(range(bisect_right(ends, middle), bisect_right(starts, middle)))
-                if packet.stream.type == "subtitle":
-                    pieces = [k for k in pieces if k in opened]
+                time, length = float(stamp * packet.time_base - first), float((packet.duration or 0) * packet.time_base)
+                if packet.stream.type == "subtitle":  # where it begins: it may last until long after
+                    pieces = [k for k in range(bisect_right(ends, time), bisect_right(starts, time)) if k in opened]
+                    if pieces and length:
+                        rest = round((ends[pieces[0]] - time) / packet.time_base)
+                        packet.duration = max(1, min(packet.duration or 0, rest))
+                else:
+                    time += length / 2
+                    pieces = list(range(bisect_right(ends, time), bisect_right(starts, time)))
             for k in pieces:
                 if k < closed:
                     raise VideoError(_FAR_SOUND.format(film))
@@ -299,9 +304,13 @@ class _Copy:
             except ValueError as error:  # PyAV's error for a codec that the format does not support
                 if track.type == "subtitle":
                     continue
-                raise VideoError(f"{source.path}: cannot be copied ({first_line(error)})") from error
+                hint = "" if whole else "; give --exact"
+                raise VideoError(f"{source.path}: cannot be copied ({first_line(error)}){hint}") from error
             stream.metadata.update(_tags(track.metadata))
             stream.disposition = track.disposition
+            if source.kind == "mov" and path.suffix != ".mkv" and track.codec_context.name in ("hevc", "prores"):
+                # PyAV leaves the tag to the muxer, which takes hev1 for hvc1, and ProRes 422 for 4444.
+                stream.codec_context.codec_tag = track.codec_context.codec_tag
             self._streams[track.index] = stream
             self._shifts[track.index] = round(start / track.time_base) if track.time_base else 0
         self._container.metadata.update(_tags(source.container.metadata))

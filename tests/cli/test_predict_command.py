@@ -392,6 +392,7 @@ def test_what_is_no_film_ends_in_one_line(bassl: Bassl, model: Path, tmp_path: P
         (["--storyboard", "-"], ["-: ", "ends in .png"]),
         (["--dask", "tcp://127.0.0.1:9"], ["--dask", "several videos"]),
         (["-o", "scenes.unknown"], ["scenes.unknown", ".json"]),
+        (["--shots", "-"], ["a list of shots is read from a file, not from stdin"]),
         (["{copy}", "--shots", "{text}"], ["text.txt", "shots of one film, and 2 films"]),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from base64 import b64decode
 from collections.abc import Callable
 from io import BytesIO
@@ -107,6 +109,14 @@ def test_without_film_and_store_it_is_a_page_without_pictures(place: Path, bassl
     assert warning in run.err.splitlines()
     assert run.err.splitlines()[-1] == f"5 scenes, 8 shots; wrote {place / 'scenes.html'}"
     assert data_of(place / "scenes.html")["pictures"] is None
+
+
+def test_scenes_from_stdin_get_images_from_the_film(place: Path) -> None:
+    command = [sys.executable, "-m", "bassl_cli", "report", "-", "--film", "film.mp4", "-o", "piped.html"]
+    given = (place / "scenes.json").read_bytes()
+    subprocess.run(command, cwd=place, input=given, capture_output=True, check=True, timeout=60)
+    report("scenes.json", ReportSettings(output=Path("read.html")))
+    assert data_of(place / "piped.html")["pictures"] == data_of(place / "read.html")["pictures"] is not None
 
 
 def test_true_ends_are_where_score_puts_them(place: Path) -> None:

@@ -135,6 +135,52 @@ def test_a_film_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path) 
         assert container.streams.video[0].frames == 48
 
 
+def test_prores_with_alpha_and_the_hevc_of_phones_stay_what_they_are(tmp_path: Path) -> None:
+    prores = {"codec": "prores_ks", "pixel_format": "yuva444p10le", "options": {"profile": "4444"}}
+    deep = films.write_film(tmp_path / "deep.mov", films.pictures(48, (24,)), **prores)  # type: ignore[arg-type]
+    hevc = films.write_film(tmp_path / "hevc.mp4", films.pictures(48, (24,)), codec="libx265")
+    phone = tmp_path / "phone.mov"
+    with av.open(str(hevc)) as source, av.open(str(phone), "w") as container:
+        stream = container.add_stream_from_template(source.streams.video[0])
+        stream.codec_context.codec_tag = "hvc1"
+        for packet in source.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                container.mux(packet)
+    for film, tag in ((deep, "ap4h"), (phone, "hvc1")):
+        scenes = scenes_of(film, (24,))
+        pieces = [piece.path for piece in split(film, scenes, SplitSettings(tmp_path / "out"))]
+        for made in (film, *pieces, write_chapters(film, scenes, SplitSettings(tmp_path / "out"))):
+            with av.open(str(made)) as container:
+                assert container.streams.video[0].codec_context.codec_tag == tag
+
+
+def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path: Path) -> None:
+    plain = films.write_film(tmp_path / "plain.mp4", films.pictures(96, (48,)), options=GROUPS)
+    (tmp_path / "words.srt").write_text(
+        "1\n00:00:00,500 --> 00:00:01,000\nHello\n\n2\n00:00:01,500 --> 00:00:03,500\nAcross the cut\n\n"
+        "3\n00:00:03,000 --> 00:00:03,500\nBye\n"
+    )
+    film = tmp_path / "film.mkv"
+    with av.open(str(plain)) as pictures, av.open(str(tmp_path / "words.srt")) as words, av.open(str(film), "w") as out:
+        into = [out.add_stream_from_template(one.streams[0]) for one in (pictures, words)]
+        packets = [(packet, into[0]) for packet in pictures.demux() if packet.size]
+        packets += [(packet, into[1]) for packet in words.demux() if packet.size]
+        for packet, stream in sorted(packets, key=lambda each: float(each[0].dts * each[0].time_base)):
+            packet.stream = stream
+            out.mux(packet)
+
+    def subtitles(path: Path) -> list[tuple[float, float, bytes]]:
+        with av.open(str(path)) as container:
+            packets = [packet for packet in container.demux(subtitles=0) if packet.size]
+            tick = container.streams.subtitles[0].time_base
+            return [(float(p.pts * tick), float(p.duration * tick), bytes(p)) for p in packets]
+
+    first, second = (piece.path for piece in split(film, scenes_of(film, (48,)), SplitSettings(tmp_path / "out")))
+    assert subtitles(first) == [(0.5, 0.5, b"Hello"), (1.5, 0.5, b"Across the cut")]
+    assert subtitles(second) == [(1.0, 0.5, b"Bye")]
+
+
 @pytest.mark.parametrize("frames", [1, 2])
 def test_a_film_of_so_few_frames_that_all_come_at_its_end_is_copied(tmp_path: Path, frames: int) -> None:
     options = {"preset": "fast", "crf": "12"}  # with frames in another order than they are shown

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
+from pipelines.files import STDIO
 from pipelines.models.encoder_options import EncoderOptions, check_device, check_encoder
 from pipelines.options import RARE, Seconds, accept_text
 from pipelines.video.shots import DETECTOR_NAMES, check_detector, part_of
@@ -67,6 +68,8 @@ class PredictSettings:
         check_device(self.device)
         detector = DETECTOR_NAMES[0] if self.detector is None else self.detector
         check_detector(detector, self.detector_threshold, self.min_shot)
+        if self.shots == STDIO:
+            raise ValueError("a list of shots is read from a file, not from stdin")
         if not 0.0 < self.threshold < 1.0:
             raise ValueError(f"the threshold must lie between 0 and 1, not {self.threshold:g}")
         if not (math.isfinite(self.min_scene) and self.min_scene >= 0.0):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 import numpy as np
@@ -133,13 +134,18 @@ def _filmed_images(
 ) -> list[bytes]:
     """The middle frame of each shot, read from the film."""
     end = None if listed.settings.get("end") is None else listed.shots[-1].end
-    how = ReaderSettings(shots=file, keyframes=1, start=listed.shots[0].start or None, end=end)
     images = []
     ranges = []
-    with FilmProcess(film, how, lambda done, total: progress("reading", done, total)) as reading:
-        for shot in reading:
-            images.append(kept(shot.keyframes[0]))
-            ranges.append((shot.start_frame, shot.end_frame))
+    with TemporaryDirectory() as folder:
+        shots = file
+        if file == STDIO:  # which is another one in the process that reads the film
+            shots = Path(folder) / "scenes.json"
+            listed.save(shots)
+        how = ReaderSettings(shots=shots, keyframes=1, start=listed.shots[0].start or None, end=end)
+        with FilmProcess(film, how, lambda done, total: progress("reading", done, total)) as reading:
+            for shot in reading:
+                images.append(kept(shot.keyframes[0]))
+                ranges.append((shot.start_frame, shot.end_frame))
     if ranges != [(shot.start_frame, shot.end_frame) for shot in listed.shots]:
         raise VideoError(
             f"{film}: has {reading.facts.frames} frames and is not the film of {file}, which has "
