@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 @with_settings()
 def import_checkpoint(
     file: Annotated[
-        Path, typer.Argument(help="A released checkpoint (.ckpt); with --export a model of ours.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A released checkpoint (.ckpt); with --export a pre-trained model of ours.", show_default=False
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -30,7 +33,7 @@ def import_checkpoint(
         ),
     ] = None,
     export: Annotated[
-        bool, typer.Option("--export", help="The other way: write a model of ours in the release's layout.")
+        bool, typer.Option("--export", help="The other way: write a pre-trained model of ours in the release's layout.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over a file that is there.")] = False,
     as_json: console.Json = False,

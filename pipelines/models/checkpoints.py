@@ -102,11 +102,19 @@ def part_of(tensors: Mapping[str, T], part: str) -> dict[str, T]:
     return {name.removeprefix(f"{part}."): each for name, each in tensors.items() if name.startswith(f"{part}.")}
 
 
+_KINDS = {
+    "bassl": "a pre-trained model",
+    "boundary": "a fine-tuned model",
+    "relational": "a model of similarities",
+}
+
+
 def _read(path: Path, kind: str, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
     with _opened(path, framework) as file:
         metadata = _checked(path, file.metadata())
         if metadata.get("kind") != kind:
-            raise StoreError(f"{path}: holds a model of kind '{metadata.get('kind')}', not '{kind}'; give another file")
+            found, needed = (_KINDS.get(each, f"a model of kind {each!r}") for each in (metadata.get("kind", ""), kind))
+            raise StoreError(f"{path}: holds {found}, and {needed} is needed; give another file")
         _check_digest(path)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     return tensors, _settings(metadata, path)

@@ -150,7 +150,9 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
     if not path.exists():
         raise StoreError(f"{path}: no such run or model; check the path, or give {DEFAULT!r} for the built-in model")
     if not file.is_file():
-        raise StoreError(f"{file}: no such model file; check the path")
+        unfinished = file != path and (path / "state.pt").exists()
+        advice = "its run is unfinished; go on with --resume" if unfinished else "check the path"
+        raise StoreError(f"{file}: no such model file; {advice}")
     with file.open("rb") as opened:
         is_zip = opened.read(4) == b"PK\x03\x04"
     if is_zip:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError, extras_named
 from pipelines.files import check_inputs_kept, check_writable
+from pipelines.models.opening import MODEL
 
 if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.bassl import BasslWeights
@@ -34,11 +35,12 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
 
 @extras_named("export_checkpoint")
 def export_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
-    """Write a model file in the layout of the paper's release; its weights. Unless given, ``output`` has the name of
-    the model with the ending ``.ckpt``. Raises BasslError for a model that the layout cannot hold, or an output that is
-    there or cannot be written."""
+    """Write a pre-trained model, its file or run folder, in the layout of the paper's release; its weights. Unless
+    given, ``output`` has the name of the model with the ending ``.ckpt``. Raises BasslError for a model that the layout
+    cannot hold, or an output that is there or cannot be written."""
     file = Path(file)
     output = file.with_suffix(".ckpt") if output is None else Path(output)
+    file = file / MODEL if file.is_dir() else file
     _check_output(file, output, overwrite)
     from pipelines.models.bassl import load_bassl_model  # optional dependency: torch
     from pipelines.models.released import write_released  # optional dependency: torch
@@ -50,7 +52,7 @@ def export_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
 
 def model_path(checkpoint: Path) -> Path:
     """Where the model of a checkpoint goes where nothing else is said."""
-    return Path("runs") / checkpoint.stem / "model.safetensors"
+    return Path("runs") / checkpoint.stem / MODEL
 
 
 def _check_output(file: Path, output: Path, overwrite: bool) -> None:

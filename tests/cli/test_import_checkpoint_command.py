@@ -41,7 +41,7 @@ def test_there_and_back(tmp_path: Path, checkpoint: Path, execute: Bassl) -> Non
     ]
 
     (tmp_path / "theirs.ckpt").write_text("an older one")
-    run = execute(model, "--export", "-o", "theirs.ckpt", "--overwrite", "--json", "--quiet")
+    run = execute(model.parent, "--export", "-o", "theirs.ckpt", "--overwrite", "--json", "--quiet")
     assert (run.code, run.err) == (0, "")
     assert json.loads(run.out)["neighbors"] == 4
     state = torch.load(tmp_path / "theirs.ckpt", weights_only=True)["state_dict"]

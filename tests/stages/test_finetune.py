@@ -30,7 +30,7 @@ from pipelines.models.threads import one_thread
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import IndexSettings, build_index
-from pipelines.stages.finetune import FinetuneSettings, finetune, loop
+from pipelines.stages.finetune import FinetuneSettings, evaluation, finetune, loop
 from pipelines.stages.finetune.data import (
     EPOCHS,
     LabelledFilms,
@@ -672,7 +672,7 @@ def test_the_last_run_is_found_and_what_cannot_be_taken_over_is_said(
     told("use --transfer encoder", crn="mlp", transfer="encoder+crn")
     told("has 2", "--neighbours 3", neighbours=3)
     told("has 16", "--width 8", width=8)
-    told("kind 'boundary'", init=str(last.output))
+    told("holds a fine-tuned model, and a pre-trained model is needed", init=str(last.output))
     (data / "other").mkdir()
     other = write_labelled_films(data / "other", encoder="another").parent / "features.h5"
     told("features of another", "pre-trained with made up", features=(other,))
@@ -841,6 +841,17 @@ def test_end_to_end_the_encoder_learns_too(pictures: FinetuneSettings, tmp_path:
     finetune(replace(again, resume=True))
     assert_equal(weights(settings), weights(again))
     refusal(lambda: finetune(replace(again, overwrite=True, batch=80)), "batch of 80", error=BasslError)
+
+
+def test_why_scores_are_not_calibrated_is_said(settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("flat")
+
+    monkeypatch.setattr(evaluation, "fit_calibration", fails)
+    told: list[str] = []
+    result = finetune(replace(settings, seeds=1), lambda state: told.append(state.note or ""))
+    line = "seed 0: scores are not calibrated (flat)"
+    assert told.count(line) == result.notes.count(line) == 1
 
 
 def test_a_metric_that_a_seed_does_not_have_is_in_no_mean() -> None:

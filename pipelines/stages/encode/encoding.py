@@ -55,7 +55,8 @@ def _encode(settings: EncodeSettings, process: Process, report: Report, used: Se
     failed = {video: why for each, _ in outcomes for video, why in each.items()}
     first_decides(process, store.join)
     if failed:
-        what = f"{store.path}: lacks {len(failed)} of {len(used)} videos; mend them and run again, or delete what is "
+        lacks = "lacks, or has earlier features of," if settings.overwrite else "lacks"
+        what = f"{store.path}: {lacks} {len(failed)} of {len(used)} videos; mend them and run again, or delete what is "
         what += "damaged and leave them out with `bassl build-index --only-complete`"
         raise SomeFailedError(what, tuple(failed.values()))
     return store.path

@@ -246,7 +246,10 @@ def _train(run: Run, learner: Learner, number: int, log: RunLog, save: Callable[
 
 def _finish(run: Run, learner: Learner, seed: int) -> dict[str, Any]:
     """Write the model of a seed; returns the seed's part of the result."""
+    noted = len(run.notes)
     record, calibration = best_of_seed(learner, run.task, run.split, seed, run.notes)
+    for line in run.notes[noted:]:
+        run.report(TrainingProgress(note=line, warning=True))
     start = run.start
     training = {
         "stage": "finetune",
