@@ -30,13 +30,12 @@ def finetune(settings: FinetuneSettings, machines: Machines, quiet: console.Quie
     Example: bassl finetune --init runs/pretrain --crn transformer --transfer encoder+crn
     """
     result = train(stage, settings, machines, quiet)
-    if result is None:
+    if result is None or quiet:
         return
     if result.mean:
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in _METRICS]
         console.show_table(tuple(_METRICS.values()), [cells], text=(), title=_title(settings, result))
-    if not quiet:
-        console.say(f"wrote {result.model} and {result.report}")
+    console.say(f"wrote {result.model} and {result.report}")
 
 
 def _title(settings: FinetuneSettings, result: FinetuneResult) -> str:

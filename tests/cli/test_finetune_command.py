@@ -47,6 +47,11 @@ def test_a_run(small: list[str], tmp_path: Path) -> None:
     assert open_model(folder).boundary_model().crn == "mlp"
 
 
+def test_quiet_leaves_the_result_to_its_file(small: list[str], tmp_path: Path, bassl: Bassl) -> None:
+    assert bassl("finetune", *small, "--quiet") == (0, "", "")
+    assert (tmp_path / "runs" / "run" / "result.json").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
