@@ -26,6 +26,11 @@ T = TypeVar("T")
 SCHEMA = "bassl.model"
 SCHEMA_VERSION = "1"
 _LONGEST_HEADER = 100 * 10**6  # of the format
+_KINDS = {
+    "bassl": "a pre-trained model",
+    "boundary": "a fine-tuned model",
+    "relational": "a model of similarities",
+}
 
 
 def save_model(
@@ -100,13 +105,6 @@ def settings_fit(path: Path) -> Iterator[None]:
 def part_of(tensors: Mapping[str, T], part: str) -> dict[str, T]:
     """The tensors whose names begin with ``part.``, by the rest of the name."""
     return {name.removeprefix(f"{part}."): each for name, each in tensors.items() if name.startswith(f"{part}.")}
-
-
-_KINDS = {
-    "bassl": "a pre-trained model",
-    "boundary": "a fine-tuned model",
-    "relational": "a model of similarities",
-}
 
 
 def _read(path: Path, kind: str, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:

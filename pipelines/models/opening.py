@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # optional dependency: torch
 
 BUILT_IN = Path(__file__).parent / "data" / "relational.safetensors"  # the model in the package
 DEFAULT = "default"  # its name where a path is expected, unless there is a file of that name
-MODEL = "model.safetensors"  # the model in a run folder
+MODEL, STATE = "model.safetensors", "state.pt"  # in a run folder: the model, and what a run is resumed from
 RELEASED = "released"  # kind of a checkpoint of the paper's release, which is a zip archive without a header of ours
 
 
@@ -136,6 +136,11 @@ class OpenedModel:
         return encoder.id, encoder.size
 
 
+def model_file(path: Path) -> Path:
+    """The file of the model that a run folder has, or that is named itself; it may not be there."""
+    return path / MODEL if path.is_dir() else path
+
+
 def open_model(path: Path | str | None = None) -> OpenedModel:
     """Find the model that a path stands for; reads no weights.
 
@@ -146,11 +151,11 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
     if path is None or (str(path) == DEFAULT and not Path(path).exists()):
         path = BUILT_IN
     path = Path(path)
-    file = path / MODEL if path.is_dir() else path
+    file = model_file(path)
     if not path.exists():
         raise StoreError(f"{path}: no such run or model; check the path, or give {DEFAULT!r} for the built-in model")
     if not file.is_file():
-        unfinished = file != path and (path / "state.pt").exists()
+        unfinished = file != path and (path / STATE).exists()
         advice = "its run is unfinished; go on with --resume" if unfinished else "check the path"
         raise StoreError(f"{file}: no such model file; {advice}")
     with file.open("rb") as opened:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError, extras_named
 from pipelines.files import check_inputs_kept, check_writable
-from pipelines.models.opening import MODEL
+from pipelines.models.opening import MODEL, model_file
 
 if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.bassl import BasslWeights
@@ -40,7 +40,7 @@ def export_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     cannot hold, or an output that is there or cannot be written."""
     file = Path(file)
     output = file.with_suffix(".ckpt") if output is None else Path(output)
-    file = file / MODEL if file.is_dir() else file
+    file = model_file(file)
     _check_output(file, output, overwrite)
     from pipelines.models.bassl import load_bassl_model  # optional dependency: torch
     from pipelines.models.released import write_released  # optional dependency: torch

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from pipelines.errors import BasslError, StoreError, count
 from pipelines.files import os_reason
-from pipelines.models.opening import BUILT_IN, MODEL, open_model
-from pipelines.training.run_folder import LOG, RESULT, STATE, VALIDATION, read_log
+from pipelines.models.opening import BUILT_IN, MODEL, STATE, open_model
+from pipelines.training.run_folder import LOG, RESULT, VALIDATION, read_log
 
 FACTS_SCHEMA, FACTS_VERSION = "bassl.model-facts", 3
 

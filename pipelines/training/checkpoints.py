@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.files import atomic_file
+from pipelines.models.opening import STATE
 from pipelines.training.distributed import Process, gather
-from pipelines.training.run_folder import STATE, check_identity
+from pipelines.training.run_folder import check_identity
 
 
 def plain_weights(module: nn.Module | None) -> dict[str, Tensor]:

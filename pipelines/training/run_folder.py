@@ -25,9 +25,9 @@ from typing import Any
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import atomic_file, locked, os_reason, remove_partials
-from pipelines.models.opening import MODEL
+from pipelines.models.opening import MODEL, STATE
 
-STATE, RESULT = "state.pt", "result.json"
+RESULT = "result.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
 _TENSORBOARD = "tensorboard"
 _SEED = re.compile(r"seed-([0-9]{1,18})\.safetensors")
@@ -107,10 +107,13 @@ def plain_settings(settings: Any, without: Collection[str] = ()) -> dict[str, An
     return plain
 
 
+# What runs of earlier versions did not note, and is then not compared.
+_NOTED_LATER = ("keyframes of the index", "encoder of the features")
+
+
 def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Check that a run is resumed with the settings that it began with, plain JSON of dictionaries in dictionaries.
-    Raises BasslError, which names the first difference. What a run of an earlier version did not note of its data is
-    not compared."""
+    Raises BasslError, which names the first difference."""
 
     def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
         leaves: dict[str, Any] = {}
@@ -120,8 +123,7 @@ def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str,
 
     before, now = flat(stored), flat(wanted)
     for name in sorted(before.keys() | now.keys()):
-        noted = name in before or " of the " not in name
-        if noted and before.get(name) != now.get(name):
+        if before.get(name) != now.get(name) and (name in before or name not in _NOTED_LATER):
             what = f"{name} {before.get(name)} and not {now.get(name)}" if "index" not in name else "another index"
             raise BasslError(f"{folder}: its run was begun with {what}; resume it as it was, or use --overwrite")
 

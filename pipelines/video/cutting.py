@@ -262,15 +262,16 @@ def _copy(
                 stamp = packet.pts if packet.pts is not None else packet.dts
                 if stamp is None:
                     raise VideoError(f"{film}: has sound without timestamps; give --exact")
-                time, length = float(stamp * packet.time_base - first), float((packet.duration or 0) * packet.time_base)
-                if packet.stream.type == "subtitle":  # where it begins: it may last until long after
-                    pieces = [k for k in range(bisect_right(ends, time), bisect_right(starts, time)) if k in opened]
-                    if pieces and length:
+                is_subtitle = packet.stream.type == "subtitle"
+                time = float(stamp * packet.time_base - first)
+                if not is_subtitle:  # which may last until long after its beginning; sound is where its middle is
+                    time += float((packet.duration or 0) * packet.time_base) / 2
+                pieces = list(range(bisect_right(ends, time), bisect_right(starts, time)))
+                if is_subtitle:
+                    pieces = [k for k in pieces if k in opened]
+                    if pieces and packet.duration:
                         rest = round((ends[pieces[0]] - time) / packet.time_base)
-                        packet.duration = max(1, min(packet.duration or 0, rest))
-                else:
-                    time += length / 2
-                    pieces = list(range(bisect_right(ends, time), bisect_right(starts, time)))
+                        packet.duration = max(1, min(packet.duration, rest))
             for k in pieces:
                 if k < closed:
                     raise VideoError(_FAR_SOUND.format(film))

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -458,9 +458,9 @@ def test_notes_of_seeds_that_were_done_are_kept_when_a_run_goes_on(
 ) -> None:
     best_of_seed = loop.best_of_seed
 
-    def noted(learner: Any, task: Any, split: Any, seed: int, notes: list[str]) -> Any:
-        notes.append(f"seed {seed} is noted")
-        return best_of_seed(learner, task, split, seed, notes)
+    def noted(learner: Any, task: Any, split: Any, seed: int, warn: Callable[[str], None]) -> Any:
+        warn(f"seed {seed} is noted")
+        return best_of_seed(learner, task, split, seed, warn)
 
     monkeypatch.setattr(loop, "best_of_seed", noted)
 
@@ -592,7 +592,7 @@ def test_a_folder_with_a_run_is_not_touched_unasked(settings: FinetuneSettings, 
     refusal(lambda: finetune(replace(resumed, index=other)), "another index", error=BasslError)
     state = torch.load(settings.output / "state.pt", weights_only=True)
     noted = json.loads(state["settings"])
-    torch.save(state | {"settings": json.dumps(noted | {"shots of the index": 1})}, settings.output / "state.pt")
+    torch.save(state | {"settings": json.dumps(noted | {"keyframes of the index": 1})}, settings.output / "state.pt")
     refusal(lambda: finetune(resumed), "another index", error=BasslError)
     (settings.output / "state.pt").write_bytes(b"PK nothing")
     refusal(lambda: finetune(resumed), "state.pt", "is damaged", error=BasslError)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -57,13 +57,13 @@ def end_epoch(learner: Learner, task: FinetuneTask, split: Split, epoch: int) ->
 
 
 def best_of_seed(
-    learner: Learner, task: FinetuneTask, split: Split, seed: int, notes: list[str]
+    learner: Learner, task: FinetuneTask, split: Split, seed: int, warn: Callable[[str], None]
 ) -> tuple[dict[str, Any], Calibration | None]:
     """Load the weights of the chosen epoch, calibrate and test them; the seed's part of the result, and the
     calibration."""
     learner.network.load_state_dict(learner.best)
     logits = task.logits(learner.network, split.val)
-    calibration = _calibration(task.index, split.val, logits, seed, notes) if split.val else None
+    calibration = _calibration(task.index, split.val, logits, seed, warn) if split.val else None
     record: dict[str, Any] = {
         "seed": seed,
         "epochs": learner.epochs,
@@ -79,14 +79,14 @@ def best_of_seed(
 
 
 def _calibration(
-    index: Index, videos: Sequence[int], logits: Sequence[NDArray[np.float64]], seed: int, notes: list[str]
+    index: Index, videos: Sequence[int], logits: Sequence[NDArray[np.float64]], seed: int, warn: Callable[[str], None]
 ) -> Calibration | None:
     rows = index.rows(videos)
     usable = index.usable[rows]
     try:
         return fit_calibration(np.concatenate(logits)[usable], index.targets(rows[usable]).astype(np.uint8))
     except ValueError as error:
-        notes.append(f"seed {seed}: scores are not calibrated ({error})")
+        warn(f"seed {seed}: scores are not calibrated ({error})")
         return None
 
 

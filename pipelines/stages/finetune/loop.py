@@ -80,6 +80,7 @@ class Run:
     report: Callable[[TrainingProgress], None]  # called with progress; does nothing in other processes than the first
     signals: list[int]  # empty until the run is asked to stop
     notes: list[str]  # lines that the user should know
+    warn: Callable[[str], None]  # adds a line to them, and shows it
 
     @property
     def steps(self) -> int:
@@ -96,7 +97,7 @@ class Run:
             "sound": self.settings.sound is not None,
             "start": self.task.start_digest,
             "labels of the index": zlib.crc32(index.label.tobytes(), zlib.crc32(index.first_row.tobytes())),
-            "shots of the index": index.shots_crc32,
+            "keyframes of the index": index.shots_crc32,
             "splits of the index": zlib.crc32("\n".join(index.splits).encode()),
         }
 
@@ -111,15 +112,16 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
         notes.append(line)
         report(TrainingProgress(note=line, warning=warning))
 
+    warn = partial(note, warning=True)
     index = read_index(settings.index)
-    split = split_videos(settings, index, partial(note, warning=True))
+    split = split_videos(settings, index, warn)
     start = find_start(settings, note)
     with process_group(settings.device) as process, limits_in_one_line("use a smaller --batch"):
         # Encoding does not wait for signals: what it has done is kept when it is killed.
         videos = split.train + split.val + split.test
         encoding = None if settings.end_to_end else find_encoding(settings, index, videos, start, process, note)
         if encoding is not None and settings.sound is not None:
-            encoding = join_sound(encoding, index, settings.sound, videos, partial(note, warning=True))
+            encoding = join_sound(encoding, index, settings.sound, videos, warn)
         with stop_signals() as signals, ExitStack() as held:
             task: FinetuneTask = (
                 KeyframeTask(settings, index, videos, start, process)
@@ -128,7 +130,7 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
             )
             chosen = settings.hyperparameters(start.transfer == "encoder+crn")
             steps = task.epoch_steps(split.train, chosen.batch)
-            run = Run(settings, task, split, start, chosen, steps, process, report, signals, notes)
+            run = Run(settings, task, split, start, chosen, steps, process, report, signals, notes, warn)
             return _train_seeds(run, held)
 
 
@@ -246,10 +248,7 @@ def _train(run: Run, learner: Learner, number: int, log: RunLog, save: Callable[
 
 def _finish(run: Run, learner: Learner, seed: int) -> dict[str, Any]:
     """Write the model of a seed; returns the seed's part of the result."""
-    noted = len(run.notes)
-    record, calibration = best_of_seed(learner, run.task, run.split, seed, run.notes)
-    for line in run.notes[noted:]:
-        run.report(TrainingProgress(note=line, warning=True))
+    record, calibration = best_of_seed(learner, run.task, run.split, seed, run.warn)
     start = run.start
     training = {
         "stage": "finetune",

@@ -15,7 +15,7 @@ from pipelines.errors import BasslError
 from pipelines.models.bassl import KIND, BasslWeights
 from pipelines.models.crn import TransformerBoundary
 from pipelines.models.networks import Shape, make_shape
-from pipelines.models.opening import MODEL, open_model
+from pipelines.models.opening import MODEL, model_file, open_model
 from pipelines.models.shapes import CRNSettings
 from pipelines.stages.finetune.settings import FinetuneSettings
 
@@ -56,7 +56,7 @@ def find_start(settings: FinetuneSettings, report: Report) -> Start:
 def _pretrained(settings: FinetuneSettings, report: Report) -> tuple[Path, BasslWeights]:
     """The file and the weights of the pre-trained model that the settings name."""
     path = last_pretrained(settings.output.parent) if settings.init == "last" else Path(settings.init)
-    file = path / MODEL if path.is_dir() else path
+    file = model_file(path)
     if not file.exists():
         raise BasslError(
             f"{file}: no such model; name a run or a model file with --init, or begin anew with --init none"

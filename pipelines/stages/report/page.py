@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
@@ -136,16 +137,16 @@ def _filmed_images(
     end = None if listed.settings.get("end") is None else listed.shots[-1].end
     images = []
     ranges = []
-    with TemporaryDirectory() as folder:
+    with ExitStack() as held:
         shots = file
         if file == STDIO:  # which is another one in the process that reads the film
-            shots = Path(folder) / "scenes.json"
+            shots = Path(held.enter_context(TemporaryDirectory())) / "scenes.json"
             listed.save(shots)
         how = ReaderSettings(shots=shots, keyframes=1, start=listed.shots[0].start or None, end=end)
-        with FilmProcess(film, how, lambda done, total: progress("reading", done, total)) as reading:
-            for shot in reading:
-                images.append(kept(shot.keyframes[0]))
-                ranges.append((shot.start_frame, shot.end_frame))
+        reading = held.enter_context(FilmProcess(film, how, lambda done, total: progress("reading", done, total)))
+        for shot in reading:
+            images.append(kept(shot.keyframes[0]))
+            ranges.append((shot.start_frame, shot.end_frame))
     if ranges != [(shot.start_frame, shot.end_frame) for shot in listed.shots]:
         raise VideoError(
             f"{film}: has {reading.facts.frames} frames and is not the film of {file}, which has "
