@@ -203,6 +203,15 @@ def test_features_are_made_with_the_preparation_that_the_model_was_trained_on(la
     assert list((tmp_path / "features").glob("*.h5")) == [store]
 
 
+def test_a_run_on_films_that_it_learned_from_says_so_first(labelled: Path, tmp_path: Path) -> None:
+    store = encode_shots(EncodeSettings(labelled, output=tmp_path / "features", device="cpu"))
+    small = {"init": "none", "crn": "mlp", "width": 8, "epochs": 1, "batch": 4, "seeds": 1, "device": "cpu"}
+    finetune(FinetuneSettings(index=labelled, features=(store,), output=tmp_path / "run", **small))  # type: ignore[arg-type]
+    settings = replace(QUICK, index=labelled, split="all", features=store)
+    first, *_ = score(tmp_path / "run", settings=settings).notes
+    assert first.startswith(f"{tmp_path / 'run'} learned from 2 of these 2 films")
+
+
 @pytest.mark.parametrize("how", PREPARATIONS)
 def test_a_model_with_an_encoder_of_its_own_makes_the_features_that_it_was_trained_on(
     labelled: Path, tmp_path: Path, how: Preparation

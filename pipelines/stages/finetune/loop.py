@@ -259,6 +259,7 @@ def _finish(run: Run, learner: Learner, seed: int) -> dict[str, Any]:
         "transfer": start.transfer,
         "pretraining": dict(start.weights.training) if start.weights is not None else None,
         "settings": run.identity,
+        "trained_on": [run.task.index.video_ids[video] for video in run.split.train],
         "validation": record["validation"],
         "test": record["test"],
     }

@@ -55,14 +55,13 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         )
     else:
         model = opened.boundary_model()
-    learned_from: set[str] = set()
-    if opened.built_in:
-        learned_from = {name for each in read_facts(opened.file)["trained_on"] for name in each["video_ids"]}
-    if known := learned_from & {index.video_ids[video] for video in videos}:
+    if known := _trained_on(opened, model) & {index.video_ids[video] for video in videos}:
+        named = "the built-in model" if opened.built_in else str(path)
+        elsewhere = "; docs/default-model.md has figures on films that it did not learn from" if opened.built_in else ""
         notes.insert(
             0,
-            f"the built-in model learned from {len(known)} of these {len(videos)} films: their scores are better than "
-            "on other films; docs/default-model.md has figures on films that it did not learn from",
+            f"{named} learned from {len(known)} of these {len(videos)} films: their scores are better than on other "
+            f"films{elsewhere}",
         )
     if opened.has_weights and model.encoder is not None:  # its id with as many keyframes as the index has
         model = replace(model, encoder=encoder_for(index, opened.path if opened.has_encoder else model.encoder))
@@ -122,6 +121,13 @@ def _labelled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
         raise BasslError(f"{index.path}: no film of the split {split!r} has labels to score against")
     without = len(wanted) - len(labelled)
     return labelled, [f"{without} of {len(wanted)} films have no labels and are left out"] if without else []
+
+
+def _trained_on(opened: OpenedModel, model: BoundaryModel) -> set[str]:
+    """Ids of the films from whose labels a model learned, as far as that is known."""
+    if opened.built_in:
+        return {name for each in read_facts(opened.file)["trained_on"] for name in each["video_ids"]}
+    return {str(name) for name in model.training.get("trained_on", ())}
 
 
 def _film(
