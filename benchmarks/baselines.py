@@ -31,7 +31,7 @@ from pipelines.baselines.segmentation import Segmentation
 from pipelines.baselines.systems import SYSTEMS, Labelled
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision, f1_at, film_miou
-from pipelines.evaluation.paper_tables import TABLE_1
+from pipelines.evaluation.paper_tables import TABLES
 from pipelines.stages.baseline.running import BaselineFilm, choose
 
 FRAME_RATE = 25.0
@@ -113,8 +113,8 @@ def measure_sets(sets: dict[str, list[ShotFeatures]], names: Sequence[str]) -> d
 
 
 def print_row(name: str, row: dict[str, Any], sets: dict[str, list[ShotFeatures]]) -> None:
-    paper = TABLE_1[SYSTEMS[name].row] if name in SYSTEMS and SYSTEMS[name].row else None
-    numbers = [paper[column] for column in ("AP", "mIoU")] if paper else [None, None]
+    paper = TABLES["table1"].rows.get(SYSTEMS[name].row, {}) if name in SYSTEMS else {}
+    numbers = [paper.get(column) for column in ("AP", "mIoU")]
     published = " ".join(f"{number.mean:5.1f}" if number else "    -" for number in numbers)
     cells = []
     for tested in sets:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from bassl_cli import console
 from bassl_cli.options import Films, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
+from pipelines.options import check_at_least
 from pipelines.outputs.exports import FORMATS, check_ending, export as write_export, is_scenes_json
 from pipelines.processes import end_ahead, share_the_machine
 from pipelines.stages.export import ExportSettings, beside, export
@@ -21,64 +19,40 @@ from pipelines.video.films import find_films
 _FOLDER = Path("scenes")
 
 
-@with_settings(metavars={"shots": "FILE", "model": "RUN"})
+@dataclass(frozen=True)
+class Files:
+    """What is written, and how many videos are processed at a time."""
+
+    output: Path | None = None
+    """File to write (without --json: VIDEO.scenes.json), also .csv .edl .otio .fcpxml .vtt ... as for bassl export, or
+    - for stdout; for several videos a folder (scenes)."""
+    to: str | None = None
+    """Also export the scenes, as bassl export does, beside what is written; or the format of --output."""
+    storyboard: Path | None = None
+    """Draw the scenes with their keyframes; for several videos a folder."""
+    report: bool = False
+    """Also make a page of the scenes, as bassl report; of several videos an index.html too."""
+    overwrite: bool = False
+    """Process finished videos again, and replace scenes that were corrected by hand."""
+    jobs: int | None = None
+    """Videos at a time. Unless given: what cores and memory allow."""
+    dask: str | None = None
+    """Address of a Dask scheduler whose workers process the videos; they must see the same files."""
+
+    def __post_init__(self) -> None:
+        if self.to not in (None, *FORMATS):
+            raise ValueError(f"'{self.to}' is not a format; there are {', '.join(FORMATS)}")
+        check_at_least(self, 1, "jobs")
+
+
+@with_settings(
+    flags={"jobs": "--jobs -j"},
+    metavars={"storyboard": "FILE.png", "to": "FORMAT", "shots": "FILE", "model": "RUN"},
+)
 def predict(
     videos: Films,
-    *,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="PATH",
-            help="File to write (without --json: VIDEO.scenes.json), also .csv .edl .otio .fcpxml .vtt ... as for "
-            "bassl export, or - for stdout; for several videos a folder (scenes).",
-            show_default=False,
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT",
-            help="Also export the scenes, as bassl export does, beside what is written; or the format of --output.",
-            show_default=False,
-        ),
-    ] = None,
+    files: Files,
     settings: PredictSettings,
-    storyboard: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.png",
-            help="Draw the scenes with their keyframes; for several videos a folder.",
-            show_default=False,
-        ),
-    ] = None,
-    report: Annotated[
-        bool,
-        typer.Option(
-            "--report", help="Also make a page of the scenes, as bassl report; of several videos an index.html too."
-        ),
-    ] = False,
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite", help="Process finished videos again, and replace scenes that were corrected by hand."
-        ),
-    ] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs", "-j", min=1, metavar="N", help="Videos at a time.", show_default="what cores and memory allow"
-        ),
-    ] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SCHEDULER",
-            help="Address of a Dask scheduler whose workers process the videos; they must see the same files.",
-            show_default=False,
-        ),
-    ] = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -88,37 +62,26 @@ def predict(
 
     Examples: bassl predict movie.mp4 --report, bassl predict films/ -o out/
     """
-    if to not in (None, *FORMATS):
-        raise BasslError(f"'{to}' is not a format; there are {', '.join(FORMATS)}")
     share_the_machine()
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
-        if dask is not None:
+        if files.dask is not None:
             raise BasslError("--dask is for several videos; leave it out for one")
-        _one(videos[0], output, to, settings, storyboard, report, overwrite, as_json, quiet)
+        _one(videos[0], files, settings, as_json, quiet)
     else:
         end_ahead()
-        _several(videos, output or _FOLDER, to, settings, storyboard, report, overwrite, jobs, dask, as_json, quiet)
+        _several(videos, files, settings, as_json, quiet)
 
 
-def _one(
-    video: Path,
-    output: Path | None,
-    to: str | None,
-    settings: PredictSettings,
-    storyboard: Path | None,
-    report: bool,
-    overwrite: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def _one(video: Path, files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
     find_films([video])
+    output, to, storyboard = files.output, files.to, files.storyboard
     usual = Path(f"{video.stem}.scenes.json")
     piped = output == STDIO
     if piped:
         output, as_json = None, to is None
     elif output is None and not as_json:
         output = usual
-    page = (output or usual).with_suffix(".html") if report else None
+    page = (output or usual).with_suffix(".html") if files.report else None
     exported = None if to is None else STDIO if piped else beside(output or usual, to)
     if to is not None and output is not None and not is_scenes_json(output):
         check_ending(output, to)
@@ -133,7 +96,7 @@ def _one(
         check_ending(output)
     with console.stage_progress(quiet, video.name) as progress:
         result = predict_file(
-            video, output, settings, storyboard=storyboard, page=page, overwrite=overwrite, progress=progress
+            video, output, settings, storyboard=storyboard, page=page, overwrite=files.overwrite, progress=progress
         )
     warnings = result.warnings
     if exported is not None and to is not None:
@@ -152,20 +115,9 @@ def _one(
         )
 
 
-def _several(
-    videos: list[Path],
-    output: Path,
-    to: str | None,
-    settings: PredictSettings,
-    storyboard: Path | None,
-    report: bool,
-    overwrite: bool,
-    jobs: int | None,
-    dask: str | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    for path in (output, storyboard):
+def _several(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
+    output, to = files.output or _FOLDER, files.to
+    for path in (output, files.storyboard):
         if path is not None:
             check_names_folder(path)
     with console.films_progress(quiet) as (start, progress):
@@ -173,15 +125,15 @@ def _several(
             videos,
             output,
             settings,
-            overwrite=overwrite,
-            storyboards=storyboard,
-            pages=report,
-            jobs=jobs,
-            dask=dask,
+            overwrite=files.overwrite,
+            storyboards=files.storyboard,
+            pages=files.report,
+            jobs=files.jobs,
+            dask=files.dask,
             progress=progress,
             on_start=start,
         )
-    has_index = report and any(result.status != "failed" for result in results)
+    has_index = files.report and any(result.status != "failed" for result in results)
     written = f"scenes in {output}" + f", {output / 'index.html'} shows all" * has_index
     if to is not None:
         results = [_exported(result, to) for result in results]

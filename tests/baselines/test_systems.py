@@ -12,7 +12,7 @@ from pipelines.baselines.segmentation import Segmentation, segmentation, similar
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision, f1_at
-from pipelines.evaluation.paper_tables import TABLE_1
+from pipelines.evaluation.paper_tables import TABLES
 from tests.baselines import clear_film, random_film, times_of
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "features"
@@ -95,7 +95,7 @@ def test_unusable_films_are_refused(
 def test_every_system_stands_in_the_papers_table() -> None:
     rows = [system.row for system in SYSTEMS.values() if system.row is not None]
     assert sorted(rows) == sorted(
-        label for label in TABLE_1.rows if label not in ("MS-LSTM", "ShotCoL") and "BaSSL" not in label
+        label for label in TABLES["table1"].rows if label not in ("MS-LSTM", "ShotCoL") and "BaSSL" not in label
     )
 
 

@@ -32,11 +32,11 @@ def shown(table: TableResult) -> TextTable:
     header = ["", *(f"{column} {which}".strip() for column in table.columns for which in ("paper", "measured"))]
     rows = []
     for row in table.rows:
-        paper = printed.rows.get(row.label)
+        paper = printed.rows.get(row.label, {})
         cells = [row.label]
         reasons = {_reason(row, column) for column in table.columns if column in row.cells or not row.cells}
         for i, column in enumerate(table.columns):
-            cells.append(_paper(paper[column] if paper is not None else None))
+            cells.append(_paper(paper.get(column)))
             reason = _reason(row, column)
             if reason and len(reasons) == 1 and i:  # one reason for the whole row is given once
                 reason = NOTHING
@@ -128,10 +128,10 @@ def to_dict(result: ReproduceResult) -> dict[str, Any]:
 
 
 def _row(table: TableResult, row: RowResult) -> dict[str, Any]:
-    paper = TABLES[table.name].rows.get(row.label)
+    paper = TABLES[table.name].rows.get(row.label, {})
     return {
         "label": row.label,
-        "paper": {} if paper is None else {name: asdict(number) for name, number in paper.numbers.items()},
+        "paper": {name: asdict(number) for name, number in paper.items()},
         "measured": {
             name: {"mean": one.mean, "deviation": one.deviation, "values": list(one.values), "absent": one.absent}
             for name, one in row.cells.items()
