@@ -123,9 +123,9 @@ class SceneList:
     scenes: tuple[Scene, ...]
     warnings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The content of ``scenes.json``, version 1."""
-        return {
+    def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
+        """The content of ``scenes.json``, version 1, of a file in ``folder`` with the path of the film from there."""
+        content: dict[str, Any] = {
             "schema": SCHEMA,
             "version": SCHEMA_VERSION,
             "video": entry(self.video),
@@ -133,6 +133,10 @@ class SceneList:
             "shots": [entry(shot) for shot in self.shots],
             "scenes": [entry(scene) for scene in self.scenes],
         }
+        film = Path(self.video.path)
+        if folder is not None and film.is_absolute():
+            content["video"]["relative_path"] = os.path.relpath(film.parent.resolve() / film.name, folder.resolve())
+        return content
 
     def save(self, path: Path | str) -> None:
         """Write ``scenes.json``, with the path of the film from there; the file appears whole or not at all.
@@ -140,12 +144,8 @@ class SceneList:
         Raises:
             BasslError: where the path cannot be written.
         """
-        path, film, content = Path(path), Path(self.video.path), self.to_dict()
-        if film.is_absolute():
-            content["video"]["relative_path"] = os.path.relpath(
-                film.parent.resolve() / film.name, path.parent.resolve()
-            )
-        write_atomically(path, json.dumps(content, indent=1, allow_nan=False).encode() + b"\n")
+        content = self.to_dict(Path(path).parent)
+        write_atomically(Path(path), json.dumps(content, indent=1, allow_nan=False).encode() + b"\n")
 
 
 def entry(item: VideoFacts | Shot | Scene) -> dict[str, Any]:

@@ -29,9 +29,11 @@ def grouped(
     return SceneList(facts, told, tuple(shots), group_shots(shots, chosen))
 
 
-def filmed(path: Path, rate: float = 24, times: Sequence[float] | None = None) -> tuple[SceneList, list[bytes]]:
+def filmed(
+    path: Path, rate: float = 24, times: Sequence[float] | None = None, sound_seconds: float = 0.0
+) -> tuple[SceneList, list[bytes]]:
     """Write a film of five seconds in eight shots; its scenes, and a picture of each shot."""
-    films.write_film(path, films.pictures(120, CUTS, 320, 180), rate, times=times)
+    films.write_film(path, films.pictures(120, CUTS, 320, 180), rate, times=times, sound_seconds=sound_seconds)
     cuts = path.with_suffix(".cuts")
     cuts.write_text("".join(f"{cut}\n" for cut in CUTS))
     reader = FilmReader(path, ReaderSettings(shots=cuts, keyframes=1))

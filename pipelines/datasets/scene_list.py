@@ -77,7 +77,7 @@ def _video(entry: dict[str, Any], path: Path, film: Path | None) -> VideoFacts:
     relative = facts.pop("relative_path", None)
     video = VideoFacts(**facts)
     if film is not None:
-        return replace(video, path=str(film), fingerprint=fingerprint(film))
+        return replace(video, path=str(film.absolute()), fingerprint=fingerprint(film))
     return replace(video, path=_film(path, video, relative))
 
 

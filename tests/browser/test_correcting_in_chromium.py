@@ -243,9 +243,18 @@ def test_a_poster_is_shown_before_the_film_plays(view: Page) -> None:
 VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
 
 
-@pytest.mark.parametrize("times", [None, VARIABLE], ids=["constant", "variable"])
-def test_a_scene_is_cut_at_the_frame_that_is_shown(browser: Browser, tmp_path: Path, times: list[float] | None) -> None:
-    scenes, images = pages.filmed(tmp_path / "film.mp4", 24, times)
+LATE = [0.5 + i / 24 for i in range(120)]
+
+
+@pytest.mark.parametrize(
+    ("times", "step", "sound"),
+    [(None, 1 / 24, 0.0), (VARIABLE, 1 / 7, 0.0), (LATE, 1 / 24, 6.0)],
+    ids=["constant", "variable", "later than its sound"],
+)
+def test_a_scene_is_cut_at_the_frame_that_is_shown(
+    browser: Browser, tmp_path: Path, times: list[float] | None, step: float, sound: float
+) -> None:
+    scenes, images = pages.filmed(tmp_path / "film.mp4", 24, times, sound)
     save_page(tmp_path / "page.html", scenes, images, tmp_path / "film.mp4")
     with opened(browser, tmp_path / "page.html") as seen:
         page = ready(seen.page)
@@ -260,7 +269,7 @@ def test_a_scene_is_cut_at_the_frame_that_is_shown(browser: Browser, tmp_path: P
         jsonschema.validate(content, SCHEMA)
         again = read_scene_list(tmp_path / "scenes.json")
         first, second = again.shots[5:7]
-        time = scenes.shots[5].start + 3 * (1 / 24 if times is None else 1 / 7)
+        time = scenes.shots[5].start + 3 * step
         assert (first.end_frame, second.start_frame) == (frame, frame)
         assert first.end == second.start == pytest.approx(time, abs=1e-3)
         assert (first.score, second.score) == (1.0, scenes.shots[5].score)
@@ -270,10 +279,25 @@ def test_a_scene_is_cut_at_the_frame_that_is_shown(browser: Browser, tmp_path: P
         assert 5 in ends_shown(page), "a cut made by hand outlives the threshold"
         press(page, "Control+z", "Control+z")
         assert ends_shown(page) == [1, 3, 4, 6, 7]
-        assert json.loads(saved(page, tmp_path).read_text()) == scenes.to_dict()
+        assert json.loads(saved(page, tmp_path).read_text()) == scenes.to_dict(tmp_path)
         page.click("#cut")
         assert ends_shown(page) == [1, 3, 4, 5, 7, 8]
         assert seen.complaints == []
+
+
+def test_a_cut_while_a_frame_is_held_begins_with_that_frame(browser: Browser, tmp_path: Path) -> None:
+    times = [i / 24 if i <= 70 else i / 24 + 1 for i in range(120)]  # frame 70, in the middle of a shot
+    scenes, images = pages.filmed(tmp_path / "film.mp4", 24, times)
+    save_page(tmp_path / "page.html", scenes, images, tmp_path / "film.mp4")
+    with opened(browser, tmp_path / "page.html") as seen:
+        page = ready(seen.page)
+        page.evaluate(f"document.getElementById('film').currentTime = {times[70] + 0.6}")
+        assert frame_shown(page) == 70
+        press(page, "c")
+        assert ends_shown(page) == [1, 3, 4, 5, 7, 8]
+        saved(page, tmp_path)
+    first, second = read_scene_list(tmp_path / "scenes.json").shots[4:6]
+    assert first.end == second.start == pytest.approx(times[70], abs=1e-3)
 
 
 def test_a_cut_at_the_first_frame_of_a_shot_is_a_split_there(view: Page) -> None:
@@ -449,7 +473,7 @@ def test_unsaved_changes_are_there_when_the_page_is_opened_again(view: Page, mad
     assert view.is_hidden("#unsaved"), "what was saved is known to be"
     assert json.loads(saved(view, tmp_path).read_text()) == content
     press(view, "Control+z")
-    assert json.loads(saved(view, tmp_path).read_text()) == made.scenes.to_dict()
+    assert json.loads(saved(view, tmp_path).read_text()) == made.scenes.to_dict(made.path.parent)
     view.reload()
     view.wait_for_selector(".scene")
     assert view.inner_text("#status") == "", "back at the file there is nothing to restore"
@@ -520,7 +544,7 @@ def test_save_writes_the_chosen_file_again_where_the_browser_can(view: Page, mad
     assert view.evaluate("asked") == 2, "asked once more after the dialog was closed, and not again"
     first, second = (json.loads(text) for text in view.evaluate("written"))
     assert [scene["end_shot"] for scene in first["scenes"]] == [2, 5, 7, 8]
-    assert second == made.scenes.to_dict()
+    assert second == made.scenes.to_dict(made.path.parent)
     view.evaluate("window.refuses = true")
     press(view, "m", "Control+s")
     expect(view.locator("#status")).to_have_text("Not saved: not allowed")
@@ -696,3 +720,45 @@ def test_an_address_with_a_scene_opens_there(browser: Browser, made: Made, tmp_p
     page.wait_for_selector(".scene")
     assert selected(page) == 4
     context.close()
+
+
+def test_a_name_is_saved_by_a_key_with_caps_lock_too(view: Page) -> None:
+    view.click("text=Rename >> nth=1")
+    view.keyboard.type("INT. KITCHEN")
+    with view.expect_download() as download:
+        view.keyboard.press("Control+S")
+    content = json.loads(download.value.path().read_text())
+    assert content["scenes"][1]["name"] == "INT. KITCHEN"
+
+
+def test_redo_in_a_name_field_keeps_all_scenes_in_the_list(view: Page) -> None:
+    view.click("text=Rename >> nth=3")
+    view.keyboard.type("Four")
+    press(view, "Enter", "Home", "m", "Control+z")
+    view.click("text=Rename >> nth=2")
+    press(view, "Control+Shift+z")
+    assert ends_shown(view) == [3, 4, 6, 7]
+
+
+def test_enter_that_ends_a_composed_word_leaves_the_name_open(view: Page) -> None:
+    view.click("text=Rename >> nth=1")
+    view.evaluate(
+        "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', "
+        "{ key: 'Enter', isComposing: true, bubbles: true, cancelable: true }))"
+    )
+    view.keyboard.type("m")
+    assert ends_shown(view) == [1, 3, 4, 6, 7], "the letter went into the name"
+
+
+def test_a_page_that_another_window_changed_asks_before_it_is_closed(view: Page, made: Made) -> None:
+    press(view, "m")
+    other = view.context.new_page()
+    other.goto(made.path.as_uri())
+    other.wait_for_selector(".scene")
+    press(other, "n", "m")
+    expect(view.locator("#status")).to_contain_text("open in another window")
+    dialogs = []
+    view.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
+    view.close(run_before_unload=True)
+    other.wait_for_timeout(500)
+    assert dialogs == ["beforeunload"]

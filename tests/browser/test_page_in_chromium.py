@@ -196,7 +196,7 @@ def test_the_least_length_of_a_scene_counts_too(view: Page, made: Made, tmp_path
     expected = pages.grouped(made.scenes.shots, made.scenes.video, 0.15, 1.2)
     assert ends_shown(view) == [scene.end_shot - 1 for scene in expected.scenes]
     assert min(scene.end - scene.start for scene in expected.scenes) >= 1.2
-    assert json.loads(saved(view, tmp_path).read_text()) == expected.to_dict()
+    assert json.loads(saved(view, tmp_path).read_text()) == expected.to_dict(made.path.parent)
 
 
 def test_scenes_as_many_as_asked_for_stay_until_the_slider_moves(browser: Browser, tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_what_is_corrected_is_saved_for_every_reader(view: Page, made: Made, tmp
     )
     content = json.loads(file.read_text())
     jsonschema.validate(content, SCHEMA)
-    assert content == expected.to_dict()
+    assert content == expected.to_dict(made.path.parent)
     assert read_scene_list(file) == expected
     labels = read_scenes_json(file).scene_end
     assert labels is not None
@@ -325,7 +325,7 @@ def test_undo_goes_all_the_way_back_and_redo_forth(view: Page, made: Made, tmp_p
     for _ in range(2):
         view.keyboard.press("Control+z")
     assert view.is_disabled("#undo")
-    assert json.loads(saved(view, tmp_path).read_text()) == made.scenes.to_dict()
+    assert json.loads(saved(view, tmp_path).read_text()) == made.scenes.to_dict(made.path.parent)
     for _ in range(4):
         view.keyboard.press("Control+Shift+z")
     assert view.is_disabled("#redo")

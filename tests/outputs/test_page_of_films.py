@@ -35,6 +35,18 @@ def test_a_strip_has_the_scenes_of_a_film_at_their_times(tmp_path: Path) -> None
     assert f"Scene 1, 00:00:00.000 – {scenes.scenes[0].end_timecode}" in elements.texts["title"]
 
 
+def test_the_length_of_all_films_together_may_be_more_than_100_hours(tmp_path: Path) -> None:
+    scenes = pages.invented(6)
+    *others, last = scenes.shots
+    long = replace(scenes, shots=(*others, replace(last, end=60 * 3600.0)))
+    for name in ("one", "two"):
+        save_page(tmp_path / f"{name}.html", long)
+    save_index(tmp_path / "index.html", [tmp_path / "one.html", tmp_path / "two.html"])
+    text = (tmp_path / "index.html").read_text()
+    assert "120:00:00<" in text
+    assert text.count("60:00:00<") == 2
+
+
 def test_a_scene_shows_its_longest_shot(tmp_path: Path) -> None:
     scenes, given = pages.invented(6), pages.noise(6, 320, 180)
     save_page(tmp_path / "one.html", scenes, given)

@@ -11,6 +11,7 @@ import json
 import os
 from base64 import b64encode
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -22,13 +23,14 @@ from markupsafe import Markup
 
 import pipelines
 from pipelines.errors import BasslError, VideoError, count
-from pipelines.files import write_atomically
+from pipelines.files import is_file, write_atomically
 from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
 from pipelines.outputs.exports.segments import film_name, one_line
 from pipelines.outputs.exports.timecode import timecode_base
 from pipelines.outputs.exports.timeline import timeline_frames, timeline_of
 from pipelines.outputs.page.thumbnails import TYPE, page_pictures
 from pipelines.scenes import SceneList, timecode
+from pipelines.video.cutting import first_time
 
 FOLDER = Path(__file__).parent
 _RULES = ("scene_ends", "exports")
@@ -58,7 +60,12 @@ def save_page(
     them, or none; ``film`` is played beside the scenes; ``truth`` marks what was found and what was missed; ``save_as``
     names the file that the page saves. Raises BasslError where the path cannot be written, or there is another number
     of pictures than of shots."""
-    write_atomically(path, page(result, pictures, address(film, path), truth, save_as).encode())
+    first = 0.0
+    if film is not None and is_file(film):  # a pipe can be read only once
+        with suppress(VideoError):
+            first = float(first_time(film, ""))
+    text = page(result, pictures, address(film, path), truth, save_as, first, path.parent)
+    write_atomically(path, text.encode())
 
 
 def page(
@@ -67,6 +74,8 @@ def page(
     film_address: str | None = None,
     truth: TrueEnds | None = None,
     save_as: str = "scenes.json",
+    first: float = 0.0,
+    folder: Path | None = None,
 ) -> str:
     """The page as text; see :func:`save_page`. ``film_address`` is the film's URL, seen from the page."""
     if pictures and len(pictures) != len(result.shots):
@@ -78,11 +87,11 @@ def page(
     )
     script = f"{rules}\n{{\n{shown_parts}}}\n"  # names of the page's own are in a block, not in the window
     data = {
-        "file": result.to_dict(),
+        "file": result.to_dict(folder),
         "id": sha256(json.dumps(result.to_dict()).encode()).hexdigest(),
         "save_as": one_line(save_as),
         "timeline": _timeline(result),
-        "film": {"name": film_name(result), "source": film_address},
+        "film": {"name": film_name(result), "source": film_address, "first": first},
         "pictures": {"type": TYPE, "width": shown.width, "height": shown.height} if shown.encoded else None,
         "truth": None if truth is None else vars(truth),
     }

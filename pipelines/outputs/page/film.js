@@ -3,6 +3,9 @@
 const film = byId("film");
 /** The time of the frame that is shown, in seconds. */
 let filmTime = 0;
+/** The time of the film's first frame on the player's clock, which may begin with the sound. */
+const origin = data.film.first;
+const playerTime = () => film.currentTime - origin;
 /** How fast the film is shuttled; negative backwards, 0 when nobody does. */
 let speed = 0;
 /** Whether the list scrolls with the film: until someone scrolls it elsewhere. */
@@ -26,11 +29,11 @@ function seek(frame) {
   if (film.hidden) return;
   const shot = shots[shotOf(frame)];
   // Into the frame rather than on its edge, which rounding would put into the frame before.
-  film.currentTime = shot.start + (frame - shot.start_frame + 0.5) * frameLength(shot);
+  film.currentTime = origin + shot.start + (frame - shot.start_frame + 0.5) * frameLength(shot);
 }
 
 /** The frame that is shown, or after a seek is about to be. */
-const currentFrame = () => frameAt(film.paused ? film.currentTime : filmTime);
+const currentFrame = () => frameAt(film.paused ? playerTime() : filmTime);
 
 function stepFrame(by) {
   speed = 0;
@@ -65,7 +68,7 @@ function shuttle(direction) {
   const back = (now) => {
     if (speed >= 0) return;
     if (!film.seeking) {
-      film.currentTime = Math.max(film.currentTime + (speed * (now - then)) / 1000, beginning);
+      film.currentTime = Math.max(film.currentTime + (speed * (now - then)) / 1000, origin + beginning);
       then = now;
     }
     requestAnimationFrame(back);
@@ -78,18 +81,20 @@ const isOutside = (time) => time < beginning - 1e-3 || (typeof settings.end === 
 
 function cutHere() {
   if (film.hidden) return;
-  if (isOutside(film.currentTime)) {
+  if (isOutside(playerTime())) {
     tell("This frame is outside the part of the film that was read.");
     return;
   }
-  const frame = currentFrame();
-  const index = shotOf(frame);
+  // A frame may be shown for long, and the player stand anywhere in it; where the rate varies its number is an estimate.
+  const shown = exact && !film.seeking ? filmTime : null;
+  const index = shown === null ? shotOf(currentFrame()) : shotAt(shown + 1e-3);
   const shot = shots[index];
-  if (frame === shot.start_frame) {
+  const frame = shown === null ? currentFrame() : Math.max(frameAt(shown), shot.start_frame + 1);
+  const time = shown ?? shot.start + (frame - shot.start_frame) * frameLength(shot);
+  if (time < shot.start + 2e-3 || frame >= shot.end_frame) {
     split(index);
     return;
   }
-  const time = exact && frameAt(filmTime) === frame ? filmTime : shot.start + (frame - shot.start_frame) * frameLength(shot);
   const still = document.createElement("canvas");
   [still.width, still.height] = [data.pictures?.width ?? 320, data.pictures?.height ?? 180];
   still.getContext("2d").drawImage(film, 0, 0, still.width, still.height);
@@ -120,11 +125,11 @@ function setUpFilm() {
   byId("player").hidden = false;
   if (exact) {
     const shown = (now, { mediaTime }) => {
-      showPlaying(mediaTime);
+      showPlaying(mediaTime - origin);
       film.requestVideoFrameCallback(shown);
     };
     film.requestVideoFrameCallback(shown);
-  } else for (const kind of ["timeupdate", "seeked"]) film.addEventListener(kind, () => showPlaying(film.currentTime));
+  } else for (const kind of ["timeupdate", "seeked"]) film.addEventListener(kind, () => showPlaying(playerTime()));
   film.addEventListener("pause", () => { speed = Math.min(speed, 0); });
   for (const kind of ["wheel", "touchmove"]) list.addEventListener(kind, () => { follows = false; }, { passive: true });
   film.addEventListener("loadedmetadata", () => {

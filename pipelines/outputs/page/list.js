@@ -252,10 +252,10 @@ function editName(scene) {
     if (keeps) rename(scene, text);
   };
   field.addEventListener("keydown", (event) => {
-    const isCommand = event.ctrlKey || event.metaKey;
-    // What is typed is kept before it is saved, and undoing begins with it.
-    const cancels = event.key === "Escape" || (isCommand && event.key === "z");
-    if (!cancels && event.key !== "Enter" && !(isCommand && event.key === "s")) return;
+    // What is typed is kept before it is saved, and undoing begins with it. With Caps Lock letters are capitals.
+    const command = event.ctrlKey || event.metaKey ? event.key.toLowerCase() : "";
+    const cancels = event.key === "Escape" || (command === "z" && !event.shiftKey);
+    if (event.isComposing || (!cancels && event.key !== "Enter" && !["s", "y", "z"].includes(command))) return;
     event.preventDefault();
     if (cancels) event.stopPropagation();
     close(!cancels);

@@ -130,6 +130,7 @@ function needs(control, key) {
 }
 
 document.addEventListener("keydown", (event) => {
+  if (event.isComposing) return; // of an input method
   if (event.altKey && !"[]".includes(event.key)) return; // many keyboards have brackets with AltGr or Option
   if ((event.ctrlKey || event.metaKey) && !event.altKey) {
     const action = { z: event.shiftKey ? redo : undo, y: redo, s: save }[event.key.toLowerCase()];

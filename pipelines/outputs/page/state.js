@@ -213,6 +213,7 @@ function exportAs(ending, text, type) {
 // What is not saved stays in the browser, for this content of the file.
 const KEPT = `bassl ${data.id}`;
 let keeps = true;
+let alone = true;
 
 function keep() {
   try {
@@ -258,6 +259,13 @@ function restore(found) {
   change(before, `Your changes of ${at.toLocaleString()} are restored; Undo goes back to the file.`);
 }
 
+// Another window with this page replaces what the browser keeps.
+addEventListener("storage", ({ key }) => {
+  if (key !== KEPT || !alone) return;
+  alone = false;
+  tell("This page is open in another window, too, and the browser keeps the changes of one: save before you close it.");
+});
+
 addEventListener("beforeunload", (event) => {
-  if (state !== saved && !keeps) event.preventDefault();
+  if (state !== saved && !(keeps && alone)) event.preventDefault();
 });

@@ -50,7 +50,7 @@ def write_report(file: Path, settings: ReportSettings, progress: ReportProgress)
     elif not images:
         source = "none"
         warnings.append(f"{listed.video.path}: {NO_FILM}; a page without images")
-    save_page(path, listed, images, film, truth, f"{file.stem}.json")
+    save_page(path, listed, images, film, truth, f"{'scenes' if file == STDIO else file.stem}.json")
     return ReportResult(path, len(listed.scenes), len(listed.shots), source, tuple(warnings), notes)
 
 
