@@ -16,20 +16,14 @@ class PicturedScenes:
     def __init__(self, board: Path | None, page: Path | None) -> None:
         self._board = board
         self._page = page
-        self._thumbnails: list[bytes] = []
         self._kept: list[bytes] = []
 
     def add(self, shot: FilmedShot) -> None:
         """Add the middle keyframe of the next shot."""
-        image = shot.keyframes[len(shot.keyframes) // 2]
-        if self._board is not None:
-            from pipelines.outputs.storyboard import thumbnail  # start-up time: Pillow
-
-            self._thumbnails.append(thumbnail(image))
-        if self._page is not None:
+        if self._board is not None or self._page is not None:
             from pipelines.outputs.page.thumbnails import kept  # start-up time: Pillow
 
-            self._kept.append(kept(image))
+            self._kept.append(kept(shot.keyframes[len(shot.keyframes) // 2]))
 
     def save(self, result: SceneList, film: Path, output: Path) -> None:
         """Write the storyboard and the page, those that have a path. The page plays ``film``, and suggests the name of
@@ -37,7 +31,7 @@ class PicturedScenes:
         if self._board is not None:
             from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
 
-            save_storyboard(self._board, result, self._thumbnails)
+            save_storyboard(self._board, result, self._kept)
         if self._page is not None:
             from pipelines.outputs.page import save_page  # start-up time: Jinja
 

@@ -7,7 +7,6 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from pipelines.errors import BasslError, count
@@ -23,21 +22,14 @@ _PAPER, _BAND, _INK, _FAINT = "#f7f6f3", "#ffffff", "#22262b", "#7a828c"
 _ACCENTS = ("#3b6ea5", "#b5651d", "#4f8a5b", "#8a4f7d", "#a03c3c", "#5b6b7a")
 
 
-def thumbnail(picture: NDArray[np.uint8]) -> bytes:
-    """A keyframe (H, W, 3) as a small JPEG, so that thousands fit in memory."""
-    image = Image.fromarray(picture)
-    height = max(1, round(image.height * _THUMBNAIL_WIDTH / image.width))
-    buffer = BytesIO()
-    image.resize((_THUMBNAIL_WIDTH, min(height, 2 * _THUMBNAIL_WIDTH))).save(buffer, "JPEG", quality=85)
-    return buffer.getvalue()
-
-
-def save_storyboard(path: Path, result: SceneList, thumbnails: Sequence[bytes]) -> None:
-    """Draw the scenes as a PNG with the thumbnails of their shots, one a shot, from :func:`thumbnail`; scenes with many
-    shots show an even selection. Raises BasslError where the path cannot be written."""
-    if len(thumbnails) != len(result.shots):
-        raise BasslError(f"{len(thumbnails)} pictures were given for {len(result.shots)} shots")
-    cell_height = Image.open(BytesIO(thumbnails[0])).height
+def save_storyboard(path: Path, result: SceneList, pictures: Sequence[bytes]) -> None:
+    """Draw the scenes as a PNG with pictures of their shots, one a shot, from
+    :func:`pipelines.outputs.page.thumbnails.kept`; scenes with many shots show an even selection. Raises BasslError
+    where the path cannot be written."""
+    if len(pictures) != len(result.shots):
+        raise BasslError(f"{len(pictures)} pictures were given for {len(result.shots)} shots")
+    width, height = Image.open(BytesIO(pictures[0])).size
+    cell_height = max(1, min(round(height * _THUMBNAIL_WIDTH / width), 2 * _THUMBNAIL_WIDTH))
     bands = [_chosen_shots(scene) for scene in result.scenes]
     rows = [-(-len(shots) // _COLUMNS) for shots in bands]
     width = _COLUMNS * (_THUMBNAIL_WIDTH + _GAP) + 3 * _GAP
@@ -53,7 +45,7 @@ def save_storyboard(path: Path, result: SceneList, thumbnails: Sequence[bytes]) 
         for place, shot in enumerate(shots):
             row, column = divmod(place, _COLUMNS)
             at = (3 * _GAP + column * (_THUMBNAIL_WIDTH + _GAP), y + _CAPTION + row * (cell_height + _GAP))
-            canvas.paste(Image.open(BytesIO(thumbnails[shot])), at)
+            canvas.paste(Image.open(BytesIO(pictures[shot])).resize((_THUMBNAIL_WIDTH, cell_height)), at)
         y += height + _GAP
     buffer = BytesIO()
     canvas.save(buffer, "PNG")
