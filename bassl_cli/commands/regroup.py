@@ -17,7 +17,9 @@ def regroup(
     Example: bassl regroup scenes.json --scenes 12 -o twelve.json
     """
     result = stage(file, settings)
+    if settings.output == STDIO:
+        return
     if as_json:
         console.print_json(result.to_dict())
-    elif not quiet and settings.output != STDIO:
+    elif not quiet:
         console.show_scenes(result)

@@ -10,8 +10,11 @@ from pipelines.datasets.corrections import check_replaceable
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept
 from pipelines.options import Seconds, accept_text
+from pipelines.outputs.exports import is_scenes_json
 from pipelines.scenes import SceneList, group_shots, without_short
 from pipelines.stages.predict.settings import PredictSettings
+
+_CHOSEN = ("threshold", "min_scene", "drop_short", "scenes")
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,7 @@ class RegroupSettings:
     @property
     def given(self) -> dict[str, Any]:
         """The settings of prediction among them that are not None."""
-        wanted = {name: getattr(self, name) for name in ("threshold", "min_scene", "drop_short", "scenes")}
-        return {name: value for name, value in wanted.items() if value is not None}
+        return {name: value for name in _CHOSEN if (value := getattr(self, name)) is not None}
 
 
 def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> SceneList:
@@ -62,6 +64,8 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
     file = Path(file)
     name = "scenes" if file == STDIO else file.name.removesuffix(".json")
     output = settings.output or file.with_name(f"{name}.regrouped.json")
+    if output != STDIO and not is_scenes_json(output):
+        raise BasslError(f"{output}: regroup writes a .json; bassl export makes other formats of it")
     before = read_scene_list(file)
     check_inputs_kept((output,), (file, Path(before.video.path)))
     if not settings.overwrite and output != STDIO:
@@ -73,9 +77,7 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
             lambda video: (video.get("id"), video.get("fingerprint")) == known,
             given,
         )
-    stored = {
-        name: value for name, value in before.settings.items() if name in ("threshold", "min_scene", "drop_short")
-    }
+    stored = {name: value for name, value in before.settings.items() if name in _CHOSEN and name != "scenes"}
     try:
         wanted = PredictSettings(**{**stored, **settings.given})
     except (TypeError, ValueError) as error:
@@ -93,8 +95,7 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
     )
     if wanted.drop_short:
         scenes = without_short(scenes, wanted.min_scene)
-    chosen = {"threshold": wanted.threshold, "min_scene": wanted.min_scene, "scenes": wanted.scenes}
-    chosen["drop_short"] = wanted.drop_short
+    chosen = {name: getattr(wanted, name) for name in _CHOSEN}
     kept = {name: value for name, value in before.settings.items() if name != "edited_by_hand"}
     result = replace(before, settings={**kept, **chosen}, scenes=scenes)
     result.save(output)

@@ -89,9 +89,6 @@ class Cut:
 class _Packets(VideoDecoder):
     """A film as packets: its video stream, all sound tracks, and subtitles."""
 
-    def __enter__(self) -> _Packets:
-        return self
-
     @property
     def container(self) -> InputContainer:
         return self._container
@@ -181,7 +178,7 @@ def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: 
 def first_time(film: Path, consequence: str) -> Fraction:
     """Presentation time of the first frame that can be decoded, in seconds on the file's clock."""
     with VideoDecoder(film, threads=1) as source:
-        for _, _, frame in source.frames(queue_limit=_QUEUE_LIMIT):
+        for _, _, frame in source.frames(lambda frames: [next(frames)]):
             if frame.pts is None or not frame.time_base:
                 break
             return Fraction(frame.pts * frame.time_base)
@@ -443,6 +440,10 @@ def encode_scenes(
                 for heard_at, track, part in sound.until(time):
                     _share(film, track, part, heard_at, listed, opened, closed)
                 while closed < wanted.start and (not sound.tracks or time > listed[closed].end + _SLACK):
+                    if closed not in opened:
+                        raise VideoError(
+                            f"{film}: has no frame of scene {closed + 1}; correct the scenes, or cut without --exact"
+                        )
                     opened.pop(closed).close()
                     closed += 1
                 progress("reading", time, scenes.video.duration)

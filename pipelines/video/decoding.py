@@ -13,7 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import av
 from av.container import InputContainer
@@ -36,7 +36,7 @@ logging.getLogger("libav").setLevel(logging.CRITICAL)
 _STILL_FORMATS = ("image2", "tty")
 
 # Timestamps that step back by more than this, in seconds, start a new clock; less is an error of single timestamps.
-_CLOCK_NOISE = 0.5
+CLOCK_NOISE = 0.5
 
 # Times that differ by less, in seconds, are equal: timestamps are rounded to microseconds.
 _SAME_TIME = 1e-6
@@ -106,7 +106,7 @@ class VideoDecoder:
         self._passed = 0  # packets that are read, but not decoded
         self._facts: VideoFacts | None = None
 
-    def __enter__(self) -> VideoDecoder:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -175,7 +175,7 @@ class VideoDecoder:
                 first = stamp if first is None else first
                 time = round(stamp - first + offset, 6)
                 if time <= last:  # keep times increasing; joined recordings start a new clock
-                    if last - time > _CLOCK_NOISE:
+                    if last - time > CLOCK_NOISE:
                         offset += last + nominal - time
                     time = last + nominal
             last, length = time, ticks * tick_seconds
@@ -284,7 +284,7 @@ class VideoDecoder:
                 if not packet.size:
                     continue
                 stamp = latest if packet.dts is None else packet.dts * tick
-                if packet.pts is None or stamp < latest - _CLOCK_NOISE:
+                if packet.pts is None or stamp < latest - CLOCK_NOISE:
                     return 0  # times that only decoding gives
                 if stamp > time:
                     break

@@ -28,9 +28,6 @@ _SAME_TIME = 0.001
 class StillReader(VideoDecoder):
     """A film of which single frames are read; a context manager."""
 
-    def __enter__(self) -> StillReader:
-        return self
-
     def images(
         self,
         times: Sequence[float],

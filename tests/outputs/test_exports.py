@@ -23,7 +23,9 @@ from pipelines.datasets.scene_files import read_scenes_csv
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError, DatasetError, VideoError
 from pipelines.outputs.exports import FORMATS, check_ending, export, format_of, save
-from pipelines.outputs.exports.segments import one_line
+from pipelines.outputs.exports.segments import one_line, segments_of
+from pipelines.outputs.exports.timecode import timecode_base
+from pipelines.outputs.exports.timeline import timeline_of
 from pipelines.scenes import SceneList
 from tests import films
 from tests.outputs.exporting import FILM_23, NTSC, edl_frame, named, scene_list, steady_films, unsteady_films
@@ -572,6 +574,19 @@ def test_hostile_names_change_nothing_but_the_name(name: str) -> None:
     if name in TIMED:
         tolerance, read = TIMED[name]
         assert read(text) == [pytest.approx(times, abs=tolerance + 1e-9) for times in times_of(plain, False)]
+
+
+def test_a_name_of_blanks_is_none() -> None:
+    assert [segment.name for segment in segments_of(named(scene_list([50, 50]), "   ", "Two"))] == ["Scene 1", "Two"]
+
+
+@pytest.mark.parametrize("rate", [50, 60, 61, 65, 75, 85, Fraction(120_000, 1001), 125, 240])
+def test_the_timecodes_of_fast_films_keep_time(rate: Fraction | int) -> None:
+    timeline = timeline_of(scene_list([3600 * int(rate), 50], rate=Fraction(rate)), fastest=60)
+    (first, _), seconds = timeline.clips, 3600 * int(rate) / float(rate)
+    assert timecode_base(timeline.rate) <= 60
+    assert float(first.end / timeline.rate) == pytest.approx(seconds, abs=0.02)
+    assert first.end / timecode_base(timeline.rate) == pytest.approx(seconds, rel=0.0011)
 
 
 def test_hostile_names_come_back_as_they_were() -> None:

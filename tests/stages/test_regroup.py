@@ -141,3 +141,19 @@ def test_the_command_prints_the_scenes_and_writes_them(
     assert code == 0
     assert len(out.splitlines()) == 5
     assert len(json.loads(Path("out/other.json").read_text())["scenes"]) == 4
+
+
+@pytest.mark.parametrize("name", ["nine.edl", "nine.csv"])
+def test_another_format_is_refused(file: Path, name: str) -> None:
+    with pytest.raises(BasslError, match=r"regroup writes a \.json; bassl export makes other formats"):
+        regroup(file, RegroupSettings(output=file.with_name(name)))
+    assert not file.with_name(name).exists()
+
+
+def test_stdout_gets_one_document(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(file.parent)
+    code, out, _ = running(monkeypatch, capfd)("regroup", "--scenes", "2", "-o", "-", "--json")
+    assert code == 0
+    assert len(json.loads(out)["scenes"]) == 2

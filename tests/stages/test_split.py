@@ -309,6 +309,19 @@ def test_exact_pieces_have_sound_where_their_first_frame_is_the_last_of_a_group(
     assert sound == pytest.approx(pictures, abs=0.05)
 
 
+def test_a_scene_between_two_frames_is_one_line(tmp_path: Path) -> None:
+    times = [i / 24 if i <= 30 else 2 + i / 24 for i in range(60)]
+    path = films.write_film(tmp_path / "film.mkv", films.pictures(60, (30,)), times=times)
+    listed = scenes_of(path, (31, 32))
+    first, second, third = listed.shots
+    # Frame 30 is held from 1.25 to 3.29 s.
+    shots = replace(first, end=2.0), replace(second, start=2.0, end=2.5), replace(third, start=2.5)
+    whole = replace(listed, shots=shots, scenes=group_shots(shots, range(3)))
+    with pytest.raises(VideoError, match="has no frame of scene 2; correct the scenes"):
+        split(path, whole, SplitSettings(tmp_path / "out", exact=True))
+    assert not list((tmp_path / "out").iterdir())
+
+
 def test_a_variable_rate_stays_as_it_is(tmp_path: Path) -> None:
     times = [i / 24 if i < 30 else 5 + i / 6 for i in range(60)]
     path = films.write_film(tmp_path / "film.mkv", films.pictures(60, (30,)), times=times)
@@ -440,6 +453,15 @@ def test_the_film_itself_is_never_written_over(film: Path, scenes: SceneList, tm
     with pytest.raises(BasslError, match="is an input of this command"):
         split(film, scenes, SplitSettings(tmp_path, overwrite=True))
     assert film.read_bytes() == before
+
+
+def test_clips_of_films_of_one_name_are_called_by_their_ids(
+    film: Path, scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a_My_film", "b_My_film"):
+        split(film, replace(scenes, video=replace(scenes.video, id=name)), SplitSettings())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a_My_film-scenes", "b_My_film-scenes"]
 
 
 @pytest.mark.parametrize("name", ["..%2f..\\..mp4", "-rf *.mp4", "file:a|b.mp4", "ü \n'\".mp4"])

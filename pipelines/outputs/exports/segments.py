@@ -30,9 +30,7 @@ def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
     return tuple(
         Segment(
             number=number,
-            name=one_line(
-                (item.name if isinstance(item, Scene) else None) or f"{'Shot' if shots else 'Scene'} {number}"
-            ),
+            name=one_line((isinstance(item, Scene) and item.name) or "") or f"{'Shot' if shots else 'Scene'} {number}",
             start_frame=item.start_frame,
             end_frame=item.end_frame,
             start=item.start,

@@ -81,7 +81,7 @@ def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = No
     video."""
     rate = edit_rate(scenes.video.frame_rate)
     if fastest is not None:
-        rate /= -(-timecode_base(rate) // fastest)
+        rate = edit_rate(float(rate / -(-timecode_base(rate) // fastest)))
     places = timeline_frames(scenes, rate)
     media = media_of(scenes)
     start = parse_smpte(media.start_timecode or "", rate)

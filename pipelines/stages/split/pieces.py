@@ -31,7 +31,7 @@ from pipelines.video.films import fingerprint, video_ids
 
 def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progress: ReportProgress) -> tuple[Piece, ...]:
     """One file a scene, see :func:`pipelines.stages.split.split`."""
-    name = video_ids([film])[0]
+    name = scenes.video.id or video_ids([film])[0]
     ending = ending_for(film, "encoding" if settings.exact else "copies")
     rows = [
         {
@@ -66,7 +66,7 @@ def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progres
 
 def write_copy(film: Path, scenes: SceneList, settings: SplitSettings, progress: ReportProgress) -> Path:
     """A copy with chapters, see :func:`pipelines.stages.split.write_chapters`."""
-    name = video_ids([film])[0]
+    name = scenes.video.id or video_ids([film])[0]
     folder = Path(f"{name}-scenes") if settings.folder is None else settings.folder
     names = [f"{name}-chapters{ending_for(film, 'chapters')}"]
     with new_files(folder, names, (film,), settings.overwrite) as (targets, partials):
@@ -79,7 +79,9 @@ def edit_chapters(film: Path, scenes: SceneList) -> str:
     """Chapters in the film itself, see :func:`pipelines.stages.split.set_chapters`."""
     known = fingerprint(film)
     if known is None or scenes.video.fingerprint != known:
-        raise VideoError(f"{film}: is not the film of these scenes, or was changed since; find them again with predict")
+        raise VideoError(
+            f"{film}: is not the film of these scenes, or was changed since; leave --in-place out to write a copy"
+        )
     if ending_for(film, "chapters") not in (".mkv", ".webm") or film.suffix.lower() not in (".mkv", ".webm"):
         raise VideoError(f"{film}: is no Matroska or WebM file; leave --in-place out to write a copy with chapters")
     program = shutil.which("mkvpropedit")
