@@ -141,7 +141,8 @@ def halves(videos: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def judged(videos: Mapping[str, ShotFeatures], said: Said, seeds: int) -> dict[str, list[float]]:
     """Metrics of each seed over all videos; F1 and mIoU at softmax 0.5, and at the calibrated operating point."""
-    from pipelines.evaluation.metrics import FilmScores, evaluate
+    from pipelines.evaluation.bootstrap import evaluate
+    from pipelines.evaluation.metrics import FilmScores
 
     table: dict[str, list[float]] = {}
     for seed in range(seeds):
@@ -150,7 +151,7 @@ def judged(videos: Mapping[str, ShotFeatures], said: Said, seeds: int) -> dict[s
                 FilmScores(videos[name].scene_end, values[seed][which], videos[name].shots)
                 for name, values in said.items()
             ]
-            found = asdict(evaluate(films))
+            found = evaluate(films)
             for measure_name in MEASURES if not suffix else ("f1", "miou"):
                 table.setdefault(measure_name + suffix, []).append(found[measure_name])
     return table

@@ -26,13 +26,15 @@ import numpy as np
 import torch
 from measure import save
 from numpy.typing import NDArray
+from sklearn.metrics import f1_score
 
-from pipelines.baselines.segmentation import Segmentation
-from pipelines.baselines.systems import SYSTEMS, Labelled
+from pipelines.baselines.segmentation import Labelled, Segmentation
+from pipelines.baselines.systems import SYSTEMS
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
-from pipelines.evaluation.metrics import average_precision, f1_at, film_miou
+from pipelines.evaluation.metrics import average_precision, film_miou
 from pipelines.evaluation.paper_tables import TABLES
 from pipelines.stages.baseline.running import BaselineFilm, choose
+from pipelines.stages.reproduce.rows import ROWS
 
 FRAME_RATE = 25.0
 NAMES = [name for name, system in SYSTEMS.items() if system.candidates]
@@ -47,7 +49,7 @@ def judge(videos: Sequence[ShotFeatures], found: Sequence[Segmentation]) -> Figu
     return {
         "ap": average_precision(labels, scores),
         "film_ap": float(np.mean([average_precision(v.scene_end, s.score) for v, s in pairs])),
-        "f1": f1_at(labels, ends),
+        "f1": float(f1_score(labels, ends)),
         "miou": float(np.mean([film_miou(v.scene_end, s.labels, v.shots) for v, s in pairs])),
         "ap_of_ends": average_precision(labels, ends),
         "scenes": float(ends.sum() + len(videos)),
@@ -72,7 +74,7 @@ def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
 
 
 def taught_by(videos: Sequence[ShotFeatures]) -> list[Labelled]:
-    return [((video.features,), video.scene_end) for video in videos]
+    return [Labelled((video.features,), video.scene_end) for video in videos]
 
 
 def chance(videos: Sequence[ShotFeatures], rate: float) -> Figures:
@@ -113,7 +115,8 @@ def measure_sets(sets: dict[str, list[ShotFeatures]], names: Sequence[str]) -> d
 
 
 def print_row(name: str, row: dict[str, Any], sets: dict[str, list[ShotFeatures]]) -> None:
-    paper = TABLES["table1"].rows.get(SYSTEMS[name].row, {}) if name in SYSTEMS else {}
+    labels = {row.cells["AP"].system.baseline: row.label for row in ROWS["table1"]}
+    paper = TABLES["table1"].rows.get(labels.get(name, ""), {})
     numbers = [paper.get(column) for column in ("AP", "mIoU")]
     published = " ".join(f"{number.mean:5.1f}" if number else "    -" for number in numbers)
     cells = []
@@ -146,7 +149,7 @@ def measure_speed(shots: int, names: Sequence[str]) -> dict[str, Any]:
         settings, learn = SYSTEMS[name].settings(), SYSTEMS[name].learn
         if learn is not None:
             end = (np.arange(400) % 12 == 11).astype(np.uint8)
-            settings = replace(settings, network=learn([((short,), end)], 0))
+            settings = replace(settings, network=learn([Labelled((short,), end)], 0))
         start = time.perf_counter()
         found = SYSTEMS[name].segment(features, times, settings)
         figures[name] = {"seconds": time.perf_counter() - start, "scenes": len(found.ends) + 1}

@@ -39,12 +39,13 @@ import torch
 import torch.nn.functional as F
 from measure import RESULTS, save
 from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.evaluation.bootstrap import compare, measure
-from pipelines.evaluation.metrics import FilmScores, auc_roc
+from pipelines.evaluation.metrics import FilmScores
 from pipelines.models.cut_evidence import similarity_band, unit_features
 from pipelines.models.encoders import KEYFRAMES, ShotEncoder, load_encoder
 from pipelines.models.relational import RelationalScorer, load_scorer
@@ -369,7 +370,7 @@ def pair_auc(video: ShotFeatures) -> float:
     for distance in range(1, NEAR + 1):
         same = scene[:-distance] == scene[distance:]
         if 0 < same.sum() < len(same):
-            found.append(auc_roc(same.astype(np.uint8), band[:-distance, distance]))
+            found.append(roc_auc_score(same, band[:-distance, distance]))
             weights.append(int(same.sum()) * int((~same).sum()))  # pairs of pairs that are compared
     return float(np.average(found, weights=weights))
 

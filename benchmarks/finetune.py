@@ -32,7 +32,7 @@ from pipelines.stages.finetune.data import batches, labelled_films, weighted_cro
 from pipelines.stores.features import features_of, write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.training.distributed import Process
-from pipelines.training.optimization import make_adam, set_learning_rate
+from pipelines.training.optimization import set_learning_rate
 
 WIDTH, NEIGHBOURS, SHOTS = 2048, 8, 400
 
@@ -117,7 +117,7 @@ def main() -> None:
         batch_size = arguments.batch if device.type == "cuda" else arguments.step_batch
         network = build_network("transformer", CRNSettings()).to(device).train()
         trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-        optimizer = make_adam(trained, 0.0)
+        optimizer = torch.optim.AdamW(trained, lr=1.0, weight_decay=0.0)
         set_learning_rate(optimizer, 1e-5)
         epoch = window_epoch(films, everything, CRNSettings(), torch.float32, 0, 0)
         taken, waited = [], []

@@ -102,7 +102,7 @@ def align(
         seconds, own = _seconds(owner, other, frame_rate), owner.scene_end
     else:
         how = "true scenes as shots"
-        seconds = _scene_seconds(owner, other, frame_rate)
+        seconds = _seconds(owner, other, frame_rate, scenes=True)
         own = np.append(np.ones(len(seconds) - 1, np.int8), np.int8(INSIDE))
     nothing = np.zeros(len(seconds), np.int8)
     rows = _Rows(
@@ -115,19 +115,28 @@ def align(
     inner = _inner(spans, seconds, lengths[1 if other is truth else 0], tolerance, part)
     rows, report = _with_ends(rows, spans[inner], values[inner], other is truth, tolerance)
     report = replace(report, at_film_end=int((~inner).sum()))
+    no_end = (INSIDE, DOUBTFUL) if doubtful == "ignore" else (INSIDE,)
+    known = (rows.labels != DOUBTFUL) | (doubtful == "end")
+    if other is truth:
+        predicted_ends = _ends_of(rows.seconds, rows.predicted & known)
+    else:  # without those that the doubtful ends were found by
+        unknown = rows.seconds[rows.predicted & ~known, 1]
+        apart = np.abs(spans.mean(axis=1)[:, None] - unknown).min(axis=1, initial=np.inf)
+        predicted_ends = spans[inner & (apart > tolerance)]
     film = FilmScores(
         labels=(rows.labels != INSIDE).astype(np.uint8),
         scores=np.full(len(rows.seconds), np.nan) if rows.scores is None else rows.scores,
         shots=rows.seconds,
         seconds=rows.seconds,
-        known=rows.labels != DOUBTFUL if doubtful == "ignore" else None,
+        known=known if doubtful == "ignore" else None,
         predicted=rows.predicted,
-        true_ends=spans[inner] if other is truth else None,
-        predicted_ends=spans[inner] if other is prediction else _ends_of(rows.seconds, rows.predicted),
+        true_ends=spans[inner & ~np.isin(values, no_end)] if other is truth else None,
+        predicted_ends=predicted_ends,
+        pieces=how == "true scenes as shots",
         film=truth.video_id,
     )
     if other is prediction:  # where it split a shot of the truth, that is no true end
-        film = replace(film, true_ends=_ends_of(seconds, own != INSIDE))
+        film = replace(film, true_ends=_ends_of(seconds, ~np.isin(own, no_end)))
     return Alignment(
         film,
         how,
@@ -163,7 +172,7 @@ def _cut_to(
 
     cut = one
     if one.scenes_seconds is not None or one.scenes_frames is not None:
-        scenes = _scene_seconds(one, other, frame_rate)
+        scenes = _seconds(one, other, frame_rate, scenes=True)
         cut = replace(cut, scenes_frames=None, scenes_seconds=np.clip(scenes[inside(scenes)], *part))
     if one.shots is None or one.scene_end is None:
         return cut
@@ -260,11 +269,12 @@ def _inner(
     film_end = shots[-1, 1]
     starts, ends = spans[:, 0], spans[:, 1]
     to_shot = np.abs(shots[None, :-1, 1] - starts[:, None]).min(axis=1, initial=np.inf)
+    at_list_end = starts >= length - 1e-9
     if part is None:
-        inner = (ends > 0) & ((starts < film_end - tolerance) | (starts > film_end + tolerance))
+        nearest = np.where(at_list_end, tolerance, np.minimum(to_shot, tolerance))
+        inner = (ends > 0) & (np.abs(starts - film_end) > nearest)
     else:
         inner = np.minimum(starts - part[0], part[1] - ends) > np.minimum(to_shot, tolerance)
-    at_list_end = starts >= length - 1e-9
     counted: NDArray[np.bool_] = inner & (~at_list_end | (to_shot <= tolerance))
     return counted
 
@@ -311,24 +321,17 @@ def _clock(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | Non
     return clock
 
 
-def _seconds(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> NDArray[np.float64]:
-    """Times of the shots of a source, (N, 2)."""
-    assert one.shots is not None
-    if one.shots_seconds is not None:
-        return one.shots_seconds
-    return _clock(one, other, frame_rate)(one.shots.astype(np.float64))
-
-
-def _scene_seconds(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> NDArray[np.float64]:
-    """Times of the scenes of a source, (M, 2)."""
-    if one.scenes_seconds is not None:
-        return one.scenes_seconds
-    assert one.scenes_frames is not None
-    return _clock(one, other, frame_rate)(one.scenes_frames.astype(np.float64))
+def _seconds(
+    one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None, scenes: bool = False
+) -> NDArray[np.float64]:
+    """Times of the shots of a source, or of its scenes, (N, 2)."""
+    frames, seconds = (one.scenes_frames, one.scenes_seconds) if scenes else (one.shots, one.shots_seconds)
+    if seconds is not None:
+        return seconds
+    assert frames is not None
+    return _clock(one, other, frame_rate)(frames.astype(np.float64))
 
 
 def _length(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> float:
     """End of a source's last shot or scene, in seconds."""
-    if one.shots is not None:
-        return float(_seconds(one, other, frame_rate)[-1, 1])
-    return float(_scene_seconds(one, other, frame_rate)[-1, 1])
+    return float(_seconds(one, other, frame_rate, scenes=one.shots is None)[-1, 1])

@@ -20,16 +20,17 @@ class CoverageOverflow:
     coverage: float  # C, 0 to 1, higher is better
     # O, from 0, lower is better; above 1 where predicted scenes extend beyond the neighbouring true scenes
     overflow: float
-    shots: int  # number of shots
+    shots: float  # number of shots, or their lengths together
 
     @property
     def f(self) -> float:
         """Harmonic mean of C and 1 - O; 0 where O is 1 or more."""
-        return f_of(self.coverage, self.overflow)
+        rest = max(0.0, 1 - self.overflow)
+        return 2 * self.coverage * rest / (self.coverage + rest)  # C is never 0
 
 
-def coverage_overflow(labels: ArrayLike, predicted: ArrayLike) -> CoverageOverflow:
-    """Coverage and overflow of one film, counted in shots.
+def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLike = 1) -> CoverageOverflow:
+    """Coverage and overflow of one film, counted in shots; or by their `lengths`, (N,) above 0.
 
     With true scenes t_1 ... t_n and predicted scenes s_1 ... s_m as sets of shots, and #(x) the number of shots:
 
@@ -51,21 +52,15 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike) -> CoverageOverfl
     if truth.shape != guess.shape:
         raise ValueError(f"labels and predicted must have the same length, not {len(truth)} and {len(guess)}")
     shared = np.zeros((truth[-1] + 1, guess[-1] + 1))
-    np.add.at(shared, (truth, guess), 1)
+    np.add.at(shared, (truth, guess), lengths)
     size, guess_size = shared.sum(axis=1), shared.sum(axis=0)
     covered = shared.max(axis=1)  # C(t_k) #(t_k)
     outside = ((guess_size[None, :] - shared) * (shared > 0)).sum(axis=1)
     neighbours = np.append(size[1:], 0) + np.append(0, size[:-1])
-    overflow = outside / np.maximum(neighbours, 1)  # a scene without neighbours has no overflow
+    overflow = outside / np.where(neighbours > 0, neighbours, 1)  # a scene without neighbours has no overflow
     return CoverageOverflow(
-        float(covered.sum() / size.sum()), float((overflow * size).sum() / size.sum()), int(size.sum())
+        float(covered.sum() / size.sum()), float((overflow * size).sum() / size.sum()), float(size.sum())
     )
-
-
-def f_of(coverage: float, overflow: float) -> float:
-    """2 C (1 - O) / (C + 1 - O), the F score of coverage and overflow; 0 if O is 1 or more or C is 0."""
-    rest = max(0.0, 1 - overflow)
-    return 2 * coverage * rest / (coverage + rest) if coverage > 0 and rest > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -123,9 +118,9 @@ def film_boundaries(film: FilmScores, threshold: float, tolerance: float) -> Bou
     """
     if film.seconds is None or not np.isfinite(film.seconds).all():
         return None
-    ends = film.seconds[:-1, 1]
-    true = ends[film.labels[:-1] == 1] if film.true_ends is None else film.true_ends
-    predicted = ends[film.decided(threshold)[:-1]] if film.predicted_ends is None else film.predicted_ends
+    ends, counted = film.seconds[:-1, 1], film.counted()[:-1]
+    true = ends[(film.labels[:-1] == 1) & counted] if film.true_ends is None else film.true_ends
+    predicted = ends[film.decided(threshold)[:-1] & counted] if film.predicted_ends is None else film.predicted_ends
     return boundary_match(true, predicted, tolerance)
 
 

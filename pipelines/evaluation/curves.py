@@ -1,4 +1,4 @@
-"""Precision-recall curves and reliability diagrams."""
+"""Pooled shots of films, and their reliability diagram."""
 
 from __future__ import annotations
 
@@ -9,15 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.evaluation.metrics import FilmScores
-
-
-@dataclass(frozen=True, eq=False)
-class PrecisionRecall:
-    """A precision-recall curve with a point for each distinct score, from the highest to the lowest."""
-
-    thresholds: NDArray[np.float64]  # (T,) descending; shots with at least that score are predicted scene ends
-    precision: NDArray[np.float64]  # (T,)
-    recall: NDArray[np.float64]  # (T,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,24 +38,10 @@ def pooled_shots(films: Sequence[FilmScores]) -> tuple[NDArray[np.bool_], NDArra
     return labels, np.concatenate([film.scores[known] for film, known in zip(films, counted, strict=True)])
 
 
-def precision_recall(films: Sequence[FilmScores]) -> PrecisionRecall:
-    """The precision-recall curve over the pooled shots of films. Raises ValueError: no scene end, or a film without
-    scores."""
-    labels, scores = pooled_shots(films)
-    if not labels.any() or np.isnan(scores).any():
-        raise ValueError("a precision-recall curve needs scores and a scene end")
-    order = np.argsort(-scores, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # of shots with equal scores
-    found = np.cumsum(labels[order])[last]
-    return PrecisionRecall(scores[order][last], found / (last + 1), found / labels.sum())
-
-
 def reliability(films: Sequence[FilmScores], bins: int = 10) -> Reliability:
-    """The reliability diagram over the pooled shots of films, with bins of equal width. Raises ValueError: no shot, or
-    a score is not between 0 and 1."""
+    """The reliability diagram over the pooled shots of films, with bins of equal width; scores are between 0 and
+    1."""
     labels, scores = pooled_shots(films)
-    if not len(scores) or not ((scores >= 0) & (scores <= 1)).all():
-        raise ValueError("a reliability diagram needs scores between 0 and 1")
     edges = np.linspace(0, 1, bins + 1)
     bin_of = np.minimum(np.searchsorted(edges, scores, "right") - 1, bins - 1)
     shots = np.bincount(bin_of, minlength=bins)

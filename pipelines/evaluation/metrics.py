@@ -1,12 +1,10 @@
-"""Metrics of the BaSSL paper (section 4.1), computed as in its release: AP, AUC-ROC, F1, mIoU, Recall, Recall@3s.
+"""Labels and predictions of a film, and metrics of the BaSSL paper (section 4.1) for one, as in its release.
 
-AP, AUC-ROC and F1 are over the pooled shots of all films; mIoU, Recall and Recall@3s are means over films. Labels are
-(N,) of 0 and 1, 1 where a scene ends with the shot, scores are (N,). Every function of labels raises ValueError where
-shapes differ, a label is neither 0 nor 1, or a score is NaN.
-:mod:`.boundary_metrics` has metrics of other papers, :mod:`.bootstrap` all of them with confidence intervals.
+Labels are (N,) of 0 and 1, 1 where a scene ends with the shot, scores are (N,). Every function of labels raises
+ValueError where shapes differ, a label is neither 0 nor 1, or a score is NaN.
+:mod:`.boundary_metrics` has metrics of other papers, :mod:`.bootstrap` all metrics over a set of films.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +33,7 @@ class FilmScores:
     # ends of the labelled shots
     true_ends: NDArray[np.float64] | None = None
     predicted_ends: NDArray[np.float64] | None = None  # (L, 2) the same for the prediction
+    pieces: bool = False  # whether there are no shots, and these are the pieces between the ends of two lists of scenes
     film: str = ""  # name of the film
 
     def __post_init__(self) -> None:
@@ -60,77 +59,17 @@ class FilmScores:
         return np.ones(len(self.labels), np.bool_) if self.known is None else self.known
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """The metrics over a set of films, from 0 to 1, over the pooled shots; ``film_...`` are means over films."""
-
-    ap: float  # average precision
-    auc: float  # area under the ROC curve
-    f1: float  # at the threshold, as are the next
-    miou: float  # mean over films of `film_miou`
-    film_ap: float
-    film_f1: float
-    precision: float
-    recall: float
-    film_recall: float  # the Recall of the release
-
-    @property
-    def sum(self) -> float:
-        """The paper's Sum, see `meta_sum`."""
-        return meta_sum(self.ap, self.miou, self.auc, self.f1)
-
-
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     """Area under the precision-recall curve, as a step function (no interpolation), as scikit-learn computes it for the
     release. Raises ValueError where no label is 1."""
     y, s = _checked(labels, scores)
     if not y.any():
         raise ValueError("average precision is not defined without a positive label")
-    positives, taken = _counts_by_threshold(y, s)
-    return float((np.diff(positives, prepend=0) / positives[-1] * (positives / taken)).sum())
-
-
-def auc_roc(labels: ArrayLike, scores: ArrayLike) -> float:
-    """Probability that a random scene end scores higher than a random other shot (ties count half). Raises ValueError
-    where only one class is present."""
-    y, s = _checked(labels, scores)
-    if y.all() or not y.any():
-        raise ValueError("AUC-ROC is not defined without both classes")
-    positives, taken = _counts_by_threshold(y, s)
-    hits, false = positives / positives[-1], (taken - positives) / (taken[-1] - positives[-1])
-    return float(np.trapezoid(np.append(0.0, hits), np.append(0.0, false)))
-
-
-def _counts_by_threshold(y: NDArray[np.int64], s: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each distinct score as threshold, the highest first: positives at or above it, and all at or above it."""
     order = np.argsort(-s)
     falling = s[order]
     last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))  # of those with the same score
-    return np.cumsum(y[order])[last], last + 1
-
-
-def f1_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
-    """F1 of the positive class if shots with `score >= threshold` (0.5 in the release) are predicted scene ends:
-    2 TP / (2 TP + FP + FN); 0 if there is neither a true nor a predicted scene end."""
-    y, s = _checked(labels, scores)
-    taken = s >= threshold
-    return float(2 * y[taken].sum() / max(1, y.sum() + taken.sum()))
-
-
-def precision_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
-    """TP / (TP + FP) if shots with `score >= threshold` are predicted scene ends; 0 if there are none."""
-    y, s = _checked(labels, scores)
-    taken = s >= threshold
-    return float(y[taken].sum() / max(1, taken.sum()))
-
-
-def recall_at(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5) -> float:
-    """TP / (TP + FN) if shots with `score >= threshold` are predicted scene ends. Its mean over films is the Recall of
-    the release and of LGSS (Rao et al. 2020). Raises ValueError where no label is 1."""
-    y, s = _checked(labels, scores)
-    if not y.any():
-        raise ValueError("recall is not defined without a positive label")
-    return float(y[s >= threshold].sum() / y.sum())
+    positives = np.cumsum(y[order])[last]  # at or above each distinct score
+    return float((np.diff(positives, prepend=0) / positives[-1] * (positives / (last + 1))).sum())
 
 
 def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArray[np.float64]) -> tuple[int, int]:
@@ -155,14 +94,6 @@ def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArr
     ends = seconds[:, 1]
     near = (apart <= RECALL_SHOTS) & (np.abs(ends[true][:, None] - ends[found][None, :]) < RECALL_SECONDS)
     return int(near.any(axis=1).sum()), len(true)
-
-
-def meta_sum(ap: float, miou: float, auc: float, f1: float) -> float:
-    """The paper's Sum: AP + mIoU + AUC-ROC + F1, from 0 to 4 (the paper adds percentages: 241.73 is 2.4173).
-
-    Source: the BaSSL paper, section 4.1 ("Meta-Sum") and its table of pretext tasks.
-    """
-    return ap + miou + auc + f1
 
 
 def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] | NDArray[np.float64]) -> float:
@@ -192,41 +123,6 @@ def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] 
     union = (truth[:, 1] - truth[:, 0])[:, None] + (guess[:, 1] - guess[:, 0])[None, :] - overlap
     iou = overlap / union
     return float((iou.max(axis=1).mean() + iou.max(axis=0).mean()) / 2)
-
-
-def miou(films: Sequence[FilmScores], threshold: float = 0.5) -> float:
-    """Mean of `film_miou` over films, with scene ends where `score >= threshold`. Raises ValueError: no film, or what
-    `film_miou` raises."""
-    if not films:
-        raise ValueError("mIoU is not defined without a film")
-    return float(np.mean([film_miou(film.labels, film.decided(threshold), film.shots) for film in films]))
-
-
-def evaluate(films: Sequence[FilmScores], threshold: float = 0.5) -> Evaluation:
-    """The paper's metrics over a set of films. Films without a scene end are left out of `film_ap` and `film_recall`.
-
-    mIoU uses the labels of all shots, the other metrics those of the known shots. Raises ValueError: no film, or what
-    the single metrics raise.
-    """
-    if not films:
-        raise ValueError("nothing to evaluate: no film")
-    known = [film.counted() for film in films]
-    truth = [film.labels[counted] for film, counted in zip(films, known, strict=True)]
-    predicted = [film.scores[counted] for film, counted in zip(films, known, strict=True)]
-    decided = [film.decided(threshold)[counted].astype(float) for film, counted in zip(films, known, strict=True)]
-    labels, scores, decisions = np.concatenate(truth), np.concatenate(predicted), np.concatenate(decided)
-    with_ends = [i for i, y in enumerate(truth) if y.any()]
-    return Evaluation(
-        ap=average_precision(labels, scores),
-        auc=auc_roc(labels, scores),
-        f1=f1_at(labels, decisions),
-        miou=miou(films, threshold),
-        film_ap=float(np.mean([average_precision(truth[i], predicted[i]) for i in with_ends])),
-        film_f1=float(np.mean([f1_at(y, d) for y, d in zip(truth, decided, strict=True)])),
-        precision=precision_at(labels, decisions),
-        recall=recall_at(labels, decisions),
-        film_recall=float(np.mean([recall_at(truth[i], decided[i]) for i in with_ends])),
-    )
 
 
 def _scenes(ends: NDArray[np.bool_], shots: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:

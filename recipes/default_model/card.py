@@ -1,14 +1,14 @@
 """The model card and the facts that ``bassl models`` lists, written from a study."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.evaluation.bootstrap import measure
-from pipelines.evaluation.metrics import Evaluation, FilmScores, evaluate, miou
+from pipelines.evaluation.bootstrap import evaluate, measure
+from pipelines.evaluation.metrics import FilmScores
 from pipelines.models.calibration import calibrated
 from pipelines.models.colour import HUES
 from pipelines.models.cut_evidence import COLOUR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS
@@ -98,8 +98,8 @@ def model_card(study: Study, number: int) -> str:
                     name,
                     method,
                     "all" if BASELINES[method] is recursive_cuts else str(reach),
-                    _percent(result.ap),
-                    _percent(result.auc),
+                    _percent(result["ap"]),
+                    _percent(result["auc"]),
                 ]
                 for (name, method), (reach, result) in study.unlearned.items()
             ],
@@ -128,7 +128,7 @@ def model_card(study: Study, number: int) -> str:
         "",
         "And this is what other thresholds would do:",
         "",
-        *_table(["threshold", "precision", "recall", "F1", "mIoU"], _thresholds(labels, scores, films)),
+        *_table(["threshold", "precision", "recall", "F1", "mIoU"], _thresholds(films)),
         "",
         CARD_TAIL.format(apart=LONGEST_SCENE, hues=HUES),
     ]
@@ -143,10 +143,10 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
-def _row(name: str, result: Evaluation) -> list[str]:
+def _row(name: str, result: Mapping[str, float]) -> list[str]:
     """A name, then AP, AUC, F1, mIoU, and the means over films of AP and F1."""
     columns = ("ap", "auc", "f1", "miou", "film_ap", "film_f1")
-    return [name, *(_percent(float(getattr(result, column))) for column in columns)]
+    return [name, *(_percent(result[column]) for column in columns)]
 
 
 def _test_row(taught: str, tested: str, test: Test) -> list[str]:
@@ -163,7 +163,7 @@ def _test_row(taught: str, tested: str, test: Test) -> list[str]:
         *(cell(measures[name].pooled, measures[name].interval) for name in ("ap", "auc", "f1")),
         cell(measures["miou"].films, measures["miou"].films_interval),
         ", ".join(f"{penalty:g}" for penalty in sorted(set(test.penalties))),
-        _percent(evaluate(test.colourless).ap),
+        _percent(evaluate(test.colourless)["ap"]),
     ]
 
 
@@ -183,14 +183,11 @@ def _reliability(labels: NDArray[np.uint8], scores: NDArray[np.float64]) -> list
     return rows
 
 
-def _thresholds(labels: NDArray[np.uint8], scores: NDArray[np.float64], films: Sequence[FilmScores]) -> list[list[str]]:
+def _thresholds(films: Sequence[FilmScores]) -> list[list[str]]:
     rows = []
     for threshold in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8):
-        taken = scores >= threshold
-        hits = int(labels[taken].sum())
-        precision, recall = hits / max(int(taken.sum()), 1), hits / max(int(labels.sum()), 1)
-        f1 = 2 * precision * recall / max(precision + recall, 1e-12)
-        rows.append([f"{threshold:.1f}", *map(_percent, (precision, recall, f1, miou(films, threshold)))])
+        result = evaluate(films, threshold)
+        rows.append([f"{threshold:.1f}", *(_percent(result[name]) for name in ("precision", "recall", "f1", "miou"))])
     return rows
 
 
@@ -269,8 +266,8 @@ under its own terms, which apply to whoever uses those files.
 def model_facts(study: Study, number: int, model: bytes) -> dict[str, Any]:
     """What `bassl models` tells of the model, as plain JSON values."""
 
-    def measured(how: str, result: Evaluation) -> dict[str, Any]:
-        return {"how": how, **{name: round(getattr(result, name), 3) for name in ("ap", "auc", "f1", "miou")}}
+    def measured(how: str, result: Mapping[str, float]) -> dict[str, Any]:
+        return {"how": how, **{name: round(result[name], 3) for name in ("ap", "auc", "f1", "miou")}}
 
     folds_made = min(number, len(study.videos))
     return {

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.graph_cut import graph_cut
 from pipelines.datasets.shot_features import ShotFeatures
-from pipelines.evaluation.metrics import Evaluation, FilmScores, evaluate
+from pipelines.evaluation.bootstrap import evaluate
+from pipelines.evaluation.metrics import FilmScores
 from pipelines.models.calibration import Calibration, calibrated
 from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
 from recipes.default_model.fitting import (
@@ -114,12 +115,12 @@ class Study:
     penalty: float
     logits: Logits
     calibration: Calibration
-    validation: Evaluation
-    perturbed: Mapping[str, Evaluation]
-    colourless: Evaluation
+    validation: Mapping[str, float]
+    perturbed: Mapping[str, Mapping[str, float]]
+    colourless: Mapping[str, float]
     across: Mapping[tuple[str, str], Test]
     nested: Test
-    unlearned: Mapping[tuple[str, str], tuple[int, Evaluation]]
+    unlearned: Mapping[tuple[str, str], tuple[int, Mapping[str, float]]]
 
 
 def set_of(video: ShotFeatures) -> str:
@@ -135,7 +136,7 @@ def by_set(videos: Sequence[ShotFeatures]) -> dict[str, list[ShotFeatures]]:
     return sets
 
 
-def judged(forms: Sequence[Form], logits: Logits, calibration: Calibration) -> Evaluation:
+def judged(forms: Sequence[Form], logits: Logits, calibration: Calibration) -> dict[str, float]:
     """Metrics of calibrated logits, one array per form."""
     return evaluate(scored([form.video for form in forms], [calibrated(values, calibration) for values in logits]))
 
@@ -210,7 +211,7 @@ def measure(
         for method, baseline in BASELINES.items():
             sides = (REACH,) if baseline is recursive_cuts else SIDES
             tried = [(side, evaluate(scored(group, [baseline(video, side) for video in group]))) for side in sides]
-            unlearned[name, method] = max(tried, key=lambda pair: pair[1].ap)
+            unlearned[name, method] = max(tried, key=lambda pair: pair[1]["ap"])
 
     perturbed = {}
     for name in films[0]:

@@ -10,8 +10,7 @@ import pytest
 from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.errors import DatasetError
 from pipelines.evaluation.alignment import align, cut_shots
-from pipelines.evaluation.bootstrap import measure
-from pipelines.evaluation.metrics import evaluate
+from pipelines.evaluation.bootstrap import evaluate, measure
 
 HERE, THERE = Path("guess.json"), Path("truth.csv")
 RATE = 25.0
@@ -62,7 +61,7 @@ def test_true_scenes_go_to_the_predictions_shots() -> None:
     assert (result.truth.scene_ends, result.truth.matched, result.truth.at_film_end) == (2, 2, 1)
     assert result.truth.mean_distance == pytest.approx(0.45)
     assert result.truth.max_distance == pytest.approx(0.5)
-    assert evaluate([result.film]).f1 == 1.0
+    assert evaluate([result.film])["f1"] == 1.0
 
 
 def test_a_true_end_that_no_shot_ends_at_is_a_miss() -> None:
@@ -75,7 +74,7 @@ def test_a_true_end_that_no_shot_ends_at_is_a_miss() -> None:
     assert result.truth is not None
     assert result.truth.unmatched == (25.0,)
     values = evaluate([film])
-    assert (values.precision, values.recall) == (1.0, pytest.approx(2 / 3))
+    assert (values["precision"], values["recall"]) == (1.0, pytest.approx(2 / 3))
 
 
 def test_a_predicted_end_that_no_shot_ends_at_is_a_false_alarm() -> None:
@@ -113,7 +112,7 @@ def test_boundaries_are_compared_where_they_were_said_to_be() -> None:
 def test_a_list_that_ends_a_little_early_ends_with_the_film() -> None:
     for end in (50.0, 47.0, 53.0):
         result = align(GUESS, listed(0, 20, 40, end), tolerance=1.0)
-        assert evaluate([result.film]).f1 == 1.0
+        assert evaluate([result.film])["f1"] == 1.0
         assert result.truth is not None
         assert (result.truth.scene_ends, result.truth.at_film_end) == (2, 1)
 
@@ -121,6 +120,16 @@ def test_a_list_that_ends_a_little_early_ends_with_the_film() -> None:
 def test_a_list_that_ends_where_a_shot_ends_and_the_film_goes_on_has_a_scene_end_there() -> None:
     result = align(GUESS, listed(0, 20, 40), tolerance=1.0)
     assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_a_last_scene_shorter_than_the_tolerance_is_a_scene() -> None:
+    shown = predicted(shots(*range(0, 101, 10), 102), [2, 5, 9])
+    written = listed(0, 30, 60, 100, 102)
+    for guess, truth in ((shown, written), (replace(written, source=HERE), replace(shown, source=THERE))):
+        film = align(guess, truth, tolerance=3.0).film
+        assert film.labels.sum() == film.decided(0.5).sum() == 3
+        values = measure([film])
+        assert (values["f1"].pooled, values["boundary_f1"].pooled) == (1.0, 1.0)
 
 
 PART = replace(predicted(shots(105, 110, 120, 130, 140, 145), [1, 3], [0.1, 0.9, 0.2, 0.6, 0.3]), part=True)
@@ -165,7 +174,7 @@ def test_a_true_end_in_a_part_far_from_its_shots_is_a_miss() -> None:
         result = align(PART, listed(*sorted((0, 120, 140, 200, cut))), tolerance=1.0)
         assert result.truth is not None
         assert result.truth.unmatched == (cut,)
-        assert evaluate([result.film]).recall == pytest.approx(2 / 3)
+        assert evaluate([result.film])["recall"] == pytest.approx(2 / 3)
 
 
 def test_a_truth_of_a_part_is_what_a_whole_film_is_scored_on() -> None:
@@ -186,7 +195,7 @@ def test_parts_that_have_nothing_in_common_are_refused() -> None:
 def test_scene_ends_behind_the_end_of_the_prediction_are_misses() -> None:
     result = align(GUESS, listed(0, 20, 40, 70, 90), tolerance=1.0)
     assert result.film.shots[-1].tolist() == [50, 70]
-    assert evaluate([result.film]).recall == pytest.approx(2 / 3)
+    assert evaluate([result.film])["recall"] == pytest.approx(2 / 3)
     assert result.lengths == (50.0, 90.0)
 
 
@@ -225,6 +234,25 @@ def test_doubtful_ends_count_or_are_left_out() -> None:
     known = align(GUESS, moved, 1.0, doubtful="ignore").film.known
     assert known is not None
     assert known.tolist() == [True, True, False, True, True]
+
+
+DOUBTED = replace(GUESS, source=THERE, scene_end=np.array([0, 1, -1, 1, 0], np.int8), scores=None)
+"""Whether a scene ends at 30 is doubtful."""
+
+
+@pytest.mark.parametrize("found", [(20, 40), (20, 30, 40)], ids=["not predicted", "predicted"])
+@pytest.mark.parametrize("how", ["same shots", "shots of the prediction", "shots of the truth"])
+def test_a_doubtful_end_that_is_ignored_is_neither_missed_nor_found(how: str, found: tuple[int, ...]) -> None:
+    guess = predicted(shots(0, 10, 20, 30, 40, 50), [time // 10 - 1 for time in found])
+    if how == "shots of the prediction":
+        guess = predicted(shots(0, 5, 10, 20, 30, 40, 50), [time // 10 for time in found])
+    elif how == "shots of the truth":
+        guess = listed(0, *found, 50, source=HERE)
+    result = align(guess, DOUBTED, tolerance=1.0, doubtful="ignore")
+    values = measure([result.film])
+    assert result.how == how
+    names = ("precision", "recall", "boundary_precision", "boundary_recall", "recall_at_3s")
+    assert {name: values[name].pooled for name in names} == dict.fromkeys(names, 1.0)
 
 
 def test_shots_without_labels_are_no_truth() -> None:

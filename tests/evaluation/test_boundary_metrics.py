@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from pipelines.evaluation.boundary_metrics import boundary_match, coverage_overflow, f_of, film_boundaries
+from pipelines.evaluation.boundary_metrics import CoverageOverflow, boundary_match, coverage_overflow, film_boundaries
 from pipelines.evaluation.metrics import FilmScores
 
 CASES = range(20)
@@ -78,8 +78,8 @@ def test_the_last_label_changes_nothing() -> None:
 
 
 def test_f_never_leaves_its_range() -> None:
-    assert f_of(1.0, 0.0) == 1.0
-    assert f_of(1.0, 1.5) == f_of(1.0, 1.0) == f_of(0.0, 0.0) == 0.0
+    assert CoverageOverflow(1.0, 0.0, 1).f == 1.0
+    assert CoverageOverflow(1.0, 1.5, 1).f == CoverageOverflow(1.0, 1.0, 1).f == 0.0
 
 
 @pytest.mark.parametrize("marks", [[], [[0, 1]], [0, 2]], ids=["none", "two dimensions", "a two"])

@@ -1,20 +1,9 @@
 import numpy as np
 import pytest
-from sklearn.metrics import precision_recall_curve
 
-from pipelines.evaluation.curves import pooled_shots, precision_recall, reliability
+from pipelines.evaluation.curves import pooled_shots, reliability
 from pipelines.evaluation.metrics import FilmScores
 from tests.evaluation.test_bootstrap import films, one_film
-
-
-@pytest.mark.parametrize("levels", [0, 5], ids=["scores differ", "ties"])
-def test_the_curve_is_scikit_learns(levels: int) -> None:
-    some = films(3, levels=levels)
-    curve = precision_recall(some)
-    precision, recall, thresholds = precision_recall_curve(*pooled_shots(some))
-    assert curve.thresholds == pytest.approx(thresholds[::-1])
-    assert curve.precision == pytest.approx(precision[:-1][::-1])
-    assert curve.recall == pytest.approx(recall[:-1][::-1])
 
 
 def test_shares_by_score() -> None:
@@ -37,10 +26,3 @@ def test_scores_that_always_come_true_have_no_error() -> None:
 def test_shots_that_do_not_count_are_in_no_curve() -> None:
     (film,) = films(1)
     assert len(pooled_shots([film])[0]) == film.counted().sum() < len(film.labels)
-
-
-def test_no_curve_without_scores_or_scene_ends() -> None:
-    with pytest.raises(ValueError, match="scene end"):
-        precision_recall([one_film([0, 0], [0.1, 0.2])])
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        reliability([one_film([0, 1], [0.1, 1.2])])

@@ -8,10 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from sklearn.metrics import f1_score
 
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.calibration import best_f1_threshold, platt_slope
-from pipelines.evaluation.metrics import average_precision, f1_at
+from pipelines.evaluation.metrics import average_precision
 from pipelines.models.calibration import calibrated
 from pipelines.models.relational import RelationalScorer, load_scorer
 from pipelines.stages.list_models import read_facts
@@ -230,8 +231,8 @@ def test_no_threshold_has_a_better_f1(seed: int) -> None:
     rng = np.random.default_rng(seed)
     logits = rng.integers(-4, 5, size=60) / 2  # many are equal
     labels = (rng.random(60) < 0.3).astype(np.uint8)
-    found = f1_at(labels, logits, best_f1_threshold(logits, labels))
-    assert found == pytest.approx(max(f1_at(labels, logits, t) for t in logits))
+    found = f1_score(labels, logits >= best_f1_threshold(logits, labels))
+    assert found == pytest.approx(max(f1_score(labels, logits >= t) for t in logits))
 
 
 def test_half_is_the_operating_point_and_order_is_kept() -> None:
@@ -241,7 +242,7 @@ def test_half_is_the_operating_point_and_order_is_kept() -> None:
     calibration = calibrate(logits, videos)
     labels, pooled = np.concatenate([video.scene_end for video in videos]), np.concatenate(logits)
     scores = calibrated(pooled, calibration)
-    assert f1_at(labels, scores, 0.5) == pytest.approx(max(f1_at(labels, scores, t) for t in scores))
+    assert f1_score(labels, scores >= 0.5) == pytest.approx(max(f1_score(labels, scores >= t) for t in scores))
     np.testing.assert_array_equal(np.argsort(scores, kind="stable"), np.argsort(pooled, kind="stable"))
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from sklearn.metrics import precision_recall_curve
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import measure
-from pipelines.evaluation.curves import pooled_shots, precision_recall, reliability
+from pipelines.evaluation.curves import pooled_shots, reliability
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.outputs.plots import check_plot, plot_style, save_plot, shown
 
@@ -19,7 +20,7 @@ _COLOURS = ("#1f5fa8", "#d1622b")  # that people with colour-blindness can tell 
 _LEVELS = (0.2, 0.4, 0.6, 0.8)  # lines of equal F1
 
 
-def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshold: float) -> tuple[str, ...]:
+def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshold: float | None) -> tuple[str, ...]:
     """Draw the films of one or two predictions, by the name of the model that scored them; lines on what could not be
     drawn, as `save_plot`.
 
@@ -30,6 +31,8 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
     """
     check_plot(path)
     for name, films in scored.items():
+        if not films:
+            raise BasslError(f"{name}: only its features are scored, and they have no curves to plot")
         labels, scores = pooled_shots(films)
         if np.isnan(scores).any() or not labels.any():
             lacking = "scores" if np.isnan(scores).any() else "scene ends"
@@ -50,15 +53,17 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
         true.plot([0, 1], [0, 1], color="0.8", linewidth=0.8, zorder=0)
 
         for colour, (name, films) in zip(_COLOURS, scored.items(), strict=False):
-            points = precision_recall(films)
-            values = measure(films, threshold, resamples=0)
+            precision, recall, _ = precision_recall_curve(*pooled_shots(films))
+            precision[-1] = precision[-2]  # before the first shot; scikit-learn has 1
+            values = measure(films, 0.5 if threshold is None else threshold, resamples=0)
             ap = values["ap"].pooled
-            recall, precision = np.append(0, points.recall), np.append(points.precision[0], points.precision)
             label = f"{shown(name)}  AP {100 * (ap or 0):.1f}"
-            curve.step(recall, precision, where="pre", color=colour, linewidth=1.4, label=label)
+            curve.step(recall[::-1], precision[::-1], where="pre", color=colour, linewidth=1.4, label=label)
             at, found = values["precision"].pooled or 0.0, values["recall"].pooled or 0.0
             curve.plot(found, at, "o", color=colour, markersize=6, markeredgecolor="white")
-            curve.annotate(f"{threshold:g}", (found, at), (6, 6), textcoords="offset points", color=colour, fontsize=8)
+            if threshold is not None:
+                text = f"{threshold:g}"
+                curve.annotate(text, (found, at), (6, 6), textcoords="offset points", color=colour, fontsize=8)
 
             bins = reliability(films)
             full = bins.shots > 0
