@@ -84,6 +84,8 @@ def score(
 
     if truths and (compared is not None or plot is not None):
         raise BasslError("--truth compares annotators; leave out --compare and --plot")
+    if settings.representation and (truths or compared is not None):
+        raise BasslError("--representation is of one model; leave out --compare and --truth")
     if compared is not None and truth is not None:
         raise BasslError("with --compare A B there is one more argument at most, the truth")
     if compared is None and subject is None:
@@ -108,7 +110,7 @@ def score(
     if table is not None:
         tables.save_table(table, result)
     if plot is not None:
-        _draw(plot, result, settings)
+        _draw(plot, result)
     if as_json:
         console.print_json(result.to_dict())
     elif not quiet:
@@ -124,12 +126,12 @@ def score(
         raise typer.Exit(1)
 
 
-def _draw(plot: Path, result: ScoreResult | Comparison | AnnotatorScores, settings: ScoreSettings) -> None:
+def _draw(plot: Path, result: ScoreResult | Comparison | AnnotatorScores) -> None:
     from pipelines.outputs.figures.precision_recall import save_curves  # start-up time: matplotlib
 
     assert not isinstance(result, AnnotatorScores)
     films = {one.name: one.films for one in result.parts}
-    for warning in save_curves(plot, films, 0.5 if settings.threshold is None else settings.threshold):
+    for warning in save_curves(plot, films, result.parts[0].threshold):
         console.warn(warning)
 
 

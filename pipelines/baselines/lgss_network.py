@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.baselines.segmentation import Features, Floats, centred
+from pipelines.baselines.segmentation import Features, Floats, Labelled, centred
 from pipelines.models.ms_lstm import MSLSTM
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.threads import one_thread
@@ -30,14 +30,6 @@ class LGSSTraining:
     batch_size: int = 16  # sequences per step
     learning_rate: float = 1e-3  # of AdamW
     weight_decay: float = 1e-2  # of AdamW
-
-
-@dataclass(frozen=True)
-class LabelledModalities:
-    """A training film of N shots."""
-
-    features: Sequence[Features]  # one or several feature sets, (N, D_m) each, in the same order in every film
-    scene_end: NDArray[np.integer]  # (N,) 1 at the last shot of a scene
 
 
 class LGSSNetwork(nn.Module):
@@ -83,9 +75,7 @@ class LGSSNetwork(nn.Module):
         return probabilities
 
 
-def train_lgss(
-    films: Sequence[LabelledModalities], training: LGSSTraining = LGSSTraining(), seed: int = 0
-) -> LGSSNetwork:
+def train_lgss(films: Sequence[Labelled], training: LGSSTraining = LGSSTraining(), seed: int = 0) -> LGSSNetwork:
     """Train boundary networks and sequence models with cross-entropy; each class has half the weight of a batch.
 
     The same seed gives the same network on the same machine; PyTorch's global generator is left as it was. Raises

@@ -12,8 +12,9 @@ VGG19 features are above 0.3.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,13 @@ class Segmentation:
         marks = np.zeros(len(self.score), dtype=np.uint8)
         marks[self.ends] = 1
         return marks
+
+
+class Labelled(NamedTuple):
+    """A training film of N shots."""
+
+    features: Sequence[Features]  # one or several feature sets, (N, D_m) each, in the same order in every film
+    scene_end: NDArray[np.integer[Any]]  # (N,) 1 at the last shot of a scene
 
 
 def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:

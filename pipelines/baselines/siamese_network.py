@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.baselines.segmentation import Features, Floats, unit_rows
+from pipelines.baselines.segmentation import Floats, Labelled, unit_rows
 from pipelines.models.threads import one_thread
 
 
@@ -27,14 +27,6 @@ class SiameseTraining:
     learning_rate: float = 1e-3  # of AdamW
     weight_decay: float = 1e-2  # of AdamW
     dropout: float = 0.2  # of the features and the hidden layer
-
-
-@dataclass(frozen=True)
-class LabelledShots:
-    """A training film of N shots."""
-
-    features: Features  # (N, D)
-    scene_end: NDArray[np.integer]  # (N,) 1 at the last shot of a scene
 
 
 class SiameseNetwork(nn.Module):
@@ -71,20 +63,20 @@ class SiameseNetwork(nn.Module):
 
 
 def train_siamese(
-    films: Sequence[LabelledShots], training: SiameseTraining = SiameseTraining(), seed: int = 0
+    films: Sequence[Labelled], training: SiameseTraining = SiameseTraining(), seed: int = 0
 ) -> SiameseNetwork:
     """Learn a distance with the contrastive loss: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different
     scenes (Hadsell, Chopra and LeCun 2006).
 
-    All films have features of one width. The same seed gives the same network on the same machine; PyTorch's global
-    generator is left as it was. Raises ValueError: no film, or no pair of shots of one scene, or none of different
-    scenes.
+    All films have features of one width; of several feature sets the first is taken. The same seed gives the same
+    network on the same machine; PyTorch's global generator is left as it was. Raises ValueError: no film, or no pair of
+    shots of one scene, or none of different scenes.
     """
     pairs = [_Pairs(film.scene_end, training.reach) for film in films]
     if not films or not any(p.has_same for p in pairs) or not any(p.has_other for p in pairs):
         raise ValueError("training needs films with pairs of shots of the same scene and of different scenes")
-    features = torch.cat([_unit(np.asarray(film.features, dtype=np.float64)) for film in films])
-    starts = np.cumsum([0, *(len(film.features) for film in films)])
+    features = torch.cat([_unit(np.asarray(film.features[0], dtype=np.float64)) for film in films])
+    starts = np.cumsum([0, *(len(film.scene_end) for film in films)])
     scenes = sum(int(film.scene_end[:-1].sum()) + 1 for film in films)
     generator = np.random.default_rng(seed)
     with torch.random.fork_rng(devices=[]), one_thread():

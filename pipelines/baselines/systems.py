@@ -7,21 +7,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pipelines.baselines.dp import DPSettings, dynamic_programming
 from pipelines.baselines.fixed_length import FixedLengthSettings, fixed_length
 from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut
 from pipelines.baselines.grouping import GroupingSettings, grouping
 from pipelines.baselines.lgss import LGSSSettings, lgss
 from pipelines.baselines.scsa import SCSASettings, scsa
-from pipelines.baselines.segmentation import Features, Segmentation
+from pipelines.baselines.segmentation import Labelled, Segmentation
 from pipelines.baselines.siamese import SiameseSettings, siamese
 from pipelines.baselines.story_graph import StoryGraphSettings, story_graph
-
-Labelled = tuple[Sequence[Features], NDArray[np.integer[Any]]]
-"""A training film: its feature sets, (N, D_m) each, and (N,) 1 at the last shot of a scene."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +25,6 @@ class Baseline:
     # function of the features of a film (N, D), its times (N, 2) in seconds and settings
     segment: Callable[..., Segmentation]
     settings: type[Any]  # class of its settings; all fields have defaults
-    row: str | None  # its row in Table 1 of the BaSSL paper (`pipelines.evaluation.paper_tables`), if any
     # trains the network that the settings need, from labelled films and a seed; None if they need none
     learn: Callable[[Sequence[Labelled], int], Any] | None = None
     several: bool = False  # whether `segment` also takes several feature sets of the film
@@ -46,43 +39,34 @@ class Baseline:
 
 
 def _learn_siamese(films: Sequence[Labelled], seed: int) -> Any:
-    from pipelines.baselines.siamese_network import LabelledShots, train_siamese  # start-up time: torch
+    from pipelines.baselines.siamese_network import train_siamese  # start-up time: torch
 
-    return train_siamese([LabelledShots(sets[0], ends) for sets, ends in films], seed=seed)
+    return train_siamese(films, seed=seed)
 
 
 def _learn_lgss(films: Sequence[Labelled], seed: int, **training: Any) -> Any:
-    from pipelines.baselines.lgss_network import LabelledModalities, LGSSTraining, train_lgss  # start-up time: torch
+    from pipelines.baselines.lgss_network import LGSSTraining, train_lgss  # start-up time: torch
 
-    return train_lgss([LabelledModalities(sets, ends) for sets, ends in films], LGSSTraining(**training), seed)
+    return train_lgss(films, LGSSTraining(**training), seed)
 
 
 SYSTEMS: dict[str, Baseline] = {
-    "graph-cut": Baseline(
-        graph_cut, GraphCutSettings, "GraphCut", candidates={"threshold": (0.1, 0.15, 0.2, 0.25, 0.3)}
-    ),
-    "scsa": Baseline(scsa, SCSASettings, "SCSA", candidates={"eigenvalue": (0.05, 0.1, 0.2), "window": (4, 6)}),
-    "dp": Baseline(
-        dynamic_programming, DPSettings, "DP", candidates={"fading": (0.8, 0.9), "reward": (0.4, 0.6, 0.8, 1.0)}
-    ),
+    "graph-cut": Baseline(graph_cut, GraphCutSettings, candidates={"threshold": (0.1, 0.15, 0.2, 0.25, 0.3)}),
+    "scsa": Baseline(scsa, SCSASettings, candidates={"eigenvalue": (0.05, 0.1, 0.2), "window": (4, 6)}),
+    "dp": Baseline(dynamic_programming, DPSettings, candidates={"fading": (0.8, 0.9), "reward": (0.4, 0.6, 0.8, 1.0)}),
     "story-graph": Baseline(
-        story_graph, StoryGraphSettings, "Story Graph", candidates={"thread": (0.7, 0.8, 0.9), "gain": (0.2, 0.4, 0.8)}
+        story_graph, StoryGraphSettings, candidates={"thread": (0.7, 0.8, 0.9), "gain": (0.2, 0.4, 0.8)}
     ),
-    "grouping": Baseline(
-        grouping, GroupingSettings, "Grouping", several=True, candidates={"cost": ("additive", "normalised")}
-    ),
-    "siamese": Baseline(
-        siamese, SiameseSettings, "Siamese", _learn_siamese, candidates={"temporal": (0.3, 1.0, 3.0, 10.0)}
-    ),
-    "lgss": Baseline(lgss, LGSSSettings, "LGSS", _learn_lgss, several=True, candidates={"supershots": (2.0, 3.0, 4.0)}),
+    "grouping": Baseline(grouping, GroupingSettings, several=True, candidates={"cost": ("additive", "normalised")}),
+    "siamese": Baseline(siamese, SiameseSettings, _learn_siamese, candidates={"temporal": (0.3, 1.0, 3.0, 10.0)}),
+    "lgss": Baseline(lgss, LGSSSettings, _learn_lgss, several=True, candidates={"supershots": (2.0, 3.0, 4.0)}),
     # Sizes of the authors' release, for its 190 training films; rounds of the paper.
     "lgss-movienet": Baseline(
         lgss,
         LGSSSettings,
-        None,
         partial(_learn_lgss, width=512, epochs=30),
         several=True,
         candidates={"supershots": (2.0, 3.0, 4.0), "rounds": (5,)},
     ),
-    "fixed-length": Baseline(fixed_length, FixedLengthSettings, None),
+    "fixed-length": Baseline(fixed_length, FixedLengthSettings),
 }

@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.baselines.lgss import LGSSSettings, best_grouping, lgss, scene_worth, super_shot_similarities
-from pipelines.baselines.lgss_network import LabelledModalities, LGSSNetwork, LGSSTraining, train_lgss
+from pipelines.baselines.lgss_network import LGSSNetwork, LGSSTraining, train_lgss
+from pipelines.baselines.segmentation import Labelled
 from tests.baselines import clear_film, divisions, random_film, scenes_of, times_of
 
 SMALL = LGSSTraining(width=8, epochs=6, batch_size=4)
@@ -66,7 +67,7 @@ def labelled(film: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.in
 
 @pytest.fixture(scope="module")
 def network(films: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]]) -> LGSSNetwork:
-    return train_lgss([LabelledModalities([film[0]], labelled(film)) for film in films[:4]], LGSSTraining(width=16))
+    return train_lgss([Labelled([film[0]], labelled(film)) for film in films[:4]], LGSSTraining(width=16))
 
 
 def test_scenes_of_a_film_it_has_not_seen_are_found(
@@ -94,7 +95,7 @@ def test_rounds_only_take_ends_away(
 
 def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_alone() -> None:
     features, _ = random_film(0, 30)
-    film = LabelledModalities([features], (np.arange(30) % 6 == 5).astype(np.uint8))
+    film = Labelled([features], (np.arange(30) % 6 == 5).astype(np.uint8))
     torch.manual_seed(7)
     expected = torch.rand(1)
     torch.manual_seed(7)
@@ -115,7 +116,7 @@ def test_several_feature_sets_are_fused() -> None:
         return [rng.normal(size=(len(sound), 5)), sound], times, marks
 
     taught, (sets, times, marks) = [film() for _ in range(6)], film()
-    network = train_lgss([LabelledModalities(s, m) for s, _, m in taught], LGSSTraining(width=16))
+    network = train_lgss([Labelled(s, m) for s, _, m in taught], LGSSTraining(width=16))
     found = lgss(sets, times, LGSSSettings(network))
     assert np.mean(np.isin(np.flatnonzero(marks), np.argsort(-found.score)[: 2 * int(marks.sum())])) > 0.7
     with pytest.raises(ValueError, match=r"\(5, 40\)"):
@@ -131,9 +132,9 @@ def test_what_cannot_be_used_is_refused() -> None:
     with pytest.raises(ValueError, match="supershots"):
         LGSSSettings(supershots=0.5)
     with pytest.raises(ValueError, match="scene ends"):
-        train_lgss([LabelledModalities([features], np.zeros(6, np.uint8))])
+        train_lgss([Labelled([features], np.zeros(6, np.uint8))])
     with pytest.raises(ValueError, match="same feature sets"):
-        train_lgss([LabelledModalities([x], np.ones(6, np.uint8)) for x in (features, features[:, :2])])
+        train_lgss([Labelled([x], np.ones(6, np.uint8)) for x in (features, features[:, :2])])
 
 
 def test_an_odd_film_keeps_the_number_of_its_shots() -> None:

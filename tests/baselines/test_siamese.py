@@ -4,20 +4,21 @@ import numpy as np
 import pytest
 import torch
 
+from pipelines.baselines.segmentation import Labelled
 from pipelines.baselines.siamese import SiameseSettings, affinities, greatest_gap, siamese
-from pipelines.baselines.siamese_network import LabelledShots, SiameseNetwork, SiameseTraining, train_siamese
+from pipelines.baselines.siamese_network import SiameseNetwork, SiameseTraining, train_siamese
 from tests.baselines import clear_film, random_film
 
 FAST = SiameseTraining(hidden=64, dimensions=16, epochs=30, batch_size=64, learning_rate=3e-3)
 
 
-def labelled(seed: int) -> LabelledShots:
+def labelled(seed: int) -> Labelled:
     """A film whose places show in its first ten features only; the others are noise, twice as large."""
     features, _, ends = clear_film(seed=seed)
     features[:, 10:] = 2 * np.random.default_rng(seed + 100).normal(size=(len(features), 30))
     scene_end = np.zeros(len(features), dtype=np.uint8)
     scene_end[ends] = 1
-    return LabelledShots(features, scene_end)
+    return Labelled([features], scene_end)
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +34,10 @@ def mean_distances(points: np.ndarray, scene: np.ndarray) -> tuple[float, float]
 
 
 def test_shots_of_one_scene_come_nearer_to_each_other(network: SiameseNetwork) -> None:
-    film = labelled(0)  # not learnt from
-    scene = np.cumsum(film.scene_end) - film.scene_end
-    unit = film.features / np.linalg.norm(film.features, axis=1, keepdims=True)
-    before, after = mean_distances(unit, scene), mean_distances(network.embed(film.features), scene)
+    (features,), scene_end = labelled(0)  # not learnt from
+    scene = np.cumsum(scene_end) - scene_end
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    before, after = mean_distances(unit, scene), mean_distances(network.embed(features), scene)
     assert after[0] / after[1] < 0.7 * before[0] / before[1]
 
 
@@ -46,7 +47,7 @@ def test_the_network_knows_how_long_scenes_are(network: SiameseNetwork) -> None:
 
 def test_clear_scenes_of_a_film_not_learnt_from_are_found(network: SiameseNetwork) -> None:
     _, times, ends = clear_film()
-    found = siamese(labelled(0).features, times, SiameseSettings(network, temporal=1.0))
+    found = siamese(labelled(0).features[0], times, SiameseSettings(network, temporal=1.0))
     assert found.ends.tolist() == ends.tolist()
     assert found.score[ends].mean() > 1.5 * np.delete(found.score, ends).mean()
 
@@ -98,4 +99,4 @@ def test_wrong_use_is_refused(network: SiameseNetwork) -> None:
     with pytest.raises(ValueError, match="pairs of shots"):
         train_siamese([])
     with pytest.raises(ValueError, match="pairs of shots"):
-        train_siamese([LabelledShots(features, np.zeros(8, dtype=np.uint8))])
+        train_siamese([Labelled([features], np.zeros(8, dtype=np.uint8))])

@@ -3,6 +3,8 @@
 import csv
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,18 @@ def test_tables_and_plots_are_written(bassl: Bassl, home: Path, on_index: list[o
     assert "<svg" in Path("p.svg").read_text()
 
 
+def test_a_plot_names_the_threshold_that_was_given(bassl: Bassl) -> None:
+    """Where the scenes of a list were decided by another one, or by another rule, it has none to name."""
+    put_scenes(Path("a.json"))
+    put_csv(Path("t.csv"), 0, 20, 30, 50)
+    assert bassl("score", "a.json", "t.csv", "--plot", "without.svg").code == 0
+    assert bassl("score", "a.json", "t.csv", "--threshold", 0.55, "--plot", "with.svg").code == 0  # decides the same
+    given, none = (
+        Counter("".join(ET.parse(file).getroot().itertext()).split()) for file in ("with.svg", "without.svg")
+    )
+    assert (given - none, none - given) == ({"0.55": 1}, {})
+
+
 def test_wrong_use_is_one_line(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     put_scenes(Path("a.json"))
     put_csv(Path("t.csv"), 0, 20, 50)
@@ -144,6 +158,21 @@ def test_wrong_use_is_one_line(bassl: Bassl, home: Path, on_index: list[object])
     assert_refused(bassl("score", "default", "--index", "no.h5"), "no.h5", "bassl build-index")
     assert_refused(bassl("score", "a.json", "t.csv", "--tolerance", -1), "tolerance")
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["a.json", "t.csv"]
+
+
+@pytest.mark.parametrize("option", ["--compare", "--truth"])
+def test_the_representation_is_of_one_model(bassl: Bassl, home: Path, on_index: list[object], option: str) -> None:
+    store = home / "features" / f"npz-{WIDTH}d.h5"
+    put_csv(Path("t.csv"), 0, 20, 50)
+    others = (option, home / "run", home / "run") if option == "--compare" else (store, option, "t.csv")
+    assert_refused(bassl("score", *others, "--representation", *on_index), "--representation is of one model", option)
+
+
+def test_features_have_no_curves_to_plot(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+    store = home / "features" / f"npz-{WIDTH}d.h5"
+    run = bassl("score", store, "--representation", *on_index, "--plot", "x.png")
+    assert_refused(run, store.name, "only its features are scored", "no curves to plot")
+    assert not Path("x.png").exists()
 
 
 def test_help_waits_for_nothing_heavy() -> None:

@@ -286,6 +286,19 @@ def test_films_of_different_lengths_are_pointed_out(tmp_path: Path) -> None:
     assert (tmp_path / "f.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.parametrize(("start", "end"), [(None, 60.0), (30.0, 90.0)], ids=["beginning", "middle"])
+def test_a_part_that_ends_before_the_film_is_of_the_same_film(tmp_path: Path, start: float | None, end: float) -> None:
+    whole = scene_list((0, 30, 60, 90, 120), [0, 2], (0.9, 0.1, 0.9, 0.9))
+    within = [shot for shot in whole.shots if shot.start >= (start or 0) and shot.end <= end]
+    shots = tuple(replace(shot, index=index) for index, shot in enumerate(within))
+    video = replace(whole.video, frames=shots[-1].end_frame, duration=end)
+    part = replace(whole, video=video, shots=shots, scenes=group_shots(shots, [1]))
+    replace(part, settings={"start": start, "end": end}).save(tmp_path / "part.json")
+    whole.save(tmp_path / "whole.json")
+    for order in (("whole", "part"), ("part", "whole")):
+        assert draw_boundaries([tmp_path / f"{name}.json" for name in order], tmp_path / "f.svg").warnings == ()
+
+
 # --- training curves --------------------------------------------------------------------------------------------------
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.errors import BasslError
-from pipelines.evaluation.metrics import average_precision, f1_at
+from pipelines.evaluation.metrics import average_precision
 from pipelines.models.encoders import load_encoder
 from pipelines.stages.baseline import BaselineSettings, baseline
 from pipelines.stages.finetune import FinetuneSettings, finetune
@@ -41,7 +42,7 @@ def test_scores_and_scenes_are_those_of_the_system(index: Path) -> None:
     known = opened.label[rows] != NO_LABEL
     labels = opened.targets(rows)
     assert result.measures["ap"].value == pytest.approx(average_precision(labels[known], found.score[known]))
-    assert result.measures["f1"].value == pytest.approx(f1_at(labels[known], found.labels[known]))
+    assert result.measures["f1"].value == pytest.approx(f1_score(labels[known], found.labels[known]))
     assert [film.film for film in result.films] == ["e"]
 
 
@@ -57,6 +58,15 @@ def test_the_labels_of_the_test_films_decide_nothing(index: Path, tmp_path: Path
         assert one.notes == two.notes
         np.testing.assert_array_equal(one.films[0].scores, two.films[0].scores)
         assert one.measures["f1"].value != two.measures["f1"].value
+
+
+@pytest.mark.parametrize("system", ["dp", "siamese"])
+def test_the_split_that_is_scored_is_not_learned_from(index: Path, system: str) -> None:
+    settings = BaselineSettings(system, index, split="val", seeds=1)
+    one, other = baseline(settings), baseline(replace(settings, splits=("train",)))
+    assert [film.film for film in one.films] == ["d"]
+    assert one.notes == other.notes
+    np.testing.assert_array_equal(one.films[0].scores, other.films[0].scores)
 
 
 @pytest.mark.slow

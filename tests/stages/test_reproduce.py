@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from bassl_cli import app
-from pipelines.datasets.synthetic import SyntheticFilmSettings
+from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
 from pipelines.errors import BasslError
 from pipelines.evaluation import paper_tables
 from pipelines.models import encoders, torch_encoders
@@ -38,6 +38,7 @@ from pipelines.stages.reproduce.cost import costs, disk, images_of
 from pipelines.stages.reproduce.result import RowResult
 from pipelines.stages.reproduce.rows import BASSL, INSTANCE, NEAREST, ROWS, TABLES, TEMPORAL
 from pipelines.stages.reproduce.settings import NAMES, StageOptions
+from pipelines.stages.reproduce.steps import Step
 from pipelines.stages.reproduce.tables import shown
 from pipelines.stores.features import open_features
 from pipelines.stores.index import read_index
@@ -309,6 +310,16 @@ def test_films_are_drawn_cut_indexed_and_learnt_from(tmp_path: Path, monkeypatch
     assert row_of(own, "Grouping").cells["AP"].values
 
 
+def test_a_film_that_cannot_be_read_is_the_reason_that_is_named(tmp_path: Path) -> None:
+    drawing = SyntheticFilmSettings(scenes=2, shots_per_scene=(2, 2), shot_seconds=(0.4, 0.5), width=64, height=48)
+    for seed, name in enumerate("abcd"):
+        write_film(tmp_path / "films" / f"{name}.mp4", replace(drawing, seed=seed))
+    (tmp_path / "films" / "c.mp4").write_bytes(b"damaged")
+    settings = ReproduceSettings("table4", tmp_path / "films", ("Fixed",), gpus=0, seeds=1, output=tmp_path / "runs")
+    (failed,) = reproduce(settings, options=FILM_RECIPE).failed
+    assert str(tmp_path / "films" / "c.mp4") in failed
+
+
 def put_movienet_of_five(root: Path) -> Path:
     """MovieNet's layout with labels of eight films, keyframes of five labelled films and of one without labels."""
     names = [f"tt{film:07}" for film in range(8)]
@@ -407,6 +418,21 @@ def test_every_combination_of_pretext_tasks_is_there_once() -> None:
     combinations = {frozenset(row.note.partition(";")[0].split()) for row in ROWS["table3"]}
     assert len(combinations) == len(ROWS["table3"]) == 2**4 - 1
     assert set.union(*map(set, combinations)) == {"SSM", "CGM", "PP", "MSM"}
+
+
+def test_each_row_of_table_4b_has_its_own_k(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generated films too, whose pre-training has a K of its own; elsewhere K = 8 is the run of the other tables."""
+    monkeypatch.chdir(tmp_path)
+
+    def trainings(data: Path | None) -> dict[tuple[str, str], Step]:
+        rows = plan(ReproduceSettings("table4", data, output=Path("runs")))
+        return {(row.table, row.label): step for row in rows for step in row.steps if step.command == "pretrain"}
+
+    generated, given = trainings(None), trainings(sets / "bbc")
+    for k in (4, 8, 12, 16):
+        assert generated["table4b", str(k)].options["neighbours"] == k
+    assert len({generated["table4b", str(k)].output for k in (4, 8, 12, 16)}) == 4
+    assert given["table4b", "8"] == given["table4a", "DTW (ours)"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,8 @@ import torch
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import METRICS, Measure
-from pipelines.evaluation.metrics import evaluate
+from pipelines.evaluation.boundary_metrics import coverage_overflow
+from pipelines.evaluation.metrics import average_precision, film_miou
 from pipelines.evaluation.representation import knn_precision, scene_ids
 from pipelines.models import torch_encoders
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
@@ -82,10 +83,11 @@ def test_a_run_is_scored_on_a_split(home: Path, settings: ScoreSettings) -> None
         assert film.labels.tolist() == video.scene_end.tolist()
         assert film.seconds is not None
         assert film.seconds.tolist() == (video.shots / 25).tolist()
-    plain_values = evaluate(result.films, 0.5)
     assert result.threshold == 0.5
-    assert result.measures["ap"].pooled == pytest.approx(plain_values.ap)
-    assert result.measures["miou"].films == pytest.approx(plain_values.miou)
+    labels, scores = (np.concatenate([getattr(film, name) for film in result.films]) for name in ("labels", "scores"))
+    mious = [film_miou(film.labels, film.scores >= 0.5, film.shots) for film in result.films]
+    assert result.measures["ap"].pooled == pytest.approx(average_precision(labels, scores))
+    assert result.measures["miou"].films == pytest.approx(np.mean(mious))
     assert result.problems == ()
 
 
@@ -238,6 +240,32 @@ def test_a_model_with_an_encoder_of_its_own_makes_the_features_that_it_was_train
     refusal(lambda: score(other, settings=settings), other, "--keyframes 5", error=BasslError)
 
 
+def test_each_seed_of_a_run_that_trained_the_encoder_is_scored_with_its_own(labelled: Path, tmp_path: Path) -> None:
+    name, weights = tiny_encoder()
+    save_bassl_model(tmp_path / "m.safetensors", BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
+    tuning = FinetuneSettings(
+        index=labelled,
+        init=str(tmp_path / "m.safetensors"),
+        output=tmp_path / "run",
+        end_to_end=True,
+        crn="mlp",
+        width=8,
+        size=32,
+        rate=0.1,
+        epochs=1,
+        batch=4,
+        seeds=2,
+        workers=0,
+        device="cpu",
+    )
+    finetune(tuning)
+    settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
+    result = score(tmp_path / "run", settings=settings)
+    alone = [score(tmp_path / "run" / f"seed-{seed}.safetensors", settings=settings) for seed in (0, 1)]
+    assert result.seeds["ap"].values == {seed: one.measures["ap"].value for seed, one in enumerate(alone)}
+    assert len(list(settings.features.iterdir())) == 2
+
+
 @pytest.fixture
 def single(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScoreSettings:
     """Of an index of two labelled films with one keyframe a shot; what is published under a name is `tiny_encoder`."""
@@ -380,6 +408,18 @@ def test_chapters_without_an_end_are_scored_as_a_prediction_too(tmp_path: Path) 
     guess = put_chapters(tmp_path / "a.chapters.xml", 0, 20, 40)
     result = score(guess, put_csv(tmp_path / "a.csv", 0, 20, 40, 50), QUICK)
     assert result.measures["boundary_f1"].pooled == 1.0
+
+
+def test_scenes_without_shots_are_covered_by_their_seconds(tmp_path: Path) -> None:
+    guess, truth = (0, 40, 100, 210, 300), (0, 50, 100, 200, 300)
+    files = put_csv(tmp_path / "guess.csv", *guess), put_csv(tmp_path / "truth.csv", *truth)
+    measures = score(*files, QUICK).measures
+    predicted, labels = (np.isin(np.arange(10, 301, 10), cuts).astype(np.uint8) for cuts in (guess, truth))
+    on_shots = coverage_overflow(labels, predicted)  # of ten seconds each
+    assert on_shots.coverage == pytest.approx((40 + 50 + 100 + 90) / 300)
+    assert measures["coverage"].pooled == pytest.approx(on_shots.coverage)
+    assert measures["overflow"].pooled == pytest.approx(on_shots.overflow)
+    assert measures["coverage_overflow_f"].pooled == pytest.approx(on_shots.f)
 
 
 def test_features_with_labels_are_compared_by_their_own_frame_rate(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines.segmentation import Segmentation
+from pipelines.baselines.segmentation import Labelled, Segmentation
 from pipelines.baselines.systems import SYSTEMS, Baseline
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.bootstrap import measure
@@ -53,7 +53,8 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
         raise BasslError(f"{settings.index}: no film of the split {settings.split!r} has labels (splits: {there})")
     sets = _feature_sets(settings, index)
     films = _films(settings, index, sets, (settings.split,))
-    training = _films(settings, index, sets, settings.splits)
+    # what is scored is never learned from
+    training = _films(settings, index, sets, [split for split in settings.splits if split != settings.split])
     if system.learns and len(training) < 2:
         raise BasslError(f"{settings.index}: {settings.system} learns, and needs two labelled films to learn from")
 
@@ -119,7 +120,7 @@ def _trained(system: Baseline, films: Sequence[BaselineFilm], seed: int) -> Any:
     if system.learn is None:
         return None
     try:
-        return system.learn([(film.features, film.labels) for film in films], seed)
+        return system.learn([Labelled(film.features, film.labels) for film in films], seed)
     except ValueError as error:
         raise BasslError(f"nothing can be learned from the labelled films: {error}") from error
 

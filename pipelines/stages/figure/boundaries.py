@@ -34,11 +34,13 @@ def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) 
     middles = np.unique(np.concatenate(found)) if found else None
     title = Path(listed[0].video.path).name
     result = saved(output, boundary_figure(lanes, middles, title))
-    lengths = [one.shots[-1].end for one in listed]
+    ends = [
+        (file, one.shots[-1].end) for file, one in zip(files, listed, strict=True) if one.settings.get("end") is None
+    ]
     strange = tuple(
-        f"{file} lasts {length:.1f} s and {files[0]} {lengths[0]:.1f} s; are they of the same film?"
-        for file, length in zip(files[1:], lengths[1:], strict=True)
-        if abs(length - lengths[0]) > max(5.0, 0.02 * lengths[0])
+        f"{file} lasts {end:.1f} s and {ends[0][0]} {ends[0][1]:.1f} s; are they of the same film?"
+        for file, end in ends[1:]
+        if abs(end - ends[0][1]) > max(5.0, 0.02 * ends[0][1])
     )
     return replace(result, warnings=(*result.warnings, *strange))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.datasets.movienet import films_with_keyframes, is_movienet, read_movienet_splits
-from pipelines.datasets.shot_features import read_shot_feature_folder
+from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.synthetic import SyntheticFilmSettings
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import write_atomically
@@ -137,7 +137,7 @@ def _found(given: Path | None, work: Path) -> Data:
     if is_movienet(folder):
         return _movienet(folder, work / "movienet")
     name = folder.resolve().name
-    if next(folder.rglob("*.npz"), None) is not None:
+    if next(shot_feature_files(folder), None) is not None:
         return _features(folder, work / name)
     return _films(folder, work / name)
 

@@ -13,7 +13,7 @@ from pipelines.errors import BasslError
 from pipelines.models.encoder_options import DEFAULT_ENCODER
 from pipelines.stages.reproduce.data import FRAME_RATE, LONG, OTHER_SETS, PLACES365, Data, EvaluationProtocol, find_data
 from pipelines.stages.reproduce.result import PlannedRow
-from pipelines.stages.reproduce.rows import ACROSS, ROWS, TABLES, Cell, RowSpec, SystemSpec
+from pipelines.stages.reproduce.rows import ACROSS, BASSL, ROWS, TABLES, Cell, RowSpec, SystemSpec
 from pipelines.stages.reproduce.settings import ReproduceSettings, StageOptions
 from pipelines.stages.reproduce.steps import Step, in_order
 
@@ -142,6 +142,8 @@ def _needs_films(system: SystemSpec, metric: str) -> str:
 def _pretraining(system: SystemSpec, data: Data, settings: ReproduceSettings) -> Step:
     pretraining = system.pretraining
     assert pretraining is not None
+    if pretraining.options == {"neighbours": 8} and "neighbours" not in data.options.pretrain:
+        pretraining = BASSL  # K = 8 is the default: the same run as in the other tables
     epochs = max(1, round(pretraining.epochs / 10 * (settings.epochs or data.options.epochs)))
     output = data.home / "pretrain" / pretraining.name
     options: dict[str, Any] = {"index": data.unlabelled.output, "output": output}
@@ -200,7 +202,7 @@ def _baseline(
         encode = _image_features(data, protocol, ask)
         options["features"] = (encode.output,)
         needs = (encode,)
-        if system.several and data.extra is not None:
+        if SYSTEMS[system.baseline].several and data.extra is not None:
             options["extra"] = (data.extra.output,)
             needs += (data.extra,)
     if SYSTEMS[system.baseline].learns:

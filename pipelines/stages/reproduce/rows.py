@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pipelines.stages.finetune.settings import CRNName
+from pipelines.models.networks import CRN
 
 AP = "ap"
 _FOUR = {"AP": "ap", "mIoU": "miou", "AUC-ROC": "auc", "F1": "f1"}
@@ -37,10 +37,9 @@ class SystemSpec:
     # where nothing is pre-trained here: whose weights the shot encoder has
     encoder: Literal["ImageNet", "Places365"] | None = None
     pretraining: Pretraining | None = None  # what comes before fine-tuning
-    crn: CRNName = "transformer"  # network that is fine-tuned
+    crn: CRN = "transformer"  # network that is fine-tuned
     transfer: Literal["encoder", "encoder+crn"] | None = None  # what of pre-training is kept
     finetune: bool = True  # False for a pre-trained model that is scored as it is, by its head for pseudo-boundaries
-    several: bool = False  # whether stores of further feature sets (sound) go in, where there are any
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,11 @@ def _transferred(pretraining: Pretraining) -> SystemSpec:
     return SystemSpec(f"{pretraining.name}-transformer", pretraining=pretraining, transfer=transfer)
 
 
-def _encoder_only(pretraining: Pretraining, crn: CRNName) -> SystemSpec:
+def _encoder_only(pretraining: Pretraining, crn: CRN) -> SystemSpec:
     return SystemSpec(f"{pretraining.name}-encoder-{crn}", pretraining=pretraining, crn=crn, transfer="encoder")
 
 
-def _image_encoder(encoder: Literal["ImageNet", "Places365"], crn: CRNName) -> SystemSpec:
+def _image_encoder(encoder: Literal["ImageNet", "Places365"], crn: CRN) -> SystemSpec:
     return SystemSpec(f"{encoder.lower()}-{crn}", encoder=encoder, crn=crn)
 
 
@@ -86,8 +85,8 @@ def _row(label: str, system: SystemSpec, metrics: Mapping[str, str], note: str =
     return RowSpec(label, {column: Cell(system, metric) for column, metric in metrics.items()}, note)
 
 
-def _baseline(label: str, name: str, several: bool = False, note: str = "") -> RowSpec:
-    return _row(label, SystemSpec(name, baseline=name, several=several), _FOUR, note)
+def _baseline(label: str, name: str, note: str = "") -> RowSpec:
+    return _row(label, SystemSpec(name, baseline=name), _FOUR, note)
 
 
 RELATIONAL = _image_encoder("ImageNet", "relational")
@@ -96,12 +95,12 @@ _OURS = "not in the paper: the kind of network of the built-in model, trained he
 _TABLE_1 = (
     _baseline("Siamese", "siamese"),
     _row("MS-LSTM", _image_encoder("ImageNet", "ms-lstm"), _FOUR, "picture only"),
-    _baseline("LGSS", "lgss", several=True, note="picture, and sound where there is some"),
+    _baseline("LGSS", "lgss", "picture, and sound where there is some"),
     _baseline("GraphCut", "graph-cut"),
     _baseline("SCSA", "scsa"),
     _baseline("DP", "dp"),
     _baseline("Story Graph", "story-graph"),
-    _baseline("Grouping", "grouping", several=True, note="picture, and sound where there is some"),
+    _baseline("Grouping", "grouping", "picture, and sound where there is some"),
     _row(
         "BaSSL w/o fine-tuning (10 epochs)",
         SystemSpec("bassl-10-head", pretraining=BASSL, finetune=False),
@@ -114,7 +113,7 @@ _TABLE_1 = (
     _row("Relational network", RELATIONAL, _FOUR, _OURS),
 )
 
-_CRNS: tuple[tuple[str, CRNName], ...] = (("MLP", "mlp"), ("MS-LSTM", "ms-lstm"), ("Transformer", "transformer"))
+_CRNS: tuple[tuple[str, CRN], ...] = (("MLP", "mlp"), ("MS-LSTM", "ms-lstm"), ("Transformer", "transformer"))
 
 
 def _encoders_row(label: str, of: Pretraining | Literal["ImageNet", "Places365"]) -> RowSpec:
@@ -166,9 +165,7 @@ _TABLE_4A = (
     ),
     _ablation("DTW (ours)", BASSL),
 )
-_TABLE_4B = tuple(
-    _ablation(str(k), BASSL if k == 8 else Pretraining(f"bassl-k{k}", {"neighbours": k})) for k in (4, 8, 12, 16)
-)
+_TABLE_4B = tuple(_ablation(str(k), Pretraining(f"bassl-k{k}", {"neighbours": k})) for k in (4, 8, 12, 16))
 _TABLE_4C = tuple(
     _ablation(str(n), {10: BASSL, 40: BASSL_40}.get(n) or Pretraining(f"bassl-{n}", epochs=n))
     for n in (10, 20, 30, 40, 50)

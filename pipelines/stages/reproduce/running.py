@@ -84,9 +84,9 @@ def _write(step: Step, resume: bool, report: ReportProgress) -> None:
         drawing = SyntheticFilmSettings(**{**options, **tuples})
         write_film(step.subjects[0], drawing, lambda done, total: report("drawing", done, total))
     elif step.command == "extract-keyframes":
-        results = extract_keyframes(step.subjects, ExtractSettings(**options, overwrite=not resume))
-        if all(result.status == "failed" for result in results):
-            raise BasslError(results[0].error)
+        for film in extract_keyframes(step.subjects, ExtractSettings(**options, overwrite=not resume)):
+            if film.status == "failed":
+                raise BasslError(film.error)
     elif step.command == "extract-sound":
         for result in extract_sound(step.subjects, SoundSettings(**options)):
             if result.status == "failed":
@@ -95,7 +95,7 @@ def _write(step: Step, resume: bool, report: ReportProgress) -> None:
         build_index(step.subjects, IndexSettings(**options, overwrite=True))
     else:
         settings = EncodeSettings(Path(step.subjects[0]), **options)
-        made = encode_shots(settings, lambda state: report("encoding", state.shots, state.total))
+        made = encode_shots(settings, report)
         if made != step.output:
             raise BasslError(f"{made}: is the store of the encoder, and {step.output} was expected; run it again")
 

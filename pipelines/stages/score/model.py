@@ -91,9 +91,14 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             f"{timeless} of {len(films)} films have no times in seconds, so Recall@3s and boundaries leave them "
             f"out, and the model takes them to have {ASSUMED_FRAME_RATE:g} frames a second; --frame-rate gives them"
         )
+    representation = _representation(index, videos, encoder, content) if settings.representation else None
     of_seeds = {}
     for i, (seed, file) in enumerate(seeds.items()):
-        of_seed = scored(open_model(file).boundary_model(), (i + 1) * len(videos))
+        own = open_model(file).boundary_model()
+        if own.encoder_weights and own.encoder != encoder:  # trained end to end, and so is its encoder
+            stores = _feature_stores(own.encoder, file, index, videos, settings, progress)
+            (encoder, features), colour = features_of(index, stores, videos), colour_of(index, stores)
+        of_seed = scored(own, (i + 1) * len(videos))
         of_seeds[seed] = measured(of_seed, threshold, replace(settings, resamples=0))
     return ScoreResult(
         name=str(subject),
@@ -102,7 +107,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         threshold=threshold,
         settings=settings,
         seeds=seed_spreads(of_seeds),
-        representation=_representation(index, videos, encoder, content) if settings.representation else None,
+        representation=representation,
         notes=tuple(notes),
     )
 
@@ -175,7 +180,7 @@ def _feature_stores(
         )
     source = EncodeSettings().encoder if named is None else path
     making = EncodeSettings(settings.index, source, settings.features, device=settings.device)
-    return [encode_shots(making, lambda state: progress("encoding", state.shots, state.total), videos=videos)]
+    return [encode_shots(making, progress, videos=videos)]
 
 
 def _representation_alone(

@@ -38,7 +38,8 @@ class ScoreSettings:
     annotator: int = 0
     """Number of the BBC annotator whose labels are read."""
     doubtful: Literal["end", "ignore"] = "end"
-    """MovieNet's label -1 in TRUTH: 'end' counts as a scene end, as in the paper's release; 'ignore' leaves it out.
+    """MovieNet's label -1 in TRUTH: 'end' counts as a scene end, as in the paper's release; 'ignore' leaves it out of
+    all but mIoU, coverage and overflow.
 
     An index has a setting of its own for it.
     """
