@@ -61,7 +61,7 @@ def files_together(folder: Path, name: str) -> Iterator[Path]:
     try:
         remove_partials(path)
         for left in folder.glob(f".{glob.escape(name)}.????????.complete"):
-            with suppress(BlockingIOError), locked(left):
+            with suppress(BlockingIOError, FileNotFoundError), locked(left):  # or moved meanwhile
                 _move_files(left, folder)
         with _partial(path, Path.mkdir) as partial:
             yield partial

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -44,7 +45,7 @@ def put_store(
         for i in range(shots)
     ]
     facts = VideoFacts(f"{path.stem}.mp4", 40, 24, length * shots, SHOT_FRAMES * shots, RATE)
-    source = {"name": f"{path.stem}.mp4", "bytes": 1, "sha256": "0" * 64}
+    source = {"name": f"{path.stem}.mp4", "bytes": 1, "sha256": sha256(f"{path.stem} {seed}".encode()).hexdigest()}
     write_keyframes(path, stored, lambda: (facts, source), {"keyframes": images})
     return path
 

@@ -53,7 +53,7 @@ class VideoAnnotation:
     open_end: bool = False  # whether the source does not say where its last scene ends: with the film, see `closed`
 
     def __post_init__(self) -> None:
-        if not self.video_id.strip() or re.search(r"[/\\]|^\.+$", self.video_id):
+        if not self.video_id.strip() or re.search(r"[/\\\0]|^\.+$", self.video_id):
             raise fault(self.source, f"{quote(self.video_id)} is not usable as the id of a video")
         object.__setattr__(self, "video_id", safe_id(self.video_id))
         for shots in (self.shots, self.shots_seconds):

@@ -30,7 +30,7 @@ def read_chapters(path: Path) -> VideoAnnotation:
     times = _of_matroska(path) if path.suffix.lower() == ".xml" else _of_container(path)
     if not times:
         raise fault(path, "has no chapters")
-    times.sort()
+    times.sort(key=lambda one: one[0])
     ends = [end if end is not None else begin for (_, end), (begin, _) in pairwise(times)]
     last, end = times[-1]
     spans = [(start, stop) for (start, _), stop in zip(times, [*ends, last + 1 if end is None else end], strict=True)]

@@ -16,6 +16,7 @@ from pipelines.errors import StoreError
 from pipelines.files import os_reason
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.jpeg import from_jpeg
+from pipelines.stores.keyframes import read_keyframes
 
 # Limit on stores held open by one reader: MovieNet has 1,100 films, and some systems allow a process 256 open files.
 _OPEN_FILES = 100
@@ -67,7 +68,7 @@ class KeyframeReader:
             bounds = (index.jpeg[row] - start).tolist()
             jpegs = [content[bounds[k] : bounds[k + 1]] for k in chosen]
             if any(zlib.crc32(jpeg) != index.jpeg_crc32[row, k] for jpeg, k in zip(jpegs, chosen, strict=True)):
-                raise StoreError(f"{self.shot(row)} is damaged, or was made again after the index; {_REMEDY}")
+                raise StoreError(f"{self.shot(row)} {self._what_changed(video, path)}")
             result.append(jpegs)
         return result
 
@@ -84,6 +85,13 @@ class KeyframeReader:
         video = int(self.index.video_of(np.array([row]))[0])
         path = self.index.pictures[video] or self.index.video_ids[video]
         return f"{path}: shot {row - self.index.span(video).start}"
+
+    def _what_changed(self, video: int, path: Path) -> str:
+        """Why pictures of a store are not those of the index, and what to do."""
+        known = self.index.jpeg_crc32[self.index.span(video)]
+        if np.array_equal(read_keyframes(path).jpeg_crc32, known.ravel()):
+            return "is damaged; run `bassl extract-keyframes --overwrite` on its film, or what else made it"
+        return f"was made again after the index; {_REMEDY}"
 
     def _pread(self, video: int, path: Path, start: int, size: int) -> bytes:
         try:

@@ -179,10 +179,10 @@ def as_text(value: Any, what: str, path: Path, line: int | None = None) -> str:
     return value
 
 
-def as_list(value: Any, what: str, path: Path, line: int | None = None) -> list[Any]:
+def as_list(value: Any, what: str, path: Path) -> list[Any]:
     """Check that a JSON value is a list. Raises DatasetError otherwise."""
     if not isinstance(value, list):
-        raise fault(path, f"{_shown(value)} is not {what}", line)
+        raise fault(path, f"{_shown(value)} is not {what}")
     return value
 
 

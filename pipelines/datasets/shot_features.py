@@ -2,6 +2,7 @@
 
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import DatasetError, first_line
 from pipelines.stores.index import ASSUMED_FRAME_RATE
+from pipelines.video.films import files_below
 
 ARRAYS = ("features", "shots", "scene_end")
 OPTIONAL_ARRAYS = ("colour", "frame_rate")
@@ -39,12 +41,7 @@ class ShotFeatures:
     @property
     def seconds(self) -> NDArray[np.float64]:
         """Length of each shot in seconds, (N,); by `ASSUMED_FRAME_RATE` where the file does not say."""
-        return self.durations / (self.frame_rate or ASSUMED_FRAME_RATE)
-
-    @property
-    def durations(self) -> NDArray[np.int64]:
-        """Length of each shot in frames, (N,)."""
-        lengths: NDArray[np.int64] = self.shots[:, 1] - self.shots[:, 0]
+        lengths: NDArray[np.float64] = np.diff(self.shots)[:, 0] / (self.frame_rate or ASSUMED_FRAME_RATE)
         return lengths
 
 
@@ -88,18 +85,30 @@ def read_shot_features(path: Path) -> ShotFeatures:
     )
 
 
-def read_shot_feature_folder(folder: Path) -> list[ShotFeatures]:
+def shot_feature_files(folder: Path) -> Iterator[Path]:
+    """The `.npz` files below a folder, as they are found."""
+    return (path for path in files_below(folder) if path.suffix == ".npz" and path.is_file())
+
+
+def read_shot_feature_folder(folder: Path, left_out: dict[str, str] | None = None) -> list[ShotFeatures]:
     """Read every `.npz` below a folder, sorted by path. Raises DatasetError: the folder is missing or holds no `.npz`,
-    two files have the same video id, or a file cannot be read."""
+    two files have the same video id, or a file cannot be read; with ``left_out``, by video id why each was, that is no
+    error."""
     if not folder.is_dir():
         raise DatasetError(f"{folder}: not a folder; give the folder that holds the .npz feature files")
-    paths = sorted(path for path in folder.rglob("*.npz") if path.is_file())
+    paths = sorted(shot_feature_files(folder))
     if not paths:
         raise DatasetError(f"{folder}: no .npz file in it or below; give the folder that holds the feature files")
     videos: list[ShotFeatures] = []
     seen: dict[str, Path] = {}
     for path in paths:
-        video = read_shot_features(path)
+        try:
+            video = read_shot_features(path)
+        except DatasetError as error:
+            if left_out is None:
+                raise
+            left_out[f"{path.resolve().parent.name}/{path.stem}"] = str(error)
+            continue
         if video.video_id in seen:
             raise DatasetError(
                 f"{path}: has the same video id as {seen[video.video_id]} ({video.video_id}); rename one of them"

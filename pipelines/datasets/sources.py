@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from pipelines.datasets.movienet import is_movienet, read_movienet
 from pipelines.datasets.ovsd import is_ovsd, is_ovsd_file, read_ovsd, read_ovsd_file
 from pipelines.datasets.parsing import fault, listed_names
 from pipelines.datasets.scene_files import is_scene_files, read_scenes_csv, read_scenes_json
-from pipelines.datasets.shot_features import read_shot_features
+from pipelines.datasets.shot_features import read_shot_features, shot_feature_files
 from pipelines.errors import DatasetError
 from pipelines.files import real
 
@@ -67,10 +66,10 @@ def read_scenes_of_folder(
     """
     problems: list[str] = []
     if (whole := _read_data_set(folder, annotator, problems)) is not None:
-        return _sorted(whole), problems
+        return {record.video_id: record for record in whole}, problems
     files = [folder / name for name in listed_names(folder) if is_scene_files(folder / name)]
     if not files:
-        files = sorted(path for path in folder.rglob("*.npz") if path.is_file())
+        files = sorted(shot_feature_files(folder))
     if not files:
         raise fault(folder, "holds nothing of a supported format: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
     records: dict[str, VideoAnnotation] = {}
@@ -83,7 +82,7 @@ def read_scenes_of_folder(
         first = records.setdefault(record.video_id, record)
         if first is not record and (path.suffix.lower() == ".json" or first.source.suffix.lower() != ".json"):
             problems.append(f"{path}: is about the video {record.video_id}, and so is {first.source}; remove one")
-    return _sorted(records.values()), problems
+    return dict(sorted(records.items())), problems
 
 
 def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None = None) -> list[VideoAnnotation]:
@@ -110,10 +109,6 @@ def _read_data_set(folder: Path, annotator: int, problems: list[str]) -> list[Vi
     if is_bbc(folder):
         return read_bbc(folder, annotator)
     return read_ovsd(folder) if is_ovsd(folder) else None
-
-
-def _sorted(records: Iterable[VideoAnnotation]) -> dict[str, VideoAnnotation]:
-    return {record.video_id: record for record in sorted(records, key=lambda record: record.video_id)}
 
 
 def _from_features(path: Path) -> VideoAnnotation:

@@ -180,12 +180,6 @@ def colour_of(index: Index, stores: Sequence[Path]) -> NDArray[np.float32] | Non
     return colour
 
 
-def read_features(path: Path) -> tuple[str, dict[str, NDArray[np.floating]]]:
-    """The encoder and the features of each video. Raises StoreError: as :func:`open_features`."""
-    store = open_features(path)
-    return store.encoder, dict(store.videos)
-
-
 def read_shot_checksums(path: Path) -> dict[str, int | None]:
     """Checksum of the encoded shots of each video in a store, None where the store has none; reads no features. Raises
     StoreError for a file that is missing, damaged or not a feature store."""
@@ -203,8 +197,10 @@ def shot_checksums(index: Index) -> dict[str, int]:
     def crc(values: NDArray[Any], before: int = 0) -> int:
         return zlib.crc32(np.ascontiguousarray(values).data, before)
 
-    spans = ((name, index.span(video)) for video, name in enumerate(index.video_ids))
-    return {name: crc(index.jpeg_crc32[span], crc(index.frames[span])) for name, span in spans}
+    # Without pictures, sound is all that is encoded, and the times say which is a shot's.
+    shown = (index.seconds if pictures is None else index.jpeg_crc32 for pictures in index.pictures)
+    spans = ((name, of, index.span(video)) for video, (name, of) in enumerate(zip(index.video_ids, shown, strict=True)))
+    return {name: crc(of[span], crc(index.frames[span])) for name, of, span in spans}
 
 
 def _mapped(path: Path, file: h5py.File) -> NDArray[np.floating]:

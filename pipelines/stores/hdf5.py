@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, StoreError, first_line
-from pipelines.files import atomic_file
+from pipelines.files import atomic_file, os_reason
 
 # What h5py raises for damaged files.
 _DAMAGE = (OSError, LookupError, RuntimeError, ValueError, TypeError, AttributeError, OverflowError, MemoryError)
@@ -59,10 +60,16 @@ def open_store(path: Path, schema: str, version: int, remedy: str, missing: str 
     """Open an HDF5 file that :func:`create_store` made, for reading. Raises StoreError where it is missing, not HDF5,
     truncated, or of another schema or version, or what the block reads is missing or damaged; the message ends with
     ``remedy``, what to run, or for a missing file with ``missing``."""
-    if not path.exists():
-        raise StoreError(f"{path}: no such file; {missing or remedy}")
     try:
-        if (fault := _broken_seal(path)) is not None:
+        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe could block forever
+            raise StoreError(f"{path}: is not a file; {remedy}")
+        fault = _broken_seal(path)
+    except FileNotFoundError as error:
+        raise StoreError(f"{path}: no such file; {missing or remedy}") from error
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
+    try:
+        if fault is not None:
             raise StoreError(f"{path}: {fault}; {remedy}")
         with h5py.File(path, "r") as file:
             found = file.attrs.get("schema")

@@ -66,6 +66,7 @@ class IndexedVideo:
     keyframes: int = 0
     jpeg: NDArray[np.int64] | None = None
     jpeg_crc32: NDArray[np.uint32] | None = None
+    made_of: str = ""  # SHA-256 of the film of a keyframe store
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,9 +191,7 @@ def write_index(
     """Write an index of videos with different ids, sorted, with feature stores by encoder, the settings recorded.
     Raises BasslError where the path cannot be written, two videos have one id or different numbers of keyframes, or the
     shots of a video contradict each other; a file that is there stays as it is."""
-    index = _joined(path, videos, settings, doubtful, features or {})
-    if (fault := _fault(index)) is not None:
-        raise StoreError(f"{path}: cannot be made: {fault}")
+    index = joined(path, videos, settings, doubtful, features or {})
     home = path.parent
     texts = {
         "id": index.video_ids,
@@ -215,14 +214,14 @@ def write_index(
         file["shots/jpeg_crc32"] = index.jpeg_crc32
 
 
-def _joined(
+def joined(
     path: Path,
     videos: Sequence[IndexedVideo],
     settings: Mapping[str, Any],
     doubtful: Literal["end", "ignore"],
     features: Mapping[str, Path],
 ) -> Index:
-    """The videos one after the other, sorted by id."""
+    """The videos one after the other, sorted by id. Raises StoreError as :func:`write_index`."""
     if not videos:
         raise StoreError(f"{path}: an index needs at least one video")
     videos = sorted(videos, key=lambda video: video.video_id)
@@ -241,7 +240,7 @@ def _joined(
     for video, start, end in zip(videos, first_row[:-1], first_row[1:], strict=True):
         if video.jpeg is not None and video.jpeg_crc32 is not None:
             jpeg[start:end], crc[start:end] = video.jpeg, video.jpeg_crc32
-    return Index(
+    index = Index(
         path=path,
         video_ids=tuple(video.video_id for video in videos),
         splits=tuple(video.split for video in videos),
@@ -258,6 +257,9 @@ def _joined(
         doubtful=doubtful,
         settings=settings,
     )
+    if (fault := _fault(index)) is not None:
+        raise StoreError(f"{path}: cannot be made: {fault}")
+    return index
 
 
 def read_index(path: Path) -> Index:

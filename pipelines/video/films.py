@@ -44,7 +44,7 @@ def find_films(inputs: Sequence[Path | str]) -> list[Path]:
 
 def _films_of(given: Path) -> list[Path]:
     if given.is_dir():
-        films = [path for path in _files_below(given) if path.suffix.lower() in VIDEO_ENDINGS and path.is_file()]
+        films = [path for path in files_below(given) if path.suffix.lower() in VIDEO_ENDINGS and path.is_file()]
         if not films:
             raise VideoError(f"{given}: holds no films")
         return films
@@ -61,7 +61,7 @@ def _films_of(given: Path) -> list[Path]:
     return films
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
+def files_below(folder: Path) -> Iterator[Path]:
     """The files below a folder without hidden ones, each folder once, as links may be cyclic."""
     seen: set[Path] = set()
     for place, folders, names in os.walk(folder, followlinks=True):

@@ -12,7 +12,7 @@ from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
-from pipelines.video.decoding import demux, open_container, video_stream
+from pipelines.video.decoding import CLOCK_NOISE, demux, open_container, video_stream
 
 RATE = 16000
 """Sample rate in hertz, to which sound is resampled."""
@@ -153,8 +153,7 @@ def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
         # Opened again to read sound from the start: not all containers can seek.
     with open_container(path) as container:
         stream = container.streams.audio[0]
-        resampler = av.AudioResampler("fltp", "mono", RATE)
-        expected = 0.0
+        resampler, kind, expected, offset = av.AudioResampler("fltp", "mono", RATE), None, 0.0, -first
         try:
             for packet in demux(container, stream):
                 try:
@@ -163,19 +162,26 @@ def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
                     continue
                 for frame in frames:
                     assert isinstance(frame, AudioFrame)
-                    time = expected if frame.time is None else frame.time - first
+                    time = expected if frame.time is None else frame.time + offset
+                    back = expected - time if kind and expected - time > CLOCK_NOISE else 0.0  # as in joined recordings
+                    now = frame.format.name, frame.layout.name, frame.sample_rate
+                    if back or kind not in (None, now):  # a resampler takes one kind of sound
+                        for piece in resampler.resample(None):
+                            yield _placed(piece, offset, expected)
+                        resampler = av.AudioResampler("fltp", "mono", RATE)
+                    kind, time, offset = now, time + back, offset + back
                     expected = time + frame.samples / frame.sample_rate
                     for piece in resampler.resample(frame):
-                        yield _placed(piece, first, expected)
+                        yield _placed(piece, offset, expected)
             for piece in resampler.resample(None):
-                yield _placed(piece, first, expected)
+                yield _placed(piece, offset, expected)
         except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
             return
 
 
-def _placed(piece: AudioFrame, first: float, expected: float) -> tuple[float, Floats]:
+def _placed(piece: AudioFrame, offset: float, expected: float) -> tuple[float, Floats]:
     samples = piece.to_ndarray()[0].astype(np.float64)
-    return expected - len(samples) / RATE if piece.time is None else piece.time - first, samples
+    return expected - len(samples) / RATE if piece.time is None else piece.time + offset, samples
 
 
 def _first_frame_time(container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> float:

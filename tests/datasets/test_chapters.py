@@ -13,6 +13,7 @@ from pipelines.errors import DatasetError
 from pipelines.outputs.exports import export
 from pipelines.scenes import timecode
 from tests.outputs.exporting import FILM_23, scene_list
+from tests.small_stores import refusal
 
 SCENES = scene_list([30, 31, 29], [0, 2], FILM_23)
 TIMES = [[scene.start, scene.end] for scene in SCENES.scenes]
@@ -94,6 +95,16 @@ def test_what_is_no_list_of_chapters_is_one_line(tmp_path: Path, text: str, reas
     with pytest.raises(DatasetError, match=reason) as caught:
         read_scenes_of_video(path)
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "ends", [("<ChapterTimeEnd>00:00:05.0</ChapterTimeEnd>", ""), ("", "<ChapterTimeEnd>00:00:05.0</ChapterTimeEnd>")]
+)
+def test_two_chapters_with_one_start_are_one_line(tmp_path: Path, ends: tuple[str, str]) -> None:
+    atoms = [f"<ChapterAtom><ChapterTimeStart>00:00:01.0</ChapterTimeStart>{end}</ChapterAtom>" for end in ends]
+    path = tmp_path / "film.chapters.xml"
+    path.write_text(f"<Chapters><EditionEntry>{''.join(atoms)}</EditionEntry></Chapters>")
+    refusal(lambda: read_chapters(path), path, error=DatasetError)
 
 
 def test_a_film_without_chapters_is_one_line(film: Path) -> None:

@@ -101,6 +101,7 @@ def changed(keys: list[Any], value: Any) -> dict[str, Any]:
         (["video"], [], "the video is not an object"),
         (["video", "path"], None, "null is not the path of a video"),
         (["video", "path"], "", "'' is not usable as the id of a video"),
+        (["video", "id"], "a\0b", "is not usable as the id of a video"),
         (["video", "frame_rate"], 0, "0.0 is not a number of frames a second"),
         (["shots"], {}, "an object is not the list of shots"),
         (["shots"], [], "lists no shots"),

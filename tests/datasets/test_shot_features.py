@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.datasets.shot_features import read_shot_feature_folder, read_shot_features
 from pipelines.errors import DatasetError
+from pipelines.stores.index import ASSUMED_FRAME_RATE
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "features"
 
@@ -47,7 +48,7 @@ def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
     np.testing.assert_array_equal(video.features, good_arrays()["features"])
     np.testing.assert_array_equal(video.shots, good_arrays()["shots"])
     np.testing.assert_array_equal(video.scene_end, [0, 1, 0])
-    np.testing.assert_array_equal(video.durations, [10, 15, 1])
+    np.testing.assert_array_equal(video.seconds, np.array([10, 15, 1]) / ASSUMED_FRAME_RATE)
 
 
 def test_colour_and_frame_rate_are_read_where_a_file_has_them(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, DatasetError
 from pipelines.stages.build_index import IndexSettings, SplitStatistics, build_index
 from pipelines.stages.build_index.building import missing, statistics
-from pipelines.stores.features import read_features
+from pipelines.stores.features import open_features
 from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_index
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.films import video_ids
@@ -165,6 +165,16 @@ def test_a_damaged_store_or_packed_film_is_left_out(tmp_path: Path, settings: Se
     assert sum("is left out" in note for note in report.notes) == 2
 
 
+def test_damaged_features_are_left_out(tmp_path: Path, settings: Settings) -> None:
+    put_npz(tmp_path / "vgg", "01")
+    damage = put_npz(tmp_path / "vgg", "02")
+    damage.write_bytes(b"damaged")
+    refusal(lambda: build_index([tmp_path / "vgg"], settings()), damage, error=DatasetError)
+    report = build_index([tmp_path / "vgg"], settings(only_complete=True))
+    assert report.index.video_ids == ("vgg/01",)
+    assert any(note.startswith(f"vgg/02 is left out: {damage}: not an .npz file") for note in report.notes)
+
+
 def test_a_list_of_splits_may_name_films_that_are_left_out(tmp_path: Path, settings: Settings) -> None:
     root, split = put_movienet(tmp_path / "movienet"), tmp_path / "split.json"
     put_shots(root, "tt04")
@@ -217,6 +227,20 @@ def test_a_folder_with_an_index_is_refused_with_the_folder_to_name(tmp_path: Pat
     refusal(
         lambda: build_index([tmp_path / "data"], again), "holds an index", tmp_path / "data/keyframes", error=BasslError
     )
+
+
+def test_the_store_of_a_film_called_index_is_no_index(tmp_path: Path, settings: Settings) -> None:
+    put_store(tmp_path / "stores" / "index.h5")
+    put_store(tmp_path / "stores" / "other.h5")
+    assert build_index([tmp_path / "stores"], settings()).index.video_ids == ("index", "other")
+
+
+def test_two_stores_of_one_film_are_noted(tmp_path: Path, settings: Settings) -> None:
+    store = put_store(tmp_path / "stores" / "a.h5")
+    put_store(tmp_path / "stores" / "b.h5")
+    shutil.copy(store, tmp_path / "stores" / "c.h5")
+    (note,) = (note for note in build_index([tmp_path / "stores"], settings()).notes if "of one film" in note)
+    assert note.startswith("a and c are of one film")
 
 
 def test_movienets_doubtful_ends_may_be_left_out(tmp_path: Path, settings: Settings) -> None:
@@ -327,10 +351,10 @@ def test_features_go_into_a_store(tmp_path: Path, settings: Settings) -> None:
     assert index.label.tolist() == [0, 1, 0, 1, 0, 0]  # the film's end is no scene end
     store = tmp_path / "data" / "features" / "bbc-4d.h5"
     assert index.features == {"bbc-4d": store}
-    encoder, features = read_features(store)
-    assert encoder == "bbc-4d"
-    assert list(features) == ["bbc/01", "bbc/02"]
-    np.testing.assert_array_equal(features["bbc/02"], np.arange(12).reshape(3, 4) + 2)
+    found = open_features(store)
+    assert found.encoder == "bbc-4d"
+    assert list(found.videos) == ["bbc/01", "bbc/02"]
+    np.testing.assert_array_equal(found.videos["bbc/02"], np.arange(12).reshape(3, 4) + 2)
 
 
 def test_folders_of_features_with_one_name_share_a_store(tmp_path: Path, settings: Settings) -> None:
@@ -338,7 +362,14 @@ def test_folders_of_features_with_one_name_share_a_store(tmp_path: Path, setting
     put_npz(tmp_path / "y" / "vgg" / "other", "01")
     index = build_index([tmp_path / "x" / "vgg", tmp_path / "y" / "vgg"], settings()).index
     [store] = index.features.values()
-    assert tuple(read_features(store)[1]) == index.video_ids == ("one/01", "other/01")
+    assert tuple(open_features(store).videos) == index.video_ids == ("one/01", "other/01")
+
+
+def test_features_in_a_linked_folder_are_found(tmp_path: Path, settings: Settings) -> None:
+    put_npz(tmp_path / "elsewhere", "01")
+    (tmp_path / "vgg").mkdir()
+    (tmp_path / "vgg" / "link").symlink_to(tmp_path / "elsewhere")
+    assert build_index([tmp_path / "vgg"], settings()).index.video_ids == ("elsewhere/01",)
 
 
 def test_features_of_different_sizes(tmp_path: Path, settings: Settings) -> None:
@@ -368,7 +399,7 @@ def test_a_store_of_other_features_is_replaced_only_when_asked(tmp_path: Path, s
     assert not other.output.exists()
     build_index([first], other)
     build_index([second], settings(output=other.output, overwrite=True))
-    np.testing.assert_array_equal(read_features(store)[1]["bbc/01"], np.ones((3, 4)))
+    np.testing.assert_array_equal(open_features(store).videos["bbc/01"], np.ones((3, 4)))
 
 
 def test_features_beside_other_files(tmp_path: Path, settings: Settings) -> None:
@@ -415,6 +446,13 @@ def test_labels_named_as_the_film_meet_its_store(tmp_path: Path, settings: Setti
     report = build_index([tmp_path / "stores"], settings(labels=labels, tolerance=math.inf))
     assert sorted(report.matches) == sorted(video_ids(films)) == ["1999_a", "2001_a", "3.45_PM", "with_space"]
     assert not any("not among the sources" in note for note in report.notes)
+
+
+def test_labels_fit_a_film_whose_own_name_ends_as_that_of_a_list_of_scenes(tmp_path: Path, settings: Settings) -> None:
+    store = put_store(tmp_path / "stores" / "behind_the_scenes.h5")
+    labels = put_csv(tmp_path / "behind_the_scenes.csv", (0, 4), (4, 10))
+    report = build_index([store], settings(labels=(labels,)))
+    assert report.index.label.tolist() == [0, 1, 0, 0, 0]
 
 
 def test_labels_of_movienet_on_stores_bring_their_split(tmp_path: Path, settings: Settings) -> None:
@@ -626,6 +664,16 @@ def test_one_video_in_two_sources(tmp_path: Path, settings: Settings) -> None:
     assert not settings().output.exists()
 
 
+def test_an_index_that_is_refused_leaves_the_features_that_were_there(tmp_path: Path, settings: Settings) -> None:
+    one, other = tmp_path / "x" / "vgg", tmp_path / "y" / "vgg"
+    put_npz(one)
+    put_npz(other, features=np.ones((3, 4), np.float32))
+    [store] = build_index([one], settings()).index.features.values()
+    before = store.read_bytes()
+    refusal(lambda: build_index([one, other], settings(overwrite=True)), "'vgg/01'", error=BasslError)
+    assert store.read_bytes() == before
+
+
 def test_stores_of_different_numbers_of_keyframes(tmp_path: Path, settings: Settings) -> None:
     one, other = put_store(tmp_path / "one.h5", images=1), put_store(tmp_path / "three.h5", images=3)
     refusal(lambda: build_index([one, other], settings()), f"1 ({one}), 3 ({other})", error=BasslError)
@@ -735,5 +783,5 @@ def test_real_features(settings: Settings) -> None:
     assert int(index.targets(index.rows_of()).sum()) == 557 + 259
     assert [index.splits.count(name) for name in ("train", "val", "test")] == [15, 5, 5]
     [store] = index.features.values()
-    features = read_features(store)[1]
+    features = open_features(store).videos
     assert [len(features[name]) for name in index.video_ids] == np.diff(index.first_row).tolist()

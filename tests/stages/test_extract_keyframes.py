@@ -348,6 +348,13 @@ def test_inputs_that_are_not_there_make_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_pipe_is_one_film_that_fails(library: Path, tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe.mp4")
+    failed, done = extract(pipe, library / "a.mp4", output=tmp_path / "out")[::-1]
+    assert (failed.status, done.status) == ("failed", "done")
+    assert failed.error.startswith(f"{pipe}: is a pipe")
+
+
 def test_no_inputs_are_no_results(tmp_path: Path) -> None:
     assert extract(output=tmp_path) == []
 
@@ -372,6 +379,8 @@ def test_an_interrupt_ends_the_children_at_once_and_leaves_no_halves(
         def __init__(self, work: object, task: dict[str, object]) -> None:
             super().__init__(work, task)  # type: ignore[arg-type]
             started.append(self)
+            if moment == "progress" and len(started) > 1:  # so that they are at work when the first is done
+                self.process.send_signal(signal.SIGSTOP)
             if moment == "waiting" and task["video_id"] == "c":
                 # This child never says a word, and the interrupt comes meanwhile.
                 self.process.send_signal(signal.SIGSTOP)

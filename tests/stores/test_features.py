@@ -20,7 +20,6 @@ from pipelines.stores.features import (
     colour_of,
     features_of,
     open_features,
-    read_features,
     read_shot_checksums,
     shot_checksums,
     write_features,
@@ -41,12 +40,12 @@ def features(dtype: Any = np.float16, size: int = 6) -> dict[str, np.ndarray]:
 def test_what_is_written_is_read(tmp_path: Path, dtype: Any) -> None:
     given = features(dtype)
     write_features(tmp_path / "f.h5", "vgg19 of «x»", given)
-    encoder, found = read_features(tmp_path / "f.h5")
-    assert encoder == "vgg19 of «x»"
-    assert list(found) == sorted(given)
+    found = open_features(tmp_path / "f.h5")
+    assert found.encoder == "vgg19 of «x»"
+    assert list(found.videos) == sorted(given)
     for name, values in given.items():
-        assert found[name].dtype == dtype
-        np.testing.assert_array_equal(found[name], values)
+        assert found.videos[name].dtype == dtype
+        np.testing.assert_array_equal(found.videos[name], values)
 
 
 def test_colour_is_read_for_the_videos_that_have_it_and_old_stores_have_none(tmp_path: Path) -> None:
@@ -108,7 +107,7 @@ def test_the_same_features_make_the_same_bytes(tmp_path: Path) -> None:
 def test_arrays_that_are_views(tmp_path: Path) -> None:
     wide = np.arange(24, dtype=np.float32).reshape(4, 6)
     write_features(tmp_path / "f.h5", "x", {"a": wide[:, ::2], "b": wide.T[:3].T})
-    found = read_features(tmp_path / "f.h5")[1]
+    found = open_features(tmp_path / "f.h5").videos
     np.testing.assert_array_equal(found["a"], wide[:, ::2])
     np.testing.assert_array_equal(found["b"], wide[:, :3])
 
@@ -142,27 +141,27 @@ def test_cut_and_changed_files_are_refused(tmp_path: Path) -> None:
     write_features(path, "x", features(size=40))
     for _case, content in damaged(path.read_bytes(), flips=220, cuts=80, seed=1):
         path.write_bytes(content)
-        refusal(lambda: read_features(path), path, "make it again")
+        refusal(lambda: open_features(path), path, "make it again")
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x89HDF\r\n\x1a\n"])
 def test_files_that_are_no_store(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "f.h5").write_bytes(content)
-    refusal(lambda: read_features(tmp_path / "f.h5"), tmp_path / "f.h5")
+    refusal(lambda: open_features(tmp_path / "f.h5"), tmp_path / "f.h5")
 
 
 def test_files_of_another_kind(tmp_path: Path) -> None:
     path = tmp_path / "f.h5"
-    refusal(lambda: read_features(path), path, "no such file")
+    refusal(lambda: open_features(path), path, "no such file")
     with create_store(path, "bassl.index", VERSION):
         pass
-    refusal(lambda: read_features(path), path, "bassl.index", "bassl.features")
+    refusal(lambda: open_features(path), path, "bassl.index", "bassl.features")
     with create_store(path, SCHEMA, 9):
         pass
-    refusal(lambda: read_features(path), path, "version 9")
+    refusal(lambda: open_features(path), path, "version 9")
     with h5py.File(path, "w") as file:
         file.attrs["schema"] = 3
-    refusal(lambda: read_features(path), path, "not a file of bassl")
+    refusal(lambda: open_features(path), path, "not a file of bassl")
 
 
 @pytest.mark.parametrize(
@@ -188,17 +187,17 @@ def test_files_of_another_kind(tmp_path: Path) -> None:
 def test_contradictions_are_not_read(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     write_features(tmp_path / "good.h5", "x", features())
     forge(tmp_path / "good.h5", tmp_path / "forged.h5", changes)
-    refusal(lambda: read_features(tmp_path / "forged.h5"), tmp_path / "forged.h5", words)
+    refusal(lambda: open_features(tmp_path / "forged.h5"), tmp_path / "forged.h5", words)
 
 
 def test_values_that_are_not_finite_are_not_read(tmp_path: Path) -> None:
     bad = np.full((36, 6), np.nan, np.float16)
     write_features(tmp_path / "good.h5", "x", features())
-    rows = read_features(tmp_path / "good.h5")[1]
+    rows = open_features(tmp_path / "good.h5").videos
     lengths = np.cumsum([0, *map(len, rows.values())])
     checksums = [zlib.crc32(bad[start:end]) for start, end in pairwise(lengths)]
     forge(tmp_path / "good.h5", tmp_path / "f.h5", {"features": bad, "videos/crc32": np.array(checksums, np.uint32)})
-    refusal(lambda: read_features(tmp_path / "f.h5"), tmp_path / "f.h5", "not finite")
+    refusal(lambda: open_features(tmp_path / "f.h5"), tmp_path / "f.h5", "not finite")
 
 
 # --- features and shots -----------------------------------------------------------------------------------------------
@@ -291,3 +290,9 @@ def test_a_checksum_tells_shots_and_key_frames_apart(tmp_path: Path) -> None:
     assert len(set(found)) == len(found)
     renamed = written(tmp_path / "index.h5", video("0"), replace(one, video_id="b", label=one.label + 1))
     assert shot_checksums(renamed)["b"] == found[0]
+
+
+def test_a_checksum_of_shots_without_key_frames_tells_their_times_apart(tmp_path: Path) -> None:
+    one = video("a")
+    slower = replace(one, seconds=one.seconds * 2, frame_rate=one.frame_rate / 2)
+    assert shot_checksums(written(tmp_path / "1.h5", one)) != shot_checksums(written(tmp_path / "2.h5", slower))

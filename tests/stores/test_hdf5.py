@@ -23,6 +23,7 @@ from pipelines.stores.hdf5 import (
     read_json_attribute,
     read_strings,
 )
+from tests.small_stores import refusal
 
 REMEDY = "make it again"
 
@@ -162,7 +163,24 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    assert "is a directory" in complaint(tmp_path).lower()
+    assert "is not a file" in complaint(tmp_path)
+
+
+def test_a_pipe_is_refused_without_waiting_for_what_it_says(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.h5")
+    assert "is not a file" in complaint(tmp_path / "pipe.h5")
+
+
+def test_a_name_that_no_file_can_have_is_not_called_damage(tmp_path: Path) -> None:
+    path = tmp_path / ("a" * 300)
+    assert refusal(lambda: whole(path)) == f"{path}: cannot be read (file name too long)"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.h5")
+    path.chmod(0)
+    assert refusal(lambda: whole(path)) == f"{path}: cannot be read (permission denied)"
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 600, b"text\n" * 200, b"[" * 512, b"{}", b"\xff" * 4000, b"1" * 600])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
+from threading import Event
 
 import av
 import numpy as np
 import pytest
 
 from pipelines.errors import VideoError
-from pipelines.stages.extract_sound import SoundSettings, extract_sound
+from pipelines.progress import FilmProgress
+from pipelines.stages.extract_sound import SoundResult, SoundSettings, extract_sound
 from pipelines.stores.features import features_of, open_features
 from pipelines.stores.index import IndexedVideo, read_index, write_index
 from pipelines.video import sound
@@ -19,26 +24,34 @@ from tests import films
 from tests.command import Bassl
 from tests.small_stores import refusal
 
+stage = import_module("pipelines.stages.extract_sound.running")
 SECONDS, CHANGE = 6.0, 2.5
 
 
-def write_sounding_film(path: Path, wave: Callable[[np.ndarray], np.ndarray], delay: float = 0.0) -> Path:
+def write_sounding_film(
+    path: Path,
+    wave: Callable[[np.ndarray], np.ndarray],
+    delay: float = 0.0,
+    codec: str = "pcm_s16le",
+    rate: int = 48000,
+    layout: str = "stereo",
+) -> Path:
     """Six seconds of pictures, and sound that begins with the first of them; all timestamps moved by a delay."""
     with av.open(str(path), "w") as container:
         pictures = container.add_stream("libx264", rate=24, options={"preset": "ultrafast"})
         pictures.width, pictures.height, pictures.pix_fmt = 64, 48, "yuv420p"
-        track = container.add_stream("pcm_s16le", rate=48000)
-        track.layout = "stereo"
+        track = container.add_stream(codec, rate=rate)
+        track.layout = layout
         for index, picture in enumerate(films.pictures(round(24 * SECONDS), (60,), 64, 48)):
             frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
             frame.pts, frame.time_base = index + round(24 * delay), Fraction(1, 24)
             container.mux(pictures.encode(frame))
         container.mux(pictures.encode())
-        samples = (0.5 * wave(np.arange(round(48000 * SECONDS)) / 48000) * 32767).astype(np.int16)
+        samples = (0.5 * wave(np.arange(round(rate * SECONDS)) / rate) * 32767).astype(np.int16)
         for start in range(0, len(samples), 4800):
-            part = np.repeat(samples[start : start + 4800], 2)[None]
-            frame = av.AudioFrame.from_ndarray(part, format="s16", layout="stereo")
-            frame.sample_rate, frame.pts, frame.time_base = 48000, start + round(48000 * delay), Fraction(1, 48000)
+            part = np.repeat(samples[start : start + 4800], track.channels)[None]
+            frame = av.AudioFrame.from_ndarray(part, format="s16", layout=layout)
+            frame.sample_rate, frame.pts, frame.time_base = rate, start + round(rate * delay), Fraction(1, rate)
             container.mux(track.encode(frame))
         container.mux(track.encode())
     return path
@@ -105,6 +118,20 @@ def test_time_is_that_of_the_pictures(film: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(sound.shot_sounds(late, shots), sound.shot_sounds(film, shots), atol=0.05)
 
 
+@pytest.mark.parametrize(("rate", "layout"), [(48000, "stereo"), (44100, "mono")])
+def test_joined_recordings_sound_as_each_does_alone(tmp_path: Path, rate: int, layout: str) -> None:
+    """Also where the second begins a clock of its own, and has another kind of sound."""
+    one = write_sounding_film(tmp_path / "one.ts", changing, codec="aac")
+    two = write_sounding_film(
+        tmp_path / "two.ts", lambda s: changing(SECONDS - s), codec="aac", rate=rate, layout=layout
+    )
+    joined = films.joined([one, two], tmp_path / "joined.ts")
+    shots = np.array([[0.5, 2.0], [4.0, 5.5]])  # without the moments when it changes
+    expected = np.concatenate([sound.shot_sounds(one, shots), sound.shot_sounds(two, shots)])
+    found = sound.shot_sounds(joined, np.concatenate([shots, shots + SECONDS]))
+    np.testing.assert_allclose(found, expected, atol=0.05)
+
+
 def index_of(path: Path, *names: str) -> Path:
     frames = np.array([[0, 60], [60, 144]])
     labels = np.zeros(2, np.int8)
@@ -131,6 +158,43 @@ def test_two_runs_at_once_add_to_one_store(film: Path, tmp_path: Path) -> None:
     settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "other"), tmp_path / "sound.h5")
     extract_sound([film], settings, on_start=lambda films: extract_sound([other], settings))
     assert sorted(open_features(settings.output).videos) == ["film", "other"]
+
+
+def test_an_interrupt_keeps_what_is_done_and_waits_for_no_film(
+    film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, read_whole = Event(), Event()
+
+    def hear(path: Path, shots: np.ndarray, progress: Callable[[float, float], None]) -> np.ndarray:
+        if path == film:
+            begun.wait()
+            return np.zeros((len(shots), sound.WIDTH), np.float32)
+        begun.set()
+        for second in range(100):
+            progress(second, 100)
+            time.sleep(0.01)
+        read_whole.set()
+        return np.zeros((len(shots), sound.WIDTH), np.float32)
+
+    def interrupt(state: FilmProgress[SoundResult]) -> None:
+        if state.result is not None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(stage, "shot_sounds", hear)
+    (tmp_path / "long.mkv").touch()
+    settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "long"), tmp_path / "sound.h5", workers=2)
+    with pytest.raises(KeyboardInterrupt):
+        extract_sound([film, tmp_path / "long.mkv"], settings, interrupt)
+    assert not read_whole.is_set()
+    assert list(open_features(settings.output).videos) == ["film"]
+
+
+def test_a_pipe_is_one_film_that_fails(film: Path, tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe.mp4")
+    settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "pipe"), tmp_path / "sound.h5")
+    found = {result.video_id: result for result in extract_sound([pipe, film], settings)}
+    assert (found["film"].status, found["pipe"].status) == ("done", "failed")
+    assert found["pipe"].error.startswith(f"{pipe}: is a pipe")
 
 
 def test_what_cannot_be_heard_costs_one_line(film: Path, tmp_path: Path) -> None:

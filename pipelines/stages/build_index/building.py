@@ -19,7 +19,7 @@ from pipelines.files import check_inputs_kept, check_writable
 from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stages.build_index.sources import INCOMPLETE, read_source
 from pipelines.stores.features import open_features, write_features
-from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, read_index, write_index
+from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, write_index
 from pipelines.video.films import safe_id
 
 
@@ -41,7 +41,7 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
         left_out |= found.left_out
         colour |= found.colour
         if found.features:
-            name = f"{source.resolve().name}-{next(iter(found.features.values())).shape[1]}d"
+            name = f"{safe_id(source.resolve().name)}-{next(iter(found.features.values())).shape[1]}d"
             features.setdefault(name, {}).update(found.features)
     if not videos:
         reason = "; ".join(f"{name}: {why}" for name, why in list(left_out.items())[:1])
@@ -60,6 +60,10 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
         videos = _drawn_splits(videos, settings.split, settings.seed)
         expected = [name for name, share in zip(_names(settings.split), settings.split, strict=True) if share]
     empty = [name for name in expected if name not in {video.split for video in videos}]
+    for film in sorted({video.made_of for video in videos} - {""}):
+        same = [video.video_id for video in videos if video.made_of == film]
+        if len(same) > 1:
+            notes.append(f"{' and '.join(same)} are of one film; delete all but one, or it may be in two splits")
     notes += [f"no video is in the split {name}" for name in empty] + _reasons(left_out, len(videos))
     recorded = {
         "split": str(settings.split) if isinstance(settings.split, Path) else settings.split,
@@ -68,6 +72,7 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
         "annotator": settings.annotator,
     }
     stores = {name: settings.feature_folder / f"{name}.h5" for name in features}
+    joined(settings.output, videos, recorded, settings.doubtful, stores)  # raises, before a store is replaced
     for name, encodings in features.items():
         if not settings.overwrite:
             _check_kept(stores[name], encodings)
@@ -152,7 +157,8 @@ def _named_with_folder(record: VideoAnnotation, known: Set[str]) -> VideoAnnotat
     """Labels with the id of their film: where films share a name, stores have those of the folders in front of it."""
     parts = record.source.resolve().parent.parts[1:]
     longer = (safe_id("_".join((*parts[-depth:], record.video_id))) for depth in range(1, len(parts) + 1))
-    name = next((name for name in (record.video_id, *longer) if name in known), record.video_id)
+    whole = safe_id(record.source.stem)  # of a film that is itself called "..._scenes"
+    name = next((name for name in (record.video_id, whole, *longer) if name in known), record.video_id)
     return replace(record, video_id=name)
 
 

@@ -44,7 +44,7 @@ class IndexSettings:
     frame_rate: float | None = None
     """Frames per second of videos of which the sources have frames only, such as .npz features."""
     overwrite: bool = False
-    """Replace an existing index."""
+    """Replace an existing index, and the feature stores that its .npz files are put into."""
 
     def __post_init__(self) -> None:
         accept_text(self)

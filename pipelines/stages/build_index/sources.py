@@ -14,7 +14,7 @@ from PIL import Image, UnidentifiedImageError
 
 from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.movienet import KeyframeFolder, is_movienet, movienet_of_part, read_jpeg, read_movienet
-from pipelines.datasets.shot_features import read_shot_feature_folder
+from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.scenes import VideoFacts
@@ -43,7 +43,7 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")
     stores = [source] if source.suffix == ".h5" else sorted(source.glob("[!.]*.h5")) if source.is_dir() else []
-    if source / "index.h5" in stores:
+    if source / "index.h5" in stores and (source / "keyframes").is_dir():  # else it is of a film called index
         raise DatasetError(
             f"{source}: holds an index; name its folder of keyframe stores, such as {source / 'keyframes'}"
         )
@@ -68,10 +68,10 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
     if stores:
         return complete(_from_store, ((path.stem, path) for path in stores))
     # MovieNet first: a search for files in it would visit five million.
-    if source.is_dir() and not is_movienet(source) and next(source.rglob("*.npz"), None) is not None:
-        return _from_features(source)
-    if source.is_dir() and is_movienet(source):
+    if is_movienet(source):
         records = read_movienet(source, left_out if settings.only_complete else None)
+    elif next(shot_feature_files(source), None) is not None:
+        return _from_features(source, left_out if settings.only_complete else None)
     else:
         records = read_annotations(source, settings.annotator, settings.frame_rate)
     return complete(partial(_from_annotation, settings=settings), ((record.video_id, record) for record in records))
@@ -93,11 +93,12 @@ def _from_store(path: Path) -> IndexedVideo:
         keyframes=images,
         jpeg=store.jpeg_offsets[places],
         jpeg_crc32=store.jpeg_crc32.reshape(shots, images),
+        made_of=store.source["sha256"],
     )
 
 
-def _from_features(source: Path) -> Source:
-    records = read_shot_feature_folder(source)
+def _from_features(source: Path, left_out: dict[str, str] | None) -> Source:
+    records = read_shot_feature_folder(source, left_out)
     videos = [
         IndexedVideo(
             video_id=record.video_id,
@@ -114,6 +115,7 @@ def _from_features(source: Path) -> Source:
         videos,
         {record.video_id: record.features for record in records},
         {record.video_id: record.colour for record in records if record.colour is not None},
+        left_out or {},
     )
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.files import check_writable, remove_partials
-from pipelines.stores.features import FeatureStore, open_features, read_features, shot_checksums, write_features
+from pipelines.files import check_writable, locked, remove_partials
+from pipelines.stores.features import FeatureStore, open_features, shot_checksums, write_features
 from pipelines.stores.index import Index
 
 
@@ -72,18 +72,19 @@ class StoreInParts:
 
     def join(self) -> None:
         """Write the store from what is in it, videos of other indices included, and its parts."""
-        done = self._open()
-        parts = {name: part for name in self._checksums if (part := self._part(name)).exists()}
-        colour = {name: one for name, one in done.colour.items() if name not in parts} if done else {}
-        for part in parts.values():
-            colour |= open_features(part).colour
-        shots = {**(done.shots if done else {}), **{name: self._checksums[name] for name in parts}}
-        if shots:
-            write_features(self.path, self._encoder, _Features(done, parts), shots, colour)
-        for part in parts.values():
-            remove_partials(part)  # of a worker of a cluster that died
-            part.unlink(missing_ok=True)
-        self._remove_folder()
+        with locked(self.path.parent, wait=True):  # another run may join its own videos
+            done = self._open()
+            parts = {name: part for name in self._checksums if (part := self._part(name)).exists()}
+            colour = {name: one for name, one in done.colour.items() if name not in parts} if done else {}
+            for part in parts.values():
+                colour |= open_features(part).colour
+            shots = {**(done.shots if done else {}), **{name: self._checksums[name] for name in parts}}
+            if shots:
+                write_features(self.path, self._encoder, _Features(done, parts), shots, colour)
+            for part in parts.values():
+                remove_partials(part)  # of a worker of a cluster that died
+                part.unlink(missing_ok=True)
+            self._remove_folder()
 
     def _part(self, name: str) -> Path:
         # A video's id may have characters, or a length, that a file's name may not.
@@ -121,7 +122,7 @@ class _Features(Mapping[str, "NDArray[np.floating]"]):
         self._parts = parts
 
     def __getitem__(self, name: str) -> NDArray[np.floating]:
-        return read_features(self._parts[name])[1][name] if name in self._parts else self._stored[name]
+        return open_features(self._parts[name]).videos[name] if name in self._parts else self._stored[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter({*self._parts, *self._stored})

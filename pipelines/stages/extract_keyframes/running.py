@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import os_reason, remove_partials
+from pipelines.files import is_file, os_reason, remove_partials
 from pipelines.film_jobs import run_here, run_on_dask
 from pipelines.processes import cores
 from pipelines.progress import FilmProgress
@@ -76,6 +76,8 @@ def _make_folder(path: Path) -> None:
 def _kept(task: FilmTask) -> FilmResult | None:
     """The result of a film whose store exists; None where the store is to be made."""
     remove_partials(task.store)
+    if not is_file(task.film):  # it is read twice
+        return task.failed(f"{task.film}: is a pipe, which can be read once; name a file")
     if task.settings.overwrite or not task.store.exists():
         return None
     from pipelines.stores.keyframes import read_keyframes  # start-up time: h5py, where there is a store only

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import check_writable, locked
+from pipelines.files import check_writable, is_file, locked
 from pipelines.processes import cores
 from pipelines.progress import FilmProgress
 from pipelines.stages.extract_sound.settings import SoundResult, SoundSettings
@@ -53,15 +54,23 @@ def run(
     for film, name in zip(films, video_ids(films), strict=True):
         if name not in index.video_ids:
             finish(SoundResult(name, film, "failed", error=f"{film}: {settings.index} has no film with the id {name}"))
+        elif not is_file(film):
+            finish(SoundResult(name, film, "failed", error=f"{film}: is a pipe, which can be read once; name a file"))
         elif name in store and shots[name] == checksums[name] and not settings.overwrite:
             finish(SoundResult(name, film, "kept", len(store[name])))
         else:
             waiting.append((film, name))
     made: dict[str, NDArray[np.floating]] = {}
-    saved, unsaved = time.monotonic(), False
+    saved, unsaved, stopped = time.monotonic(), False, Event()
+
+    def going_on(state: FilmProgress[SoundResult]) -> None:
+        if stopped.is_set():
+            raise BasslError(f"{state.video_id}: interrupted")
+        report(state)
+
     with ThreadPoolExecutor(settings.workers or cores()) as pool:  # decoding releases the global interpreter lock
         try:
-            futures = {pool.submit(_shot_sounds, film, name, index, report): (film, name) for film, name in waiting}
+            futures = {pool.submit(_shot_sounds, film, name, index, going_on): (film, name) for film, name in waiting}
             for future in as_completed(futures):
                 film, name = futures[future]
                 try:
@@ -75,6 +84,7 @@ def run(
                     saved, unsaved = time.monotonic(), False
                 finish(SoundResult(name, film, "done", len(made[name])))
         finally:  # an interrupt keeps what is done
+            stopped.set()
             pool.shutdown(cancel_futures=True)
             if unsaved:
                 save()
