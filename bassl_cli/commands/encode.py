@@ -26,9 +26,12 @@ def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = 
     if settings.dask and machines != Machines():
         raise BasslError("--dask encodes on the workers of the cluster; leave --gpus and --processes out")
     settings = replace(settings, device=machines.device or settings.device)
-    with job(machines, "encode", "run the same command again to go on") as shows, console.stage_progress(quiet) as show:
+    with (
+        job(machines, "encode", "run the same command again to go on") as shows,
+        console.stage_progress(quiet) as progress,
+    ):
         try:
-            store = encode_shots(settings, lambda state: show("encoding", state.shots, state.total))
+            store = encode_shots(settings, progress)
         except SomeFailedError as error:
             if shows:
                 for line in (*error.failed, error.what):

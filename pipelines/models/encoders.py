@@ -89,12 +89,6 @@ class ShotEncoder(ABC):
         return nullcontext()
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """What a model that is trained on its features must remember of it, as plain JSON values."""
-        how = preparation(self.size, self.mean, self.std, self.keyframes, self.preparation)
-        return {"id": self.id, "name": self.name} | how
-
-    @property
     def on_gpu(self) -> bool:
         """Whether it runs on a GPU."""
         return self.device.startswith("cuda")

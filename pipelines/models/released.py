@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
-from pipelines.errors import BasslError, StoreError, first_line
+from pipelines.errors import BasslError, StoreError, first_line, printable
 from pipelines.files import os_reason, write_atomically
 from pipelines.models.bassl import BOUNDARY_HEAD, BasslSettings, BasslWeights, crn_shapes
 from pipelines.models.image_networks import import_torchvision
@@ -146,7 +146,8 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
                     checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:  # a forged pickle can make torch raise anything
         raise StoreError(
-            f"{path}: not a checkpoint of weights that PyTorch can read ({_printable_line(error)}); get the file again"
+            f"{path}: not a checkpoint of weights that PyTorch can read ({printable(first_line(error), 200)}); "
+            "get the file again"
         ) from error
     if code:
         names = ", ".join(ascii(name)[:LONGEST_NAME] for name in code[:3]) + (", ..." if len(code) > 3 else "")
@@ -373,7 +374,3 @@ def _some(faults: Iterable[str]) -> str:
         else:
             more += 1
     return "; ".join(shown) + (f"; and {more} more" if more else "")
-
-
-def _printable_line(error: BaseException) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in first_line(error)[:200])

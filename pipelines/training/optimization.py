@@ -1,9 +1,8 @@
-"""Optimisers and the learning rate of pre-training and of fine-tuning (appendix A)."""
+"""The optimiser of pre-training, and the learning rate of pre-training and of fine-tuning (appendix A)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -35,14 +34,6 @@ def make_lars(
         [group for group in groups if group["params"]], lr=1.0, momentum=momentum, trust_coeff=trust_coefficient
     )
     return optimizer
-
-
-def make_adam(trained: Sequence[Tensor], weight_decay: float) -> torch.optim.Optimizer:
-    """Adam (Kingma & Ba 2015), as for fine-tuning (appendix A); with weight decay AdamW (Loshchilov & Hutter 2019). Its
-    learning rate is set before each step, see :func:`learning_rate`."""
-    if weight_decay:
-        return torch.optim.AdamW(trained, lr=1.0, weight_decay=weight_decay)
-    return torch.optim.Adam(trained, lr=1.0)
 
 
 def learning_rate(step: int, steps: int, peak: float, warm_up: float) -> float:

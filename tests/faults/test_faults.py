@@ -23,7 +23,7 @@ from pipelines.datasets.scene_list import read_scene_list
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import BasslError
 from pipelines.models.checkpoints import read_arrays
-from pipelines.stores.features import read_features
+from pipelines.stores.features import open_features
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.shot_lists import read_cuts
@@ -204,7 +204,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "scenes.json": (of_writer("scenes.json"), read_scene_list),
     "model": (of_writer("model"), lambda path: read_arrays(path, "k")),
     "keyframe store": (of_writer("keyframe store"), read_store),
-    "feature store": (of_writer("feature store"), read_features),
+    "feature store": (of_writer("feature store"), open_features),
     "CSV of scenes": (text_file("s.csv", "start,end\n0,1.5\n1.5,3\n3,0:09.5\n"), read_scenes_csv),
     "list of shots": (text_file("s.txt", "0 24\n25 60\n61 99\n"), partial(read_cuts, frame_rate=24.0)),
     "features (.npz)": (features_file, read_shot_features),

@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.files import files_together
 from pipelines.models.checkpoints import read_arrays, save_model
-from pipelines.stores.features import read_features, write_features
+from pipelines.stores.features import open_features, write_features
 from pipelines.stores.keyframes import read_keyframes
 from tests.outputs.exporting import scene_list
 from tests.small_stores import put_store
@@ -56,7 +56,7 @@ WRITERS = {
     "feature store": Writer(
         "features.h5",
         lambda path, version: write_features(path, "e", {"film": np.full((200, 16), version, np.float32)}),
-        lambda path: int(read_features(path)[1]["film"][0, 0]),
+        lambda path: int(open_features(path).videos["film"][0, 0]),
     ),
     "pieces of a film": Writer("piece.bin", _write_pieces, _read_piece),
 }

@@ -168,11 +168,7 @@ def test_as_many_shots_together_as_a_core_likes(keyframes: int, shots: int) -> N
 def test_the_id_of_the_default_encoder_is_the_same_everywhere() -> None:
     encoder = load_encoder("efficientnet_lite0", "cpu")
     assert (encoder.id, encoder.width) == ("efficientnet_lite0-4ea011fa77bb", 1280)
-    assert encoder.facts == {
-        "id": encoder.id,
-        "name": "efficientnet_lite0",
-        **preparation(224, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), 3),
-    }
+    assert (encoder.size, encoder.mean, encoder.std) == (224, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
     assert load_encoder("efficientnet_lite0", "cpu", keyframes=5).id != encoder.id
 
 
@@ -275,7 +271,7 @@ def test_the_preparation_is_part_of_the_id_and_can_be_chosen(state: dict[str, Te
     model = put_model(tmp_path / "model.safetensors", "resnet18", state)
     centre, squeeze = (load_encoder(model, "cpu", how=how) for how in PREPARATIONS)
     assert load_encoder(model, "cpu").id == centre.id != squeeze.id
-    assert centre.facts["resize"] != squeeze.facts["resize"]
+    assert (centre.preparation, squeeze.preparation) == PREPARATIONS
     own = load_encoder("efficientnet_lite0", "cpu", how="centre")
     assert own.id != load_encoder("efficientnet_lite0", "cpu").id
     assert encoder_of_id(own.id, "cpu", 3, "a model").preparation == "centre"

@@ -6,9 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,9 @@ from pipelines.errors import BasslError, SomeFailedError
 from pipelines.models import torch_encoders
 from pipelines.models.colour import hue_histogram
 from pipelines.models.encoders import ShotEncoder
+from pipelines.progress import ReportProgress
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import (
-    EncodeProgress,
     EncodeSettings,
     encode_shots,
     parts,
@@ -33,7 +33,7 @@ from pipelines.stages.encode import (
 from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stages.import_checkpoint import import_checkpoint
 from pipelines.stages.pretrain import PretrainSettings
-from pipelines.stores.features import colour_of, features_of, open_features, read_features, write_features
+from pipelines.stores.features import colour_of, features_of, open_features, write_features
 from pipelines.stores.index import read_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.lookup import find_features, keyframe_facts, store_path
@@ -96,9 +96,9 @@ def parts_of(settings: EncodeSettings) -> list[Path]:
 
 def shots_encoded(settings: EncodeSettings) -> int:
     """How many shots are encoded when the store is asked for."""
-    told: list[EncodeProgress] = []
-    encode_shots(settings, told.append)
-    return told[-1].shots if told else 0
+    told: list[float] = []
+    encode_shots(settings, lambda doing, done, total: told.append(done))
+    return int(told[-1]) if told else 0
 
 
 # --- what is in a store -----------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_the_same_bytes_from_any_number_of_threads(index: Path) -> None:
     one = encode_shots(settings_of(index, workers=1))
     more = encode_shots(settings_of(index, workers=3, output=index.parent / "more"))
     assert one.read_bytes() == more.read_bytes()
-    assert read_features(one)[1]["a"].shape == (7, 1280)
+    assert open_features(one).videos["a"].shape == (7, 1280)
 
 
 @pytest.mark.slow
@@ -176,9 +176,9 @@ def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
     alone = encode_shots(EncodeSettings(Path("index.h5"), output=Path("alone"), device="cpu"))
     put_store(Path("stores/f.h5"), 3, jpegs=[[b"no picture"] * 3] * 3)
     build_index([Path("stores")], IndexSettings(output=Path("index.h5"), overwrite=True))
-    told: list[EncodeProgress] = []
+    told: list[tuple[str, float, float | None]] = []
 
-    def kill_one(state: EncodeProgress) -> None:
+    def kill_one(*state: Any) -> None:
         told.append(state)
         cluster.workers[0].kill()
 
@@ -187,7 +187,7 @@ def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
         encode_shots(settings, kill_one)
     (line,) = caught.value.failed
     assert line == f"{tmp_path / 'stores' / 'f.h5'}: shot 0 has a keyframe that is not a JPEG that can be decoded"
-    assert told[-1] == EncodeProgress(18, 18, 6, 6)
+    assert told[-1] == ("encoding", 18, 18)
     assert store_path(settings.output, alone.stem).read_bytes() == alone.read_bytes()
     assert [path.name for path in settings.output.iterdir()] == [alone.name]
 
@@ -206,7 +206,7 @@ def test_what_is_there_is_not_done_again(index: Path, encoder: ShotEncoder) -> N
 
 def test_new_videos_are_added_and_those_of_another_index_stay(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
-    old = read_features(encode_shots(settings))[1]["a"].copy()
+    old = open_features(encode_shots(settings)).videos["a"].copy()
     put_index(index.parent, {**LENGTHS, "d": 2})
     assert shots_encoded(settings) == 2
     shutil.rmtree(index.parent / "stores")
@@ -255,8 +255,8 @@ def test_a_run_killed_in_the_middle_goes_on_and_ends_the_same(index: Path) -> No
         "import os, signal, sys\n"
         "from pathlib import Path\n"
         "from pipelines.stages.encode import EncodeSettings, encode_shots\n"
-        "def tell(state):\n"
-        "    if state.shots == 9: os.kill(os.getpid(), signal.SIGKILL)\n"  # in the second video, of 7, 4 and 1 shots
+        "def tell(doing, done, total):\n"
+        "    if done == 9: os.kill(os.getpid(), signal.SIGKILL)\n"  # in the second video, of 7, 4 and 1 shots
         "encode_shots(EncodeSettings(Path(sys.argv[1]), output=Path(sys.argv[2]), device='cpu'), tell)\n"
     )
     settings = settings_of(index)
@@ -275,9 +275,9 @@ class StopError(Exception):
     pass
 
 
-def stop_at(shots: int) -> Callable[[EncodeProgress], None]:
-    def stop(state: EncodeProgress) -> None:
-        if state.shots >= shots:
+def stop_at(shots: int) -> ReportProgress:
+    def stop(doing: str, done: float, total: float | None) -> None:
+        if done >= shots:
             raise StopError
 
     return stop
@@ -308,13 +308,36 @@ def test_a_run_killed_before_the_parts_were_joined(
 ) -> None:
     settings = settings_of(index)
     with monkeypatch.context() as patch:
-        patch.setattr(parts.StoreInParts, "join", lambda *given: stop_at(0)(EncodeProgress(0, 0, 0, 0)))
+        patch.setattr(parts.StoreInParts, "join", lambda *given: stop_at(0)("encoding", 0, 0))
         with pytest.raises(StopError):
             encode_shots(settings)
     assert len(parts_of(settings)) == 3
     assert shots_encoded(settings) == 0
     assert list(open_features(store_path(settings.output, encoder.id)).videos) == ["a", "b", "c"]
     assert parts_of(settings) == []
+
+
+def test_runs_that_join_at_the_same_time_keep_the_videos_of_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, write, runs = tmp_path / "features" / "mean.h5", parts.write_features, []
+    for name in "ab":
+        run = parts.StoreInParts(store, "mean", written(tmp_path / f"{name}.h5", video(name)), [0])
+        assert run.begin(overwrite=False) == [0]
+        run.keep(0, np.zeros((4, 3), np.float32), np.full((4, 2), 0.5, np.float32))
+        runs.append(run)
+    second = Thread(target=runs[1].join)
+
+    def write_meanwhile(*given: Any) -> None:
+        if second.ident is None:  # the first run has read what is in the store
+            second.start()
+            second.join(0.3)
+        write(*given)
+
+    monkeypatch.setattr(parts, "write_features", write_meanwhile)
+    runs[0].join()
+    second.join()
+    assert list(open_features(store).videos) == ["a", "b"]
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from pipelines.stages.finetune.data import (
 from pipelines.stages.finetune.evaluation import summary_of
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import ScoreSettings, score
-from pipelines.stores.features import read_features, write_features
+from pipelines.stores.features import open_features, write_features
 from pipelines.stores.index import NO_LABEL, read_index
 from pipelines.training.distributed import Process
 from pipelines.training.launching import launch
@@ -89,7 +89,7 @@ def settings(data: Path, tmp_path: Path) -> FinetuneSettings:
 
 def films_of(index: Path) -> LabelledFilms:
     opened = read_index(index)
-    _, videos = read_features(index.parent / "features.h5")
+    videos = open_features(index.parent / "features.h5").videos
     features = np.concatenate([videos[name] for name in opened.video_ids])
     return labelled_films(opened, features, HERE.device)
 
@@ -373,7 +373,7 @@ def test_without_a_validation_split_the_last_epoch_is_taken(settings: FinetuneSe
 
 def test_films_that_are_not_used_need_no_features(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
     finetune(settings)
-    _, features = read_features(data / "features.h5")
+    features = open_features(data / "features.h5").videos
     index = read_index(settings.index)
     splits = ["" if name == "e" else split for name, split in zip(index.video_ids, index.splits, strict=True)]
     unused = write_relabelled(settings.index, tmp_path / "index.h5", index.label, splits)

@@ -38,7 +38,7 @@ from pipelines.stages.pretrain import PretrainSettings, loop, pretrain, validati
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.step import make_trainer, take_step
-from pipelines.stores.features import open_features, read_features, write_features
+from pipelines.stores.features import open_features, write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.training import checkpoints
@@ -396,7 +396,7 @@ def test_synthesized_windows_join_videos_to_learn_from_only(data: Path) -> None:
 
 
 def test_videos_of_other_splits_need_no_features(settings: PretrainSettings, tmp_path: Path) -> None:
-    _, features = read_features(settings.features[0])
+    features = dict(open_features(settings.features[0]).videos)
     del features["c"]  # of the validation split
     write_features(tmp_path / "some.h5", "made up", features)
     some = replace(settings, features=(tmp_path / "some.h5",), validate_epochs=1)

@@ -9,23 +9,24 @@ is the same, byte for byte, whatever the number of processes and however often i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.errors import extras_named
-from pipelines.stages.encode.settings import EncodeProgress, EncodeSettings
+from pipelines.progress import ReportProgress
+from pipelines.stages.encode.settings import EncodeSettings
 
 if TYPE_CHECKING:  # start-up time: torch
     from pipelines.training.distributed import Process
 
-__all__ = ["EncodeProgress", "EncodeSettings", "encode_shots"]
+__all__ = ["EncodeSettings", "encode_shots"]
 
 
 @extras_named("encode_shots")
 def encode_shots(
     settings: EncodeSettings = EncodeSettings(),
-    progress: Callable[[EncodeProgress], None] | None = None,
+    progress: ReportProgress | None = None,
     process: Process | None = None,
     videos: Sequence[int] | None = None,
 ) -> Path:
@@ -35,7 +36,8 @@ def encode_shots(
 
     Args:
         settings: all of it.
-        progress: called after each group of shots, in the first process only.
+        progress: called with the shots encoded and in all, of the videos that this process encodes, after each group of
+            shots; in the first process only.
         process: this one, where it has joined its process group already.
         videos: numbers in the index of those to encode; None: as the settings say.
 
@@ -49,4 +51,4 @@ def encode_shots(
     """
     from pipelines.stages.encode import encoding  # start-up time: torch
 
-    return encoding.run(settings, progress or (lambda state: None), process, videos)
+    return encoding.run(settings, progress or (lambda doing, done, total: None), process, videos)

@@ -12,8 +12,9 @@ from pipelines.errors import BasslError
 from pipelines.film_jobs import run_on_dask
 from pipelines.options import settings_from, values_of
 from pipelines.processes import Send
+from pipelines.progress import ReportProgress
 from pipelines.stages.encode.parts import StoreInParts
-from pipelines.stages.encode.settings import EncodeProgress, EncodeSettings, Report
+from pipelines.stages.encode.settings import EncodeSettings
 from pipelines.stages.encode.video import encode_video, open_encoder
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import store_path
@@ -62,7 +63,7 @@ class VideoTask:
 
 
 def encode_on_dask(
-    settings: EncodeSettings, index: Index, videos: Sequence[int], encoder: str, report: Report
+    settings: EncodeSettings, index: Index, videos: Sequence[int], encoder: str, report: ReportProgress
 ) -> dict[int, str]:
     """Encode videos of an index into parts of its store; by video, why those failed that cannot be encoded. Raises
     BasslError where the cluster cannot be used."""
@@ -73,11 +74,11 @@ def encode_on_dask(
     ]
     total, shots, failed = len(index.rows(videos)), 0, {}
     with closing(run_on_dask(tasks, work, settings.dask)) as results:
-        for done, result in enumerate(results, 1):
+        for result in results:
             if result.status == "failed":
                 failed[result.number] = result.error
             shots += len(index.rows([result.number]))
-            report(EncodeProgress(shots, total, done, len(videos)))
+            report("encoding", shots, total)
     return failed
 
 

@@ -9,23 +9,24 @@ from pathlib import Path
 from pipelines.errors import BasslError, DatasetError, SomeFailedError, StoreError
 from pipelines.models.encoders import ShotEncoder
 from pipelines.processes import cores
+from pipelines.progress import ReportProgress
 from pipelines.stages.encode.cluster import encode_on_dask
 from pipelines.stages.encode.parts import StoreInParts
-from pipelines.stages.encode.settings import EncodeProgress, EncodeSettings, Report
+from pipelines.stages.encode.settings import EncodeSettings
 from pipelines.stages.encode.video import encode_video, open_encoder
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import store_path
 from pipelines.training.distributed import Process, first_decides, gather, process_group
 
 
-def run(settings: EncodeSettings, report: Report, process: Process | None, used: Sequence[int] | None) -> Path:
+def run(settings: EncodeSettings, report: ReportProgress, process: Process | None, used: Sequence[int] | None) -> Path:
     """Make a feature store; see :func:`pipelines.stages.encode.encode_shots`."""
     device = "cpu" if settings.dask else settings.device  # here the encoder is only asked for its id
     with process_group(device) if process is None else nullcontext(process) as joined:
-        return _encode(settings, joined, report if joined.is_first else lambda state: None, used)
+        return _encode(settings, joined, report if joined.is_first else lambda doing, done, total: None, used)
 
 
-def _encode(settings: EncodeSettings, process: Process, report: Report, used: Sequence[int] | None) -> Path:
+def _encode(settings: EncodeSettings, process: Process, report: ReportProgress, used: Sequence[int] | None) -> Path:
     index = read_index(settings.index)
     used = index.videos_of(labelled=settings.labelled) if used is None else used
     if not used:
@@ -63,15 +64,15 @@ def _encode(settings: EncodeSettings, process: Process, report: Report, used: Se
 
 
 def _encode_videos(
-    index: Index, encoder: ShotEncoder, videos: Sequence[int], threads: int, store: StoreInParts, report: Report
+    index: Index, encoder: ShotEncoder, videos: Sequence[int], threads: int, store: StoreInParts, report: ReportProgress
 ) -> dict[int, str]:
     """Encode videos into parts of the store; by video, why those failed whose keyframes cannot be read."""
     failed: dict[int, str] = {}
     total, before = len(index.rows(videos)), 0
-    for done, video in enumerate(videos):
+    for video in videos:
 
-        def count(shots: int, before: int = before, done: int = done) -> None:
-            report(EncodeProgress(before + shots, total, done, len(videos)))
+        def count(shots: int, before: int = before) -> None:
+            report("encoding", before + shots, total)
 
         try:
             encoded = encode_video(index, encoder, video, threads, count)
@@ -80,5 +81,5 @@ def _encode_videos(
         else:
             store.keep(video, *encoded)
         before += len(index.rows([video]))
-        report(EncodeProgress(before, total, done + 1, len(videos)))
+        report("encoding", before, total)
     return failed

@@ -1,8 +1,7 @@
-"""Settings and progress of encoding; imports nothing heavy."""
+"""Settings of encoding; imports nothing heavy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -44,16 +43,3 @@ class EncodeSettings:
         check_device(self.device)
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers must be at least 1, not {self.workers}")
-
-
-@dataclass(frozen=True)
-class EncodeProgress:
-    """Shots encoded and in all, of the videos that this process encodes; and videos likewise."""
-
-    shots: int
-    total: int
-    videos: int
-    total_videos: int
-
-
-Report = Callable[[EncodeProgress], None]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.calibration import fit_calibration
 from pipelines.evaluation.indexed_films import film_scores
-from pipelines.evaluation.metrics import evaluate
 from pipelines.models.calibration import Calibration, calibrated
 from pipelines.stages.finetune.data import Split
 from pipelines.stages.finetune.step import Learner
@@ -29,9 +29,9 @@ def measured(
     def metrics(calibration: Calibration) -> dict[str, float]:
         scores = [calibrated(values, calibration) for values in logits]
         films = [film_scores(index, video, values) for video, values in zip(videos, scores, strict=True)]
-        return asdict(evaluate(films))
+        return evaluate(films)
 
-    values = {name: value for name, value in metrics(Calibration()).items() if math.isfinite(value)}
+    values = metrics(Calibration())
     if calibration is not None:
         moved = metrics(calibration)
         values |= {"f1_calibrated": moved["f1"], "miou_calibrated": moved["miou"]}

@@ -33,7 +33,7 @@ from pipelines.training.checkpoints import load_state, save_state
 from pipelines.training.distributed import Process, any_process, first_decides, process_group
 from pipelines.training.interruption import stop_signals
 from pipelines.training.limits import limits_in_one_line
-from pipelines.training.optimization import learning_rate, make_adam
+from pipelines.training.optimization import learning_rate
 from pipelines.training.precision import mixed_precision
 from pipelines.training.run_folder import (
     LOG,
@@ -188,7 +188,9 @@ def _new_learner(run: Run, seed: int) -> Learner:
     network = run.task.build()
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     autocast, scaler = mixed_precision(run.settings.precision, run.process.device)
-    return Learner(network, make_adam(trained, run.hyperparameters.weight_decay), scaler, autocast)
+    # Without weight decay AdamW (Loshchilov & Hutter 2019) is Adam (Kingma & Ba 2015), as in appendix A.
+    optimizer = torch.optim.AdamW(trained, lr=1.0, weight_decay=run.hyperparameters.weight_decay)
+    return Learner(network, optimizer, scaler, autocast)
 
 
 def _train(run: Run, learner: Learner, number: int, log: RunLog, save: Callable[[Mapping[str, Any]], None]) -> bool:

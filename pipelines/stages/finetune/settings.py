@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from pipelines.models.networks import CRN
 from pipelines.options import accept_text, check_at_least, rare
 from pipelines.training.settings import Precision
-
-CRNName = Literal["transformer", "mlp", "ms-lstm", "relational"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class FinetuneSettings:
     centre (release)."""
     feature_folder: Path = rare(Path("data/features"))
     """Where features are kept that are computed here, one store an encoder."""
-    crn: CRNName = "transformer"
+    crn: CRN = "transformer"
     """Network that reads the shots' features in their context."""
     splits: tuple[str, ...] = ("train",)
     """Splits of the index to learn from. All labelled videos, where no video has a split."""
