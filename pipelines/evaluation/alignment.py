@@ -119,7 +119,7 @@ def align(
     known = (rows.labels != DOUBTFUL) | (doubtful == "end")
     if other is truth:
         predicted_ends = _ends_of(rows.seconds, rows.predicted & known)
-    else:  # without those that the doubtful ends were found by
+    else:  # without those that were matched to doubtful ends
         unknown = rows.seconds[rows.predicted & ~known, 1]
         apart = np.abs(spans.mean(axis=1)[:, None] - unknown).min(axis=1, initial=np.inf)
         predicted_ends = spans[inner & (apart > tolerance)]

@@ -77,7 +77,8 @@ def page(
     first: float = 0.0,
     folder: Path | None = None,
 ) -> str:
-    """The page as text; see :func:`save_page`. ``film_address`` is the film's URL, seen from the page."""
+    """The page as text; see :func:`save_page`. ``film_address`` is the film's URL, seen from the page, ``first`` the
+    time of its first frame in seconds on its own clock, and ``folder`` where the page will be."""
     if pictures and len(pictures) != len(result.shots):
         raise BasslError(f"{len(pictures)} pictures were given for {len(result.shots)} shots")
     shown = page_pictures(pictures)
