@@ -66,12 +66,16 @@ def split(
         if len(files) > 1:
             raise BasslError(f"{named}: is one film, and there are {len(files)} files of scenes; leave the film out")
     rows: list[object] = []
+    done: dict[str, Path] = {}
 
     def cut(scenes: Path) -> None:
         if in_place:
             rows.append({"chapters": str(_set_chapters(named, scenes, quiet))})
             return
-        rows.extend(_cut(named, scenes, settings, chapters, quiet or as_json, quiet))
+        film, listed = _film_of(named, scenes)
+        if (other := done.setdefault(listed.video.id or film.stem, scenes)) != scenes:
+            raise BasslError(f"{scenes}: its clips would have the names of those of {other}; split it alone, with -o")
+        rows.extend(_cut(film, listed, settings, chapters, quiet or as_json, quiet))
 
     failed = console.try_each(files, cut)
     if as_json:
@@ -111,10 +115,9 @@ def _set_chapters(named: Path | None, scenes: Path, quiet: bool) -> Path:
 
 
 def _cut(
-    named: Path | None, scenes: Path, settings: SplitSettings, chapters: bool, no_table: bool, quiet: bool
+    film: Path, listed: SceneList, settings: SplitSettings, chapters: bool, no_table: bool, quiet: bool
 ) -> list[dict[str, object]]:
-    """Cut the film of a list of scenes; what was written as plain JSON values."""
-    film, listed = _film_of(named, scenes)
+    """Cut a film into the scenes of a list; what was written as plain JSON values."""
     with console.stage_progress(quiet, film.name) as progress:
         if chapters:
             written = write_chapters(film, listed, settings, progress)

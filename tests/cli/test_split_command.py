@@ -70,6 +70,16 @@ def test_clips_are_named_by_a_template(bassl: Bassl, movie: Path) -> None:
     ]
 
 
+def test_films_of_one_name_do_not_write_over_each_others_clips(bassl: Bassl, movie: Path) -> None:
+    Path("a").mkdir()
+    shutil.copy(movie, "a/movie.mp4")
+    scenes_of(Path("a/movie.mp4"), CUTS[:1]).save("a/scenes.json")
+    code, _, err = bassl("a/scenes.json", "scenes.json", "--overwrite")
+    assert code == 1
+    assert "scenes.json: its clips would have the names of those of a/scenes.json" in err
+    assert len(list(Path("movie-scenes").iterdir())) == 2
+
+
 @pytest.mark.parametrize("exact", [True, False])
 def test_handles_widen_each_clip_but_not_beyond_the_film(bassl: Bassl, movie: Path, exact: bool) -> None:
     given = ("--exact",) if exact else ()
