@@ -14,7 +14,7 @@ from pipelines.errors import BasslError
 from pipelines.files import STDIO, atomic_file
 from pipelines.scenes import SceneList, timecode
 from pipelines.stages.split import Piece, SplitSettings, set_chapters, split as stage, write_chapters
-from pipelines.video.films import film_at
+from pipelines.video.films import film_at, listed_id
 
 
 @with_settings(
@@ -73,7 +73,7 @@ def split(
             rows.append({"chapters": str(_set_chapters(named, scenes, quiet))})
             return
         film, listed = _film_of(named, scenes)
-        if (other := done.setdefault(listed.video.id or film.stem, scenes)) != scenes:
+        if (other := done.setdefault(listed_id(listed.video, film), scenes)) != scenes:
             raise BasslError(f"{scenes}: its clips would have the names of those of {other}; split it alone, with -o")
         rows.extend(_cut(film, listed, settings, chapters, quiet or as_json, quiet))
 

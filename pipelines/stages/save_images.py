@@ -15,7 +15,7 @@ from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import check_template, file_names, number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import NO_FILM, SceneList, Shot, timecode
-from pipelines.video.films import film_at, safe_id
+from pipelines.video.films import film_at, listed_id
 
 _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
 # Frames at least so many seconds from a cut have none of its compression artefacts.
@@ -122,7 +122,7 @@ def save_images(
     film = film_at(Path(scenes.video.path), scenes.video)
     if film is None:
         raise BasslError(f"{scenes.video.path}: {NO_FILM}")
-    name = scenes.video.id or safe_id(PureWindowsPath(film).stem)
+    name = listed_id(scenes.video, PureWindowsPath(film))
     chosen = list(_chosen(scenes, settings))
     with StillReader(film) as reader:
         declared = reader.declared_duration

@@ -191,8 +191,12 @@ def write_index(
     """Write an index of videos with different ids, sorted, with feature stores by encoder, the settings recorded.
     Raises BasslError where the path cannot be written, two videos have one id or different numbers of keyframes, or the
     shots of a video contradict each other; a file that is there stays as it is."""
-    index = joined(path, videos, settings, doubtful, features or {})
-    home = path.parent
+    save_index(joined(path, videos, settings, doubtful, features or {}))
+
+
+def save_index(index: Index) -> None:
+    """Write an index of :func:`joined`. Raises BasslError where its path cannot be written."""
+    path, home = index.path, index.path.parent
     texts = {
         "id": index.video_ids,
         "split": index.splits,
@@ -200,8 +204,8 @@ def write_index(
         "pictures": ["" if store is None else _relative(store, home) for store in index.pictures],
     }
     with create_store(path, SCHEMA, VERSION) as file:
-        file.attrs["settings"] = json.dumps(dict(settings))
-        file.attrs["doubtful"] = doubtful
+        file.attrs["settings"] = json.dumps(dict(index.settings))
+        file.attrs["doubtful"] = index.doubtful
         file.attrs["features"] = json.dumps({name: _relative(store, home) for name, store in index.features.items()})
         file["videos/first_row"] = index.first_row
         file["videos/frame_rate"] = index.frame_rates

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from pipelines.errors import VideoError
 from pipelines.files import is_file, os_reason
@@ -22,6 +22,9 @@ VIDEO_ENDINGS = frozenset(
 )
 # In bytes, without a number: temporary files beside a store have longer names, and file systems allow 255.
 _LONGEST_ID = 120
+
+READ_TWICE = "is a pipe, which can be read once; name a file"
+"""Why a command that reads a film twice refuses it, after its path."""
 
 
 def find_films(inputs: Sequence[Path | str]) -> list[Path]:
@@ -144,6 +147,11 @@ def safe_id(name: str) -> str:
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     kept = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
     return kept.lstrip("._-").rstrip("_") or "film"
+
+
+def listed_id(video: VideoFacts, film: PurePath) -> str:
+    """The id of the film of a ``scenes.json``; by its name where the file has none."""
+    return video.id or safe_id(film.stem)
 
 
 def _key(name: str) -> str:

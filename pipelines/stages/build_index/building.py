@@ -19,7 +19,7 @@ from pipelines.files import check_inputs_kept, check_writable
 from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stages.build_index.sources import INCOMPLETE, read_source
 from pipelines.stores.features import open_features, write_features
-from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, write_index
+from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index
 from pipelines.video.films import safe_id
 
 
@@ -72,13 +72,13 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
         "annotator": settings.annotator,
     }
     stores = {name: settings.feature_folder / f"{name}.h5" for name in features}
-    joined(settings.output, videos, recorded, settings.doubtful, stores)  # raises, before a store is replaced
+    index = joined(settings.output, videos, recorded, settings.doubtful, stores)  # raises, before a store is replaced
     for name, encodings in features.items():
         if not settings.overwrite:
             _check_kept(stores[name], encodings)
         known = {video: colour[video] for video in encodings.keys() & colour.keys()}
         write_features(stores[name], name, encodings, colour=known)
-    write_index(settings.output, videos, recorded, settings.doubtful, stores)
+    save_index(index)
     return describe(settings.output, matches, notes)
 
 

@@ -14,7 +14,7 @@ from pipelines.processes import cores
 from pipelines.progress import FilmProgress
 from pipelines.stages.extract_keyframes.child import FilmTask, work
 from pipelines.stages.extract_keyframes.settings import ExtractSettings, FilmResult
-from pipelines.video.films import find_films, video_ids
+from pipelines.video.films import READ_TWICE, find_films, video_ids
 
 Report = Callable[[FilmProgress[FilmResult]], None]
 
@@ -77,7 +77,7 @@ def _kept(task: FilmTask) -> FilmResult | None:
     """The result of a film whose store exists; None where the store is to be made."""
     remove_partials(task.store)
     if not is_file(task.film):  # it is read twice
-        return task.failed(f"{task.film}: is a pipe, which can be read once; name a file")
+        return task.failed(f"{task.film}: {READ_TWICE}")
     if task.settings.overwrite or not task.store.exists():
         return None
     from pipelines.stores.keyframes import read_keyframes  # start-up time: h5py, where there is a store only

@@ -18,7 +18,7 @@ from pipelines.progress import FilmProgress
 from pipelines.stages.extract_sound.settings import SoundResult, SoundSettings
 from pipelines.stores.features import open_features, shot_checksums, write_features
 from pipelines.stores.index import Index, read_index
-from pipelines.video.films import find_films, video_ids
+from pipelines.video.films import READ_TWICE, find_films, video_ids
 from pipelines.video.sound import SOUND, shot_sounds
 
 _SAVE_SECONDS = 60.0
@@ -55,7 +55,7 @@ def run(
         if name not in index.video_ids:
             finish(SoundResult(name, film, "failed", error=f"{film}: {settings.index} has no film with the id {name}"))
         elif not is_file(film):
-            finish(SoundResult(name, film, "failed", error=f"{film}: is a pipe, which can be read once; name a file"))
+            finish(SoundResult(name, film, "failed", error=f"{film}: {READ_TWICE}"))
         elif name in store and shots[name] == checksums[name] and not settings.overwrite:
             finish(SoundResult(name, film, "kept", len(store[name])))
         else:

@@ -25,7 +25,7 @@ from pipelines.stages.report.settings import ReportResult, ReportSettings
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.film_process import FilmProcess
-from pipelines.video.films import film_at, safe_id
+from pipelines.video.films import film_at, listed_id
 from pipelines.video.shots import ReaderSettings
 
 _ENDINGS = (".html", ".htm")
@@ -115,7 +115,7 @@ def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds,
 
 def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
     """The middle keyframe of each shot from the film's store; [] where there is none with these shots."""
-    name = listed.video.id or safe_id(PureWindowsPath(listed.video.path).stem)
+    name = listed_id(listed.video, PureWindowsPath(listed.video.path))
     path = stores / f"{name}.h5"
     if not path.is_file():
         return []

@@ -77,7 +77,9 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     seeds = _seed_files(opened)
     total = len(videos) * (1 + len(seeds))
 
-    def scored(model: BoundaryModel, done: int) -> tuple[FilmScores, ...]:
+    def scored(
+        model: BoundaryModel, encoder: str, features: Features, colour: Features | None, done: int
+    ) -> tuple[FilmScores, ...]:
         model.check(encoder, features.shape[1])
         films = []
         for i, video in enumerate(videos):
@@ -85,20 +87,21 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             progress("scoring", done + i + 1, total)
         return tuple(films)
 
-    films = scored(model, 0)
+    films = scored(model, encoder, features, colour, 0)
     if timeless := sum(film.seconds is None for film in films):
         notes.append(
             f"{timeless} of {len(films)} films have no times in seconds, so Recall@3s and boundaries leave them "
             f"out, and the model takes them to have {ASSUMED_FRAME_RATE:g} frames a second; --frame-rate gives them"
         )
-    representation = _representation(index, videos, encoder, content) if settings.representation else None
     of_seeds = {}
     for i, (seed, file) in enumerate(seeds.items()):
         own = open_model(file).boundary_model()
         if own.encoder_weights and own.encoder != encoder:  # trained end to end, and so is its encoder
             stores = _feature_stores(own.encoder, file, index, videos, settings, progress)
-            (encoder, features), colour = features_of(index, stores, videos), colour_of(index, stores)
-        of_seed = scored(own, (i + 1) * len(videos))
+            reads = (*features_of(index, stores, videos), colour_of(index, stores))
+        else:
+            reads = encoder, features, colour
+        of_seed = scored(own, *reads, (i + 1) * len(videos))
         of_seeds[seed] = measured(of_seed, threshold, replace(settings, resamples=0))
     return ScoreResult(
         name=str(subject),
@@ -107,7 +110,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         threshold=threshold,
         settings=settings,
         seeds=seed_spreads(of_seeds),
-        representation=representation,
+        representation=_representation(index, videos, encoder, content) if settings.representation else None,
         notes=tuple(notes),
     )
 

@@ -26,12 +26,12 @@ from pipelines.video.cutting import (
     ending_for,
     first_time,
 )
-from pipelines.video.films import fingerprint, video_ids
+from pipelines.video.films import fingerprint, listed_id
 
 
 def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progress: ReportProgress) -> tuple[Piece, ...]:
     """One file a scene, see :func:`pipelines.stages.split.split`."""
-    name = scenes.video.id or video_ids([film])[0]
+    name = listed_id(scenes.video, film)
     ending = ending_for(film, "encoding" if settings.exact else "copies")
     rows = [
         {
@@ -66,7 +66,7 @@ def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progres
 
 def write_copy(film: Path, scenes: SceneList, settings: SplitSettings, progress: ReportProgress) -> Path:
     """A copy with chapters, see :func:`pipelines.stages.split.write_chapters`."""
-    name = scenes.video.id or video_ids([film])[0]
+    name = listed_id(scenes.video, film)
     folder = Path(f"{name}-scenes") if settings.folder is None else settings.folder
     names = [f"{name}-chapters{ending_for(film, 'chapters')}"]
     with new_files(folder, names, (film,), settings.overwrite) as (targets, partials):
