@@ -13,7 +13,7 @@ A name is imported when it is first used, so that ``import bassl`` is instant; `
         model.predict(film).save(film.with_suffix(".scenes.json"))
 
 Each command of ``bassl`` is a function here, with its settings and its result. An error that a user can cause raises
-`BasslError`, or where settings are made with bad values `ValueError`, with a message of one line.
+`BasslError`, or `ValueError` for settings with bad values; its message is one line.
 """
 
 import ast

@@ -10,7 +10,7 @@ from bassl_cli.interrupts import end_at_once
 
 def main() -> None:
     """Run the command line, see :func:`bassl_cli.app.main`."""
-    end_at_once()  # while it imports
+    end_at_once()  # Ctrl-C during the imports below
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  # None where it was closed before
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     from pipelines.files import is_file
@@ -19,15 +19,15 @@ def main() -> None:
 
     collect_less()
     if sys.argv[1:2] == ["predict"] and any(is_file(Path(argument)) for argument in sys.argv[2:]):
-        start_ahead(READ_FILM)  # it imports what reads films while this process imports what reads the command line
+        start_ahead(READ_FILM)  # the decoding process imports its libraries while this one imports Typer
     from bassl_cli.app import main as run  # start-up time: Typer
 
     try:
         run()
     finally:
         end_ahead()
-        if "torch" not in sys.modules:  # whose Triton would report what is not collected as leaks
-            gc.freeze()  # at its end Python would search all that was imported for garbage once more
+        if "torch" not in sys.modules:  # Triton, part of torch, would report uncollected objects as leaks
+            gc.freeze()  # saves time: no garbage collection of all imported modules at exit
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The `bassl` command: its subcommands, and what becomes of errors."""
+"""The `bassl` command: its subcommands, and error handling."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from bassl_cli.options import PlainCommand, PlainGroup
 from pipelines.errors import BasslError, extras_named, warnings_shown
 from pipelines.files import os_reason
 
-# By heading of `bassl --help`, each command with the first line of its help, so that it need not be imported for that.
-# Each is the function of its name in the module of its name, or a Typer of subcommands.
+# By heading of `bassl --help`, each command with the first line of its help: listed here so that help imports none.
+# A command is a function, or a Typer of subcommands, in the module of the same name.
 COMMANDS = {
     "Find scenes": {
         "predict": "Find the scenes of a video, or of each of several.",
@@ -54,8 +54,8 @@ NAMES = tuple(name for commands in COMMANDS.values() for name in commands)
 
 
 class _Commands(PlainGroup):
-    """All commands by name and summary; each is imported when it is called, for importing all takes longer than all
-    else. The configuration file gives it defaults."""
+    """All commands by name and summary. A command is imported only when it is called, because importing all is slow.
+    The configuration file sets the defaults of its options."""
 
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
         name, *rest = arguments
@@ -70,7 +70,7 @@ class _Commands(PlainGroup):
 
 
 def load(name: str) -> Any:
-    """A command, or a group of them, imported."""
+    """Import a command, or a group of commands, by name."""
     word = name.replace("-", "_")
     command = getattr(import_module(f"bassl_cli.commands.{word}"), word)
     if not isinstance(command, typer.Typer):
@@ -121,7 +121,7 @@ def options(
 
 
 class _Output:
-    """A standard stream that its reader may close early; of what else cannot be written, the first error is kept."""
+    """A standard stream that its reader may close early; ``error`` is the first other error of writing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -140,7 +140,7 @@ class _Output:
         try:
             return act(*arguments)
         except OSError as error:
-            # Python would complain once more when it closes the stream.
+            # Otherwise Python reports the error again when it closes the stream.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
             if not isinstance(error, BrokenPipeError):
                 self.error = self.error or error
@@ -148,7 +148,7 @@ class _Output:
 
 @contextmanager
 def _streams() -> Iterator[None]:
-    """Standard output and error as :class:`_Output`; SIGTERM ends the process with all that cleans up."""
+    """Standard output and error as :class:`_Output`; SIGTERM raises SystemExit, so that clean-up code runs."""
     before, output = (sys.stdout, sys.stderr), _Output(sys.stdout)
     sys.stdout, sys.stderr = cast(TextIO, output), cast(TextIO, _Output(sys.stderr))
     main = current_thread() is main_thread()

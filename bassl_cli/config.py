@@ -40,16 +40,16 @@ def read(given: Path | None) -> tuple[Path, str] | None:
 
 
 def apply(path: Path, text: str, commands: Mapping[str, Any], name: str) -> bool:
-    """Make what the file says about a command the defaults of its options; whether it says anything. Of the tables of
-    other commands only the names are looked at. Raises BasslError, one line with file and key, for a file that is not
-    TOML, for unknown keys and for values that do not fit."""
+    """Set the defaults of a command's options from the file; return whether the file has a table for the command. Of
+    the tables of other commands only the names are checked. Raises BasslError, one line with file and key, for a file
+    that is not TOML, for unknown keys and for values that do not fit."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BasslError(f"{path}: not TOML: {error}") from error
     for key, table in tables.items():
         if key not in commands or not isinstance(table, dict):
-            raise BasslError(f"{path}: {key}: no table of a command, such as [predict]{_meant(key, commands)}")
+            raise BasslError(f"{path}: {key}: no table of a command, such as [predict]{_suggestion(key, commands)}")
     _apply(path, name, tables.get(name, {}), commands[name])
     return name in tables
 
@@ -66,7 +66,7 @@ def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> Non
         word = key.replace("_", "-")
         if word not in options or isinstance(value, dict) != bool(within):
             kind = "command" if within else "option"
-            raise BasslError(f"{path}: [{name}] {key}: no such {kind}{_meant(word, options)}")
+            raise BasslError(f"{path}: [{name}] {key}: no such {kind}{_suggestion(word, options)}")
         if within:
             _apply(path, f"{name}.{word}", value, within[word])
             continue
@@ -79,7 +79,7 @@ def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> Non
             if choices and one not in choices:
                 raise BasslError(f"{path}: [{name}] {key}: must be one of {', '.join(choices)}, not {one!r}")
         if kind in (str, Path):
-            each = [_located(path.absolute().parent, one, kind) for one in each]
+            each = [_resolved(path.absolute().parent, one, kind) for one in each]
         option.default = each if option.multiple else ",".join(map(str, each)) if many else each[0]
         option.show_default = True
         if value is True:  # the command line can still say otherwise
@@ -94,14 +94,14 @@ def _fits(value: object, kind: type) -> bool:
     return isinstance(value, str if kind is Path else kind)
 
 
-def _located(folder: Path, text: str, kind: type) -> str:
-    """A relative path, as from the folder of the file. Text may be a path or a name, such as that of an encoder: it is
-    a path where it has a separator or an ending and is there."""
+def _resolved(folder: Path, text: str, kind: type) -> str:
+    """A relative path, resolved against the folder of the file. Text may be a path or a name, such as that of an
+    encoder: it is a path where it has a separator or an ending and exists."""
     path = folder / text
     named = kind is str and not (("/" in text or path.suffix) and path.exists())
     return text if named or text in ("-", "default") else str(path)
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
+def _suggestion(word: str, known: Iterable[str]) -> str:
     close = get_close_matches(word, known, 1)
     return f"; did you mean {close[0]}?" if close else ""

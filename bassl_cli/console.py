@@ -24,9 +24,9 @@ err = Console(stderr=True, highlight=False)
 
 _DEBUG = "BASSL_DEBUG"
 _UNBROKEN = 10_000
-"""Columns of a file or a pipe, where no cell is to be broken or cut."""
+"""Width of a table in a file or a pipe, in columns: no cell is wrapped or cut."""
 _UNITS = {"scoring": "film", "encoding": "shot", "saving": "image"}
-"""What is counted while a stage does this."""
+"""What a stage counts, by what it is doing."""
 
 
 def _set_debug(wanted: bool) -> bool:
@@ -60,7 +60,7 @@ def warn(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """One line about a fact of the result that is no fault."""
+    """One line about the result that is not a problem."""
     say(f"note: {message}")
 
 
@@ -107,8 +107,8 @@ def conclude(results: Sequence[Ended], written: str, quiet: bool) -> None:
 
 
 def show_films(results: Sequence[Any], counted: Sequence[str], written: str, as_json: bool, quiet: bool) -> None:
-    """The results of several films, with the fields that are ``counted``, as a table or as JSON, between their warnings
-    and what `conclude` says of them."""
+    """Show the results of several films: their warnings, a table with the fields in ``counted`` or JSON, and then
+    what `conclude` shows."""
     for warning in (warning for result in results for warning in result.warnings):
         warn(warning)
     if as_json:
@@ -126,8 +126,8 @@ def show_films(results: Sequence[Any], counted: Sequence[str], written: str, as_
 def show_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], text: Collection[int] = (0,), title: str = ""
 ) -> None:
-    """A table on stdout, its cells as they are, below a title. Without a header its names are empty. The columns
-    numbered in ``text`` are aligned left, the others right."""
+    """Show a table on stdout, below a title. A header of empty names is not shown. The columns numbered in ``text`` are
+    aligned left, the others right."""
     target = out if out.is_terminal else Console(highlight=False, width=_UNBROKEN)
     grid = Grid(box=None, pad_edge=False, header_style="bold", show_header=any(header))
     for i, name in enumerate(header):
@@ -153,8 +153,8 @@ def _bars() -> Progress:
 
 @contextmanager
 def stage_progress(quiet: bool, film: str = "") -> Iterator[ReportProgress]:
-    """A bar over what a stage is doing, with the time left; for a film, whose unit is seconds, also how fast it is
-    read, as a multiple of real time. Where stderr is no terminal: a line for each thing that is done, or for the film.
+    """A progress bar of a stage, with the time left; for a film, whose progress is in seconds, also the speed as a
+    multiple of real time. Where stderr is no terminal: a line for each step of the stage, or one for the film.
     """
     before, film = "", printable(film, 120)
     if quiet or not err.is_terminal:
@@ -174,7 +174,7 @@ def stage_progress(quiet: bool, film: str = "") -> Iterator[ReportProgress]:
 
         def show(doing: str, done: float, total: float | None) -> None:
             nonlocal before
-            if doing != before:  # it has a pace of its own
+            if doing != before:  # each step has its own speed
                 bars.reset(task, total=None)
             before = doing
             elapsed = bars.tasks[0].elapsed or 0.0
@@ -186,8 +186,8 @@ def stage_progress(quiet: bool, film: str = "") -> Iterator[ReportProgress]:
 
 @contextmanager
 def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[FilmProgress[Ended]], None]]]:
-    """A bar over all films, and one for each film that is being read, with its speed and the time left. Gives two
-    functions: one to call with the number of films, one with the progress of a film. Both may be called from any
+    """A progress bar of all films, and one for each film that is being read, with its speed and the time left. Yields
+    two functions: one to call with the number of films, one with the progress of a film. Both may be called from any
     thread."""
     if quiet or not err.is_terminal:
 

@@ -35,12 +35,12 @@ _METAVARS = {
     "tolerance": "SECONDS",
     "within": "SECONDS",
 }
-"""What stands for the value in ``--help``, by the name of the field, in every command; else what its type is."""
+"""The placeholder of the value in ``--help``, by the name of the field, in every command; else that of its type."""
 _TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
 
 
 class Plain:
-    """Help of a click command with words for values, and none where nothing follows; Typer's own names Python types."""
+    """Help of a click command with words as placeholders of values, none for flags; Typer's shows Python types."""
 
     def get_params(self, context: Any) -> Any:
         params = super().get_params(context)  # type: ignore[misc]
@@ -77,7 +77,7 @@ def _show_all(context: typer.Context, wanted: bool) -> None:
 
 HelpAll = Annotated[
     bool,
-    typer.Option("--help-all", callback=_show_all, is_eager=True, help="Also show options that most runs leave alone."),
+    typer.Option("--help-all", callback=_show_all, is_eager=True, help="Also show rarely used options."),
 ]
 
 
@@ -135,12 +135,12 @@ def with_settings(
     ``--help-all`` where some of the options are rare.
 
     The command is called with the settings made of them. An option that is not given leaves the default of its field;
-    where that is None, the rest of the field's docstring after "Unless given:" is shown as the default. ``flags`` and
-    ``metavars`` are by field the option where it is not ``--FIELD``, such as ``--output -o``, and what stands for the
-    value in ``--help``. Fields in ``arguments`` are arguments and not options; they must be given, unless they are
-    paths with a default. Those in ``repeated`` have several values, given by repeating the option, not with commas.
-    ``panels`` are headings in ``--help``, by the name of a parameter, or of a field that is itself a settings
-    dataclass. ``notes`` follow in ``--help``. The command raises BasslError for values that the settings refuse.
+    where that is None, the rest of the field's docstring after "Unless given:" is shown as the default. ``flags`` has,
+    by field, options that are not ``--FIELD``, such as ``--output -o``; ``metavars`` placeholders of values in
+    ``--help``. Fields in ``arguments`` are arguments and not options; they must be given, unless they are paths with a
+    default. Those in ``repeated`` have several values, given by repeating the option, not with commas. ``panels`` are
+    headings in ``--help``, by the name of a parameter, or of a field that is itself a settings dataclass. ``notes`` are
+    appended to the help. The command raises BasslError for values that the settings refuse.
     """
 
     def decorate(command: Command) -> Command:
@@ -185,12 +185,12 @@ def with_settings(
             raise_again()
             try:
                 command(**given, **made)
-            except KeyboardInterrupt:  # Typer would end without a word
+            except KeyboardInterrupt:  # Typer would exit without a message
                 console.complain("interrupted")
                 raise typer.Exit(130) from None
 
         paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-        folded = [" ".join(paragraph.split()) for paragraph in paragraphs]  # Typer keeps line ends
+        folded = [" ".join(paragraph.split()) for paragraph in paragraphs]  # Typer keeps line breaks
         run.__doc__ = "\n\n".join([*folded, notes]).strip()
         run.__name__ = command.__name__
         run.kinds = kinds  # type: ignore[attr-defined]  # for the configuration file

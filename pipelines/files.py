@@ -29,7 +29,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     Temporary files of this path that killed processes left are removed first.
 
     Raises:
-        BasslError: one line, for an OSError in the block, such as a full disk, and where there can be no such file.
+        BasslError: one line, for an OSError in the block, such as a full disk, and where ``path`` cannot be written.
     """
     check_writable(path)
     remove_partials(path)
@@ -47,8 +47,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def files_together(folder: Path, name: str) -> Iterator[Path]:
     """A temporary folder, whose files are moved to ``folder`` when the block ends without an error.
 
-    Where a process is killed while it moves them, the next call with this name moves the rest. What a process left that
-    was killed earlier is removed.
+    If a process is killed while it moves them, the next call with this name moves the rest. Files of a process that was
+    killed before that are removed.
 
     Args:
         folder: where the files go; it must exist.
@@ -115,7 +115,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def check_names_folder(path: Path) -> None:
-    """Check that what is to be a folder for several films has no name of a file. Raises BasslError."""
+    """Check that the name of an output folder is not that of a file. Raises BasslError."""
     if path == STDIO:
         raise BasslError("-: is stdout, which takes one film; for several name a folder")
     if path.suffix.lower() in (".json", ".png", ".csv", ".html", ".edl"):
@@ -130,8 +130,8 @@ def _hidden(path: Path) -> str:
 def remove_partials(path: Path) -> None:
     """Remove the temporary files and folders of ``path`` that killed processes left; those of running ones stay."""
     for partial in path.parent.glob(f"{glob.escape(_hidden(path))}.????????.partial"):
-        with suppress(OSError), locked(partial) as sure:
-            if sure:
+        with suppress(OSError), locked(partial) as has_locks:
+            if has_locks:
                 _remove(partial)
 
 
@@ -145,7 +145,7 @@ def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
             try:
                 lock.enter_context(locked(partial))
                 partial.stat()
-            except (BlockingIOError, FileNotFoundError):  # taken for a dead process's before it was locked
+            except (BlockingIOError, FileNotFoundError):  # another process removed it before it was locked
                 continue
             try:
                 yield partial
@@ -155,7 +155,7 @@ def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # it has its final name
+    with suppress(OSError):  # it was renamed
         if path.is_dir():
             shutil.rmtree(path)
         else:
@@ -227,8 +227,8 @@ def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """The content of a file of at most so many bytes; what is no regular file, such as a pipe, may never end. The path
-    ``-`` is stdin, which can be read again.
+    """The content of a regular file of at most ``most`` bytes; others, such as pipes, may never end. The path ``-`` is
+    stdin, whose content is kept for further calls.
 
     Raises:
         DatasetError: one line, for another kind of file, or a larger one.

@@ -142,7 +142,7 @@ def _run_in_child(task: FilmTask[R], work: Work, report: Callable[[FilmProgress[
             kind, head, _ = message
             if kind == "progress":
                 report(FilmProgress(task.video_id, **head))
-            elif kind == "end":  # lists of JSON were tuples
+            elif kind == "end":  # JSON has lists for tuples
                 return task.finished({name: tuple(one) if isinstance(one, list) else one for name, one in head.items()})
         return task.failed(f"{task.film}: the process that read it died ({child.how_it_ended()})")
     except UnexpectedError as error:

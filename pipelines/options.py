@@ -25,8 +25,7 @@ V = TypeVar("V")
 NO_OPTION: Mapping[str, bool] = {"option": False}
 """Metadata of a field that is no option, because other settings decide it."""
 RARE: Mapping[str, bool] = {"rare": True}
-"""Metadata of a field whose option most runs leave alone, or the options of whose dataclass; ``--help-all`` shows it.
-"""
+"""Metadata of a field that is a rarely used option, or a dataclass of such options: only ``--help-all`` shows them."""
 
 
 class Time(float):
@@ -153,7 +152,7 @@ def check_at_least(settings: Any, least: float, *names: str) -> None:
 
 
 def words(text: str | None) -> tuple[str, ...]:
-    """The words of a text that has them with commas between; none of no text."""
+    """The parts of a comma-separated text, without empty ones; none for None."""
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
 
 

@@ -43,7 +43,7 @@ def cores() -> int:
 
 
 def share_the_machine() -> None:
-    """For a process beside those that decode: keep no BLAS threads that spin, and no memory that is free.
+    """Limit the BLAS threads and the free memory of a process that runs beside decoding processes.
 
     By default glibc keeps what is freed, up to 32 MB at a time, and a process that makes large arrays grows with time.
     """
@@ -51,7 +51,7 @@ def share_the_machine() -> None:
     with suppress(OSError, AttributeError):  # another C library
         library = ctypes.CDLL(None)
         library.mallopt(-3, 2**20)  # M_MMAP_THRESHOLD: return arrays of a megabyte or more
-        library.mallopt(-1, 2**20)  # M_TRIM_THRESHOLD: of what is smaller, keep one for the next batch
+        library.mallopt(-1, 2**20)  # M_TRIM_THRESHOLD: keep at most one megabyte free
 
 
 def collect_less() -> None:
@@ -73,7 +73,7 @@ _ahead: dict[str, subprocess.Popen[bytes]] = {}
 
 
 def start_ahead(work: str) -> None:
-    """Start the process of the next :class:`Child` for ``work``, so that it imports while its task is being found.
+    """Start the process of the next :class:`Child` for ``work``, so that its imports are done before the task is known.
 
     Without a task it ends when this process does, or by :func:`end_ahead`.
     """
@@ -131,7 +131,7 @@ class Child:
         """The next message as (kind, fields, raw bytes); None when the child has ended, normally or not.
 
         Raises:
-            BasslError: what was raised in the child, of the same type; UnexpectedError for what is none.
+            BasslError: raised in the child, with its type; UnexpectedError for any other exception there.
         """
         length = self._stdout.read(_HEAD_LENGTH.size)
         if len(length) < _HEAD_LENGTH.size:
@@ -161,7 +161,7 @@ class Child:
 
 
 def serve(name: str) -> None:
-    """Entry point of the child: read the task, run it, send back its exception; what is a bug in one line, too."""
+    """Entry point of the child: read the task, run it, and send back its exception; a bug as one line, too."""
     # Output that libraries print must not mix with the messages: stdout becomes stderr.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -124,7 +124,7 @@ class SceneList:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
-        """The content of ``scenes.json``, version 1, of a file in ``folder`` with the path of the film from there."""
+        """The content of ``scenes.json``, version 1; with ``folder`` also the path of the film relative to it."""
         content: dict[str, Any] = {
             "schema": SCHEMA,
             "version": SCHEMA_VERSION,
@@ -139,7 +139,7 @@ class SceneList:
         return content
 
     def save(self, path: Path | str) -> None:
-        """Write ``scenes.json``, with the path of the film from there; the file appears whole or not at all.
+        """Write ``scenes.json``, with the path of the film also relative to it; the file appears whole or not at all.
 
         Raises:
             BasslError: where the path cannot be written.
@@ -149,7 +149,7 @@ class SceneList:
 
 
 def entry(item: VideoFacts | Shot | Scene) -> dict[str, Any]:
-    """A video, shot or scene as it stands in ``scenes.json``: without what it does not have, such as a name."""
+    """A video, shot or scene as in ``scenes.json``: without optional fields that are None, such as a name."""
     optional = {field.name for field in fields(item) if field.default is None}
     return {key: value for key, value in asdict(item).items() if value is not None or key not in optional}
 
@@ -169,7 +169,7 @@ def parse_time(text: str, frame_rate: float | None = None) -> float:
         frame_rate: frames a second, for a timecode that ends in a frame number (non-drop-frame).
 
     Raises:
-        ValueError: what is wrong with it, as it stands after the text in a sentence.
+        ValueError: the message continues a sentence that begins with the text, such as "is neither seconds nor ...".
     """
     if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?s?", text):
         return float(text.rstrip("s"))

@@ -12,7 +12,7 @@ from bassl_cli.options import with_settings
 from pipelines.outputs.tables import percent_with_deviation
 from pipelines.stages.list_models import ListedModel, list_models
 
-# Of many measures, those that are told in the table; all are in the JSON.
+# Metrics in the table; the JSON has all.
 _SHOWN = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP of PP"}
 
 
@@ -24,13 +24,13 @@ def models(
 
     Example: bassl models
     """
-    found = list_models(runs)
+    listed = list_models(runs)
     if as_json:
-        console.print_json([console.as_plain(model) for model in found])
+        console.print_json([console.as_plain(model) for model in listed])
     else:
-        rows = [_row(model) for model in found if model.stage != "damaged"]
+        rows = [_row(model) for model in listed if model.stage != "damaged"]
         console.show_table(("model", "what it is", "scores in %"), rows, text=(0, 1, 2))
-    damaged = [model for model in found if model.stage == "damaged"]
+    damaged = [model for model in listed if model.stage == "damaged"]
     for model in damaged:
         console.complain(model.error)
     if damaged:
@@ -45,7 +45,7 @@ def _row(model: ListedModel) -> tuple[str, str, str]:
 
 
 def _scores(model: ListedModel) -> list[str]:
-    """A line of measures, and a line of what they are of."""
+    """A line of metrics, and a line that says on what they were measured."""
     parts = []
     for name, shown in _SHOWN.items():
         if name in model.scores:

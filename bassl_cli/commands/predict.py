@@ -27,11 +27,11 @@ class Files:
     """File to write (without --json: VIDEO.scenes.json), also .csv .edl .otio .fcpxml .vtt ... as for bassl export, or
     - for stdout; for several videos a folder (scenes)."""
     to: str | None = None
-    """Also export the scenes, as bassl export does, beside what is written; or the format of --output."""
+    """Also export the scenes in this format, as bassl export does, beside the output; or the format of --output."""
     storyboard: Path | None = None
     """Draw the scenes with their keyframes; for several videos a folder."""
     report: bool = False
-    """Also make a page of the scenes, as bassl report; of several videos an index.html too."""
+    """Also make a page of the scenes, as bassl report; for several videos also an index.html."""
     overwrite: bool = False
     """Process finished videos again, and replace scenes that were corrected by hand."""
     jobs: int | None = None
@@ -66,13 +66,13 @@ def predict(
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
         if files.dask is not None:
             raise BasslError("--dask is for several videos; leave it out for one")
-        _one(videos[0], files, settings, as_json, quiet)
+        _predict_one(videos[0], files, settings, as_json, quiet)
     else:
         end_ahead()
-        _several(videos, files, settings, as_json, quiet)
+        _predict_all(videos, files, settings, as_json, quiet)
 
 
-def _one(video: Path, files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
+def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
     find_films([video])
     output, to, storyboard = files.output, files.to, files.storyboard
     usual = Path(f"{video.stem}.scenes.json")
@@ -115,7 +115,7 @@ def _one(video: Path, files: Files, settings: PredictSettings, as_json: bool, qu
         )
 
 
-def _several(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
+def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
     output, to = files.output or _FOLDER, files.to
     for path in (output, files.storyboard):
         if path is not None:

@@ -20,7 +20,7 @@ def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: consol
     Examples: bassl report scenes.json --truth truth.csv, bassl report out/*.json
     """
     if len(files) > 1:
-        _several(files, settings, quiet)
+        _report_several(files, settings, quiet)
         return
     (file,) = files
     if file != STDIO and not file.exists():
@@ -37,7 +37,7 @@ def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: consol
         )
 
 
-def _several(files: list[Path], settings: ReportSettings, quiet: bool) -> None:
+def _report_several(files: list[Path], settings: ReportSettings, quiet: bool) -> None:
     with console.films_progress(quiet) as (start, progress):
         start(len(files))
         results = report_films(files, settings, progress)

@@ -37,8 +37,8 @@ Truths = Annotated[
     typer.Option(
         "--truth",
         metavar="PATH",
-        help="Instead of TRUTH, twice or more: the labels of an annotator each. Shows each, their mean, and how "
-        "the annotators score against each other.",
+        help="Instead of TRUTH, given twice or more: labels of one annotator each. Shows the scores against each, "
+        "their mean, and the scores of the annotators against each other.",
         show_default=False,
     ),
 ]

@@ -26,8 +26,8 @@ def split(
         list[Path],
         typer.Argument(
             metavar="[FILM] SCENES.JSON",
-            help="The film and its scenes (scenes.json); or only scenes, of one or several films, which are found by "
-            "what the scenes say.",
+            help="The film and its scenes (scenes.json); or only scenes, of one or several films, each found at the "
+            "path in its scenes.json.",
             show_default=False,
         ),
     ],
@@ -64,7 +64,7 @@ def split(
         left = Path(f"{named.stem}.scenes.json")  # by `bassl predict`
         files = files[1:] or [left if left.exists() else SCENES]
         if len(files) > 1:
-            raise BasslError(f"{named}: is one film, and there are {len(files)} files of scenes; leave the film out")
+            raise BasslError(f"{named}: is one film, but {len(files)} files of scenes are given; leave the film out")
     rows: list[object] = []
     done: dict[str, Path] = {}
 
@@ -117,7 +117,7 @@ def _set_chapters(named: Path | None, scenes: Path, quiet: bool) -> Path:
 def _cut(
     film: Path, listed: SceneList, settings: SplitSettings, chapters: bool, no_table: bool, quiet: bool
 ) -> list[dict[str, object]]:
-    """Cut a film into the scenes of a list; what was written as plain JSON values."""
+    """Cut a film into the scenes of a list; return the written files as plain JSON values."""
     with console.stage_progress(quiet, film.name) as progress:
         if chapters:
             written = write_chapters(film, listed, settings, progress)
