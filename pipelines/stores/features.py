@@ -60,7 +60,7 @@ def write_features(
 ) -> None:
     """Write the features of videos, (N, D_e) each, all of one dtype and D_e.
 
-    ``videos`` is asked for each video twice, one at a time, so that it need not hold them all. ``shots`` has the
+    Each value of ``videos`` is read twice, one at a time, so that it need not hold them all. ``shots`` has the
     checksum of each video's encoded shots where it is known, ``colour`` hue histograms (N, H), all of one H, of the
     videos for which they are known. Raises BasslError where the path cannot be written, or the videos' features or
     colour do not fit together or are not all finite; ValueError for colour of another number of shots than the
@@ -191,13 +191,13 @@ def read_shot_checksums(path: Path) -> dict[str, int | None]:
 
 
 def shot_checksums(index: Index) -> dict[str, int]:
-    """Checksum of the shots and keyframes of each video in an index, to recognise features of others. For JPEG files,
-    which have no checksum in an index, of the shots alone."""
+    """Checksum of the shots and keyframes of each video in an index, by which features of others are recognised. For
+    JPEG files, which have no checksum in an index, of the shots alone."""
 
     def crc(values: NDArray[Any], before: int = 0) -> int:
         return zlib.crc32(np.ascontiguousarray(values).data, before)
 
-    # Without pictures, sound is all that is encoded, and the times say which is a shot's.
+    # Without pictures only sound is encoded, which depends on the times of the shots.
     shown = (index.seconds if pictures is None else index.jpeg_crc32 for pictures in index.pictures)
     spans = ((name, of, index.span(video)) for video, (name, of) in enumerate(zip(index.video_ids, shown, strict=True)))
     return {name: crc(of[span], crc(index.frames[span])) for name, of, span in spans}

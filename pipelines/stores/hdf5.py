@@ -90,9 +90,9 @@ def open_store(path: Path, schema: str, version: int, remedy: str, missing: str 
 
 
 class _Target(FileIO):
-    """The file below HDF5, which crashes when it closes a file and cannot write what it holds in memory. From the first
-    write that fails, HDF5 is told that all goes well. Metadata, which it may read again, goes to memory, data is lost.
-    The caller raises :attr:`failure` when HDF5 has finished."""
+    """The file object that HDF5 writes to. HDF5 crashes if a write fails while it closes a file, so failed writes are
+    hidden from it: from the first on, metadata, which it may read again, is kept in memory, and data is dropped. The
+    caller raises :attr:`failure` when HDF5 has finished."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "r+")
@@ -159,7 +159,7 @@ def _seal(file: BinaryIO, unsealed: Sequence[tuple[int, int]]) -> bytes:
 
 
 def _broken_seal(path: Path) -> str | None:
-    """The fault that the seal shows, or None for a sound file."""
+    """The fault that the seal shows, or None for an intact file."""
     with path.open("rb") as file:
         found = file.read(_SEAL_SIZE)
         try:

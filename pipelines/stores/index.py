@@ -113,7 +113,7 @@ class Index:
         return None if frame_rate is None else self.frames[self.span(video)] / frame_rate
 
     def shot_seconds(self, video: int, frame_rate: float | None = None) -> NDArray[np.float64]:
-        """(N,) lengths of a video's shots in seconds; without times of frames at `ASSUMED_FRAME_RATE`, or another."""
+        """(N,) lengths of a video's shots in seconds; without times, by ``frame_rate`` or `ASSUMED_FRAME_RATE`."""
         times = self.times(video, frame_rate or ASSUMED_FRAME_RATE)
         assert times is not None
         return times[:, 1] - times[:, 0]
@@ -225,7 +225,7 @@ def joined(
     doubtful: Literal["end", "ignore"],
     features: Mapping[str, Path],
 ) -> Index:
-    """The videos one after the other, sorted by id. Raises StoreError as :func:`write_index`."""
+    """An index of the videos, sorted by id, not yet written. Raises StoreError as :func:`write_index`."""
     if not videos:
         raise StoreError(f"{path}: an index needs at least one video")
     videos = sorted(videos, key=lambda video: video.video_id)

@@ -1,4 +1,4 @@
 """Films: decoding, shots, keyframes, cutting."""
 
 READ_FILM = "pipelines.video.film_child:send_film"
-"""What the process of a `FilmProcess` runs; named, for whoever starts it need not import what reads films."""
+"""The function that a `FilmProcess` runs, by name, so that its parent process need not import the decoder."""

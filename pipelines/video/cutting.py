@@ -120,8 +120,8 @@ class _Packets(VideoDecoder):
 
 
 def ending_for(film: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
-    """The suffix of what is made of a film: of copied pieces and a copy with chapters its own, if FFmpeg can write the
-    format (with chapters), else Matroska's; of encoded pieces MP4's for MP4 and related formats, else Matroska's.
+    """The suffix of a file made from a film. Copies keep the film's format if FFmpeg can write it (for ``chapters``:
+    with chapters), else they are ``.mkv``; encoded pieces are ``.mp4`` for MP4 and related formats, else ``.mkv``.
 
     Raises:
         VideoError: it is not a video.
@@ -261,7 +261,7 @@ def _copy(
                     raise VideoError(f"{film}: has sound without timestamps; give --exact")
                 is_subtitle = packet.stream.type == "subtitle"
                 time = float(stamp * packet.time_base - first)
-                if not is_subtitle:  # which may last until long after its beginning; sound is where its middle is
+                if not is_subtitle:  # sound is placed by its middle; subtitles, which may be long, by their start
                     time += float((packet.duration or 0) * packet.time_base) / 2
                 pieces = list(range(bisect_right(ends, time), bisect_right(starts, time)))
                 if is_subtitle:
@@ -438,7 +438,7 @@ def encode_scenes(
                         opened[k] = _Encoding(paths[k], source, frame, sound.tracks, options)
                     opened[k].add_frame(frame, time - listed[k].start)
                 for heard_at, track, part in sound.until(time):
-                    _share(film, track, part, heard_at, listed, opened, closed)
+                    _add_sound_to_scenes(film, track, part, heard_at, listed, opened, closed)
                 while closed < wanted.start and (not sound.tracks or time > listed[closed].end + _SLACK):
                     if closed not in opened:
                         raise VideoError(
@@ -448,7 +448,7 @@ def encode_scenes(
                     closed += 1
                 progress("reading", time, scenes.video.duration)
             for heard_at, track, part in sound.until(float("inf")):
-                _share(film, track, part, heard_at, listed, opened, closed)
+                _add_sound_to_scenes(film, track, part, heard_at, listed, opened, closed)
         finally:
             for piece in opened.values():
                 piece.close()
@@ -502,7 +502,7 @@ class _Sound:
                     yield time, place, part
 
 
-def _share(
+def _add_sound_to_scenes(
     film: Path,
     track: int,
     part: AudioFrame,

@@ -46,7 +46,7 @@ _SAME_TIME = 1e-6
 _NEW_CLOCK = 10.0
 _WRONG_CLOCK = 30 * 3600.0
 
-# Frames of more pixels, half as many again as 16K has, are a damaged or malicious header: one takes a gigabyte.
+# Larger frames (16K has 133 million pixels) mean a damaged or malicious header: one would take a gigabyte.
 _MOST_PIXELS = 200_000_000
 
 # Each thread holds frames in memory, and more threads than this mostly wait for the global interpreter lock.
@@ -95,7 +95,7 @@ class VideoDecoder:
         self._threads = min(threads or cores(), _MOST_THREADS)
         self._range = (0.0 if start is None else start, math.inf if end is None else end)
         self._decoding: Generator[Any, None, None] | None = None
-        # Of a stream that does not say, frames do; until then it is taken for a usual size.
+        # Some streams do not say; a common size is assumed until the first frame.
         self.width, self.height = self._stream.width or 1920, self._stream.height or 1080
         rate = self._stream.average_rate or self._stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
@@ -355,8 +355,8 @@ def open_container(path: Path) -> InputContainer:
         if S_ISREG(status.st_mode) and status.st_size == 0:
             raise VideoError(f"{path}: is empty")
         _check_playlist(path)
-        # "file:" prevents FFmpeg from taking a name with a colon for a protocol. The option is of MPEG-TS: a programme
-        # whose streams get new ids, as between two broadcasts, goes on in the same streams.
+        # "file:" prevents FFmpeg from taking a name with a colon for a protocol. The option is for MPEG-TS: where the
+        # streams of a programme get new ids, as between two broadcasts, they continue the old ones.
         container = av.open(f"file:{path}", metadata_errors="replace", options={"merge_pmt_versions": "1"})
     except FileNotFoundError as error:
         raise VideoError(f"{path}: no such file") from error
@@ -446,9 +446,8 @@ def demux(
                 ends[index] = stamp - gap + (packet.duration or 0) * tick
             yield packet
     except IndexError:
-        # PyAV knows the streams that were there at opening. Where more appear, which only the header-less formats have,
-        # it fails after the last packet of the file, when it looks for those to end them. FFmpeg's own command line
-        # ignores such streams, too.
+        # PyAV knows the streams found at opening. If more appear, which only formats without a header allow, it fails
+        # after the last packet, when it ends all streams. FFmpeg's own command line ignores such streams, too.
         return
 
 

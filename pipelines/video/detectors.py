@@ -40,15 +40,15 @@ class ShotDetector(Protocol):
         """The input of :meth:`push` from images (N, H, W, 3) uint8 RGB; called from several threads in any order."""
 
     def push(self, index: int, prepared: Any) -> Sequence[int | Boundary]:
-        """Process frame ``index``; return what was found with it, in order: the first frames of new shots, or where
-        the detector knows more of them, boundaries."""
+        """Process frame ``index``; return what was found with it, in order: the first frames of new shots, or
+        boundaries, where the detector knows how a shot ends."""
 
     def finish(self, frames: int) -> Sequence[int | Boundary]:
         """End of the film, after ``frames`` frames; return the remaining ones."""
 
 
 class PySceneDetectCuts:
-    """A detector of PySceneDetect, which is given frame by frame.
+    """A detector of PySceneDetect, fed frame by frame.
 
     Its thresholds are on averages over the image, so that images may be smaller than the 256 pixels of its own command
     line: on the films measured, the cuts are the same (``tests/video/test_detectors.py``).

@@ -84,8 +84,8 @@ class FilmProcess:
                     self._progress(head["done"], head["total"])
                 case "shot":
                     images = np.frombuffer(pixels, np.uint8).reshape(head.pop("shape"))
-                    indices, how = tuple(head.pop("keyframe_indices")), head.pop("transition")
-                    transition = how and Transition(**how)
+                    indices, ending = tuple(head.pop("keyframe_indices")), head.pop("transition")
+                    transition = ending and Transition(**ending)
                     yield FilmedShot(**head, keyframes=tuple(images), keyframe_indices=indices, transition=transition)
                 case "end":
                     self.facts = VideoFacts(**head["facts"])

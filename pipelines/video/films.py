@@ -115,10 +115,10 @@ def video_ids(films: Sequence[Path]) -> list[str]:
 
 
 def fingerprint(film: Path) -> str | None:
-    """What tells a film from another under its name, or from one that replaced it: its size, and SHA-256 of that and of
-    16 parts of 64 KiB, evenly spread, the beginning and the end among them; None where it is no file.
+    """The fingerprint of a film, by which another film at its path is recognised: its size, and SHA-256 of the size and
+    of 16 parts of 64 KiB, evenly spread from the beginning to the end; None where it is no file.
 
-    The time of modification is left out: a copy of a film is the same film.
+    A copy has the same fingerprint: the modification time is left out. Raises VideoError where it cannot be read.
     """
     if not film.is_file():  # a pipe can be read only once
         return None
@@ -142,7 +142,7 @@ def film_at(path: Path, video: VideoFacts) -> Path | None:
 def safe_id(name: str) -> str:
     """A video id from a file name without suffix, or from the name that labels give a film; an id stays as it is.
 
-    Stores, scenes and labels all take their ids from here, so that labels that are named as the film meet it.
+    Stores, scenes and labels all take their ids from here, so that labels named like the film match it.
     """
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     kept = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")

@@ -177,8 +177,8 @@ def _resized(plane: Plane, size: tuple[int, int]) -> Plane:
         return plane
     # For small factors both give nearly the same, and area averaging over fractional pixels takes ten times as long.
     shrinks = size[0] * _MUCH_SMALLER < plane.shape[1] or size[1] * _MUCH_SMALLER < plane.shape[0]
-    how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(plane, size, interpolation=how), np.uint8)
+    method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(plane, size, interpolation=method), np.uint8)
 
 
 def _halved(plane: Plane) -> Plane:

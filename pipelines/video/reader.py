@@ -141,7 +141,7 @@ class FilmReader:
         self._progress(time - self._times[0], min(known) - self._times[0] if known else None)
 
     def _shots_before(self, found: Sequence[int | Boundary], last: int, buffer: FrameBuffer) -> Iterator[FilmedShot]:
-        """The shots that end at what the detector found; a boundary after frame ``last`` or out of order is none."""
+        """The shots that end at the boundaries found; those after frame ``last`` or out of order are ignored."""
         for one in found:
             boundary = Boundary("", one, one) if isinstance(one, int) else one
             kind, (first, end), cut = boundary.kind, boundary[1:], boundary.frame

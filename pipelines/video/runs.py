@@ -133,7 +133,7 @@ class ParallelDecoder(Generic[Result]):
         """
         self._packets = packets
         self._is_restart = is_restart
-        self._look = transform
+        self._transform = transform
         self._damage = damage
         self._batch_size = batch_size
         self._queue_size = max(2, queue_limit // batch_size)
@@ -227,7 +227,7 @@ class ParallelDecoder(Generic[Result]):
                 expected += not packet.is_discard
                 yield packet
 
-        for batch in decode(counted(), decoder, self._look, self._damage, self._batch_size):
+        for batch in decode(counted(), decoder, self._transform, self._damage, self._batch_size):
             shown += len(batch)
             self._put(run, batch)
             if self._stopped.is_set():

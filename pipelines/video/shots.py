@@ -82,7 +82,7 @@ class ReaderSettings:
     end: float | None = None
     """Seconds up to which it goes; None is the end."""
     threads: int | None = None
-    """Threads that decode, at most, and never more than four; None is one a core. They change nothing of the result."""
+    """Threads that decode, at most, and never more than four; None is one a core. The result does not depend on it."""
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,17 @@
-"""How shots end: hard cuts, dissolves, fades and wipes, told from camera motion, moving objects, lighting and flashes.
+"""Detection of cuts, dissolves, fades and wipes, robust to camera motion, moving objects, lighting changes and flashes.
 
 Every frame becomes 8 x 16 mean colours ("cells") and the energy of its gradients in 4 x 4 blocks. A dissolve from A to
 B is ``(1 - a) A + a B`` with a weight ``a`` that rises from 0 to 1. Two things follow, and motion has neither:
 
 - the cells go straight from those of A to those of B, at an even pace;
-- the gradients of A and B have nothing to do with each other, so that their energies add: the energy in between is
-  ``(1 - a)^2 E_A + a^2 E_B``, about half in the middle. Under motion, or another light, it stays
+- the gradients of A and B are uncorrelated, so that their energies add: the energy in between is
+  ``(1 - a)^2 E_A + a^2 E_B``, about half in the middle. Under motion, or a change of lighting, it stays
   ``((1 - a) sqrt(E_A) + a sqrt(E_B))^2``. The correlation ``rho`` of the layers interpolates between the two:
-  ``E = (1 - a)^2 E_A + a^2 E_B + 2 a (1 - a) rho sqrt(E_A E_B)``, and least squares give it, whatever the layers do.
+  ``E = (1 - a)^2 E_A + a^2 E_B + 2 a (1 - a) rho sqrt(E_A E_B)``, and is fitted by least squares.
 
-The second is what Alattar (1993) and Lienhart (1999) use of a dissolve (the parabola of the variance), with the weight
-taken from the colours, and per block. A fade is a mixture with an image of one colour. In a wipe each cell changes from
-A to B at its own moment, which is linear in its place.
+Alattar (1993) and Lienhart (1999) use the second (the parabola of the variance). Here the weight comes from the
+colours, and the energy is taken per block. A fade is a mixture with an image of one colour. In a wipe each cell changes
+from A to B at its own moment, which is linear in its place.
 
 Limits were chosen on the tuning half of the films of ``benchmarks/shots.py``.
 """
@@ -43,45 +43,44 @@ _WAIT = _LONGEST + _SETTLE  # nothing changes what was found so many samples ago
 
 # A flash: an image that returns after at most so many samples; it is the same when it differs by less than this share
 # of the jump.
-_FLASH, _SAME = 9, 0.45
-_KEPT = _WAIT + 2 * (_CHUNK + _FLASH)  # samples
-_JUMP = 8.0  # root mean squared change of the cells at a hard cut, at least: in the dark, hues alone may jump
-# Where an object moves fast, less than the first share of the cells changes by more than _STILL, and the cells as a
-# whole change less than _ABRUPT times as much as before or after it.
-_PART, _STILL, _ABRUPT = 0.8, 8.0, 3.5
+_FLASH, _SAME_IMAGE = 9, 0.45
+_BUFFERED = _WAIT + 2 * (_CHUNK + _FLASH)  # samples
+_MIN_JUMP = 8.0  # root mean squared change of the cells at a hard cut, at least: in the dark, hues alone may jump
+# At a cut, at least the first share of the cells changes by more than _STILL, or the cells as a whole change at least
+# _ABRUPT times as much as before and after it; otherwise an object moves fast.
+_CUT_AREA, _STILL, _ABRUPT = 0.8, 8.0, 3.5
 
-# A window of samples is a mixture of its ends as long as the squares of these, each divided by its scale, sum up to
-# less than _MOST: a dissolve between moving shots is off in some, motion and light are somewhat off in all.
-_MOST = 1.6
-_PACE = 0.13  # how far the weight is from an even rise, at most
-_OFF = 0.11  # squared distance of the samples from the line through the ends, as a share of that of the ends
-_ALIKE = 0.65  # correlation of the cells of the ends: one image in two lights has 1; must be smaller than this
+# A window of samples is a mixture of its ends if the squares of these deviations, each divided by its scale, add up to
+# less than the limit: a dissolve between moving shots deviates in some, motion and lighting changes a little in all.
+_MIXTURE_LIMIT = 1.6
+_PACE = 0.13  # of the weight from a linear rise, at most
+_OFF_LINE = 0.11  # squared distance of the samples from the line through the ends, as a share of that of the ends
+_CORRELATION = 0.65  # of the cells of the ends, at most: 1 for one image in two lights
 _RHO, _RHO_OF_BLOCKS = 0.43, 0.68  # correlation of the gradients of the two layers; its median over the blocks
-_OPPOSED = 0.6  # the same below 0, where no layers are
+_NEGATIVE_RHO = 0.6  # the same for negative correlation, which no two layers have
 # and the ends are different images:
-_APART = 35.0  # root mean squared difference of their cells
+_MIN_DIFFERENCE = 35.0  # root mean squared difference of their cells
 _AREA, _CHANGED = 0.8, 15.0  # share of the blocks in which it is at least this large
-# An image of one colour has a spread below the first; one of more colours, above the second.
+# The spread of an image of one colour is below the first, that of an image with content above the second.
 _FLAT, _CONTRAST = 2.5, 6.0
-# In a wipe, the samples are made of cells of the start and cells of the end but for the first share of the squared
-# distance of the ends; a moving line explains the second share of the variance of the moments at which cells change.
+# In a wipe, each cell of a sample is that of the start or of the end, up to the first share of the squared distance of
+# the ends; a moving line explains at least the second share of the variance of the moments at which cells change.
 _PIECED, _SWEEP = 0.05, 0.75
 
 
-# --- what is kept of a frame ----------------------------------------------------------------------------------------
+# --- descriptors of frames ------------------------------------------------------------------------------------------
 
 
-# What the search for transitions needs of a frame, its "look", is one row of numbers: mean colours less 128, (8 * 16 *
-# 3,) whole numbers, so that inner products are exact in any order; mean squared gradient in each block, (16,); and how
-# far the image is from one colour, the standard deviation of the cells and their gradients together: credits on black
-# are not black.
+# The descriptor of a frame is one row of numbers: mean colours less 128, (8 * 16 * 3,) whole numbers, so that inner
+# products are exact in any order; mean squared gradient in each block, (16,); and the spread, the standard deviation of
+# the cells and their gradients together, near 0 for an image of one colour. Cells alone would miss titles on black.
 _CELLS = _ROWS * _COLUMNS * 3
 _ENERGY = slice(_CELLS, _CELLS + _BLOCKS * _BLOCKS)
 _SPREAD = -1
 
 
-def looks(images: RGBImage) -> Floats:
-    """(N, H, W, 3) uint8 RGB to the look of each, (N, 401); the same for an image whatever stands beside it."""
+def frame_descriptors(images: RGBImage) -> Floats:
+    """Descriptors (N, 401) of images (N, H, W, 3) uint8 RGB; that of an image does not depend on the others."""
     N, height, width, _ = images.shape
     if height < _ROWS or width < _COLUMNS:
         images = images.repeat(-(-_ROWS // height), 1).repeat(-(-_COLUMNS // width), 2)
@@ -138,7 +137,7 @@ class Window(NamedTuple):
 
 
 def windows(cells: Floats, energy: Floats, spread: Floats, newest: int) -> list[Window]:
-    """What looks like a dissolve, a wipe or half a fade; better and worse ones overlap.
+    """Candidates for a dissolve, a wipe or half a fade; they may overlap.
 
     Args:
         cells: (M, D) of M samples that follow each other.
@@ -151,23 +150,23 @@ def windows(cells: Floats, energy: Floats, spread: Floats, newest: int) -> list[
     start, end, between, pace = _lengths(len(cells), newest)
     faded = flat[start] | flat[end]
     apart = square[start] + square[end] - 2 * products[start, end]
-    keep = apart >= np.where(faded, _CONTRAST**2, _APART**2) * cells.shape[1]
+    keep = apart >= np.where(faded, _CONTRAST**2, _MIN_DIFFERENCE**2) * cells.shape[1]
     kept = np.flatnonzero(keep & (np.maximum(spread[start], spread[end]) > _CONTRAST))
-    middle, off = weights(products, start[kept], end[kept], between[kept, 3:4])  # alone, it turns most away
-    kept = kept[(np.abs(middle - pace[kept, 3:4]) < _PACE)[:, 0] & (off < 3 * _OFF)[:, 0]]
+    middle, off = weights(products, start[kept], end[kept], between[kept, 3:4])  # this test alone rejects most
+    kept = kept[(np.abs(middle - pace[kept, 3:4]) < _PACE)[:, 0] & (off < 3 * _OFF_LINE)[:, 0]]
     if not len(kept):
         return []
     alike = np.where(faded[kept], 0, likeness(cells, products, start[kept], end[kept]))
-    kept, alike = kept[alike < _ALIKE], alike[alike < _ALIKE]
+    kept, alike = kept[alike < _CORRELATION], alike[alike < _CORRELATION]
     start, end, between, pace, faded = start[kept], end[kept], between[kept], pace[kept], faded[kept]
     weight, off = weights(products, start, end, between)
     uneven = np.abs(weight - pace).max(1) / _PACE
-    mixture = uneven**2 + (off.mean(1) / _OFF) ** 2 + (np.maximum(alike, 0) / _ALIKE) ** 2
+    mixture = uneven**2 + (off.mean(1) / _OFF_LINE) ** 2 + (np.maximum(alike, 0) / _CORRELATION) ** 2
     wipe = np.maximum(uneven, np.abs(off - weight * (1 - weight)).mean(1) / _PIECED)
     wipe[faded] = np.inf
-    keep = np.flatnonzero((mixture < _MOST) & ~faded)
+    keep = np.flatnonzero((mixture < _MIXTURE_LIMIT) & ~faded)
     mixture[keep] += (layers(energy, start[keep], end[keep], between[keep], weight[keep]) ** 2).sum(1)
-    mixture = np.sqrt(mixture / _MOST)
+    mixture = np.sqrt(mixture / _MIXTURE_LIMIT)
     keep = np.flatnonzero(wipe < 1)
     wipe[keep] = np.maximum(wipe[keep], sweep(cells, start[keep], end[keep], between[keep]))
     cost = np.minimum(mixture, wipe)
@@ -180,7 +179,7 @@ def windows(cells: Floats, energy: Floats, spread: Floats, newest: int) -> list[
         s, e = int(start[i]), int(end[i])
         kind = "in" if flat[s] else "out" if flat[e] else "dissolve" if mixture[i] < wipe[i] else "wipe"
         score = (e - s) * (1 - float(cost[i]) ** 2)
-        found.append(Window(kind, s, e, 2 * score if faded[i] else score))  # not the dissolve that is inside a fade
+        found.append(Window(kind, s, e, 2 * score if faded[i] else score))  # preferred to a dissolve inside the fade
     return found
 
 
@@ -213,12 +212,12 @@ def weights(products: Floats, start: Indices, end: Indices, between: Indices) ->
 
 
 def layers(energy: Floats, start: Indices, end: Indices, between: Indices, weight: Floats) -> Floats:
-    """How far each window's gradients are from those of two layers that have nothing to do with each other: all, and
-    those of the median block, (K, 2)."""
+    """Deviation of each window's gradients from those of two uncorrelated layers, over all blocks and in the median
+    block, (K, 2)."""
     energy = energy + 1  # noise, where there are no gradients
     rho = correlation(energy.mean(1, keepdims=True), start, end, between, weight)[:, 0]
     of_blocks = np.median(correlation(energy, start, end, between, weight), 1)
-    return np.stack([np.maximum(rho / _RHO, -rho / _OPPOSED), np.maximum(of_blocks / _RHO_OF_BLOCKS, 0)], 1)
+    return np.stack([np.maximum(rho / _RHO, -rho / _NEGATIVE_RHO), np.maximum(of_blocks / _RHO_OF_BLOCKS, 0)], 1)
 
 
 def correlation(energy: Floats, start: Indices, end: Indices, between: Indices, weight: Floats) -> Floats:
@@ -238,7 +237,7 @@ def correlation(energy: Floats, start: Indices, end: Indices, between: Indices, 
 
 
 def sweep(cells: Floats, start: Indices, end: Indices, between: Indices) -> Floats:
-    """How far each window is from a line that moves evenly over the image and leaves the other one behind, (K,)."""
+    """Deviation of each window from a wipe whose line moves evenly over the image, (K,)."""
     colours = cells.reshape(len(cells), -1, 3)
     samples = colours[between]
     to_start, to_end = (_distance(samples, colours[of][:, None]) for of in (start, end))
@@ -279,10 +278,10 @@ def _lengths(count: int, newest: int) -> tuple[Indices, Indices, Indices, Floats
 
 
 class TransitionDetector:
-    """Finds the transitions of a film that is fed frame by frame, and gives them out in order.
+    """Detects the transitions of a film that is fed frame by frame, and returns them in order.
 
-    Hard cuts are those of :class:`AdaptiveCuts`, but for flashes, after which the image returns, and but for what lies
-    inside another transition. A fade is a stretch of one colour with a mixture before or behind it.
+    Hard cuts are those of :class:`AdaptiveCuts`, except flashes, after which the image returns, and cuts inside another
+    transition. A fade is a stretch of one colour with a mixture before or after it.
 
     Args:
         frame_rate: frames a second.
@@ -304,29 +303,29 @@ class TransitionDetector:
         self._fades: list[Window] = []  # mixtures with one colour
         self._flat: list[tuple[int, int]] = []  # stretches of one colour that have ended, in samples
         self._flat_since: int | None = None
-        self._open: list[Boundary] = []  # not yet given out
-        self._last = 0  # the last boundary given out
+        self._open: list[Boundary] = []  # not yet returned
+        self._last = 0  # the last boundary that was returned
 
     def prepare(self, images: RGBImage) -> list[tuple[Any, Floats]]:
-        return list(zip(self._adaptive.prepare(images), looks(images), strict=True))
+        return list(zip(self._adaptive.prepare(images), frame_descriptors(images), strict=True))
 
     def push(self, index: int, prepared: tuple[Any, Floats]) -> list[Boundary]:
-        for_cuts, look = prepared
+        for_cuts, descriptor = prepared
         self._open += [Boundary("cut", cut, cut) for cut in self._adaptive.push(index, for_cuts)]
         if index % self._step == 0:
-            self._samples.append(look)
+            self._samples.append(descriptor)
             self._waiting += 1
         if self._waiting < _CHUNK:
             return []
         self._search()
         self._settle(self._count - _SETTLE)
-        return self._give(self._count - _WAIT)
+        return self._report(self._count - _WAIT)
 
     def finish(self, frames: int) -> list[Boundary]:
         if self._waiting:
             self._search()
         self._settle(frames)
-        return self._give(frames)
+        return self._report(frames)
 
     def _search(self) -> None:
         """Look for mixtures and stretches of one colour in the new samples."""
@@ -343,14 +342,14 @@ class TransitionDetector:
                 self._flat_since = None
         self._count += self._waiting
         self._waiting = 0
-        self._samples = self._samples[-_KEPT:]
+        self._samples = self._samples[-_BUFFERED:]
 
     def _settle(self, until: int) -> None:
-        """Take the best of the windows that overlap each other, where they end before a sample. None has a hard cut
-        inside: behind it, a light that changes or a pan may look like the rest of a dissolve."""
+        """Keep the best of overlapping windows, where they end before a sample. None has a hard cut inside: after one,
+        a change of lighting or a pan may look like the rest of a dissolve."""
         if not self._windows:
             return
-        cuts = [sample for t in self._open if t.kind == "cut" and not self._stays(sample := self._sample(t))]
+        cuts = [sample for t in self._open if t.kind == "cut" and not self._is_false_cut(sample := self._sample(t))]
         self._windows = [
             w for w in self._windows if w.kind in ("in", "out") or not any(w.start < cut <= w.end for cut in cuts)
         ]
@@ -368,7 +367,7 @@ class TransitionDetector:
             else:
                 self._open.append(Boundary(window.kind, start, end))
 
-    def _give(self, until: int) -> list[Boundary]:
+    def _report(self, until: int) -> list[Boundary]:
         """The transitions whose boundary lies before a sample, with which all that could change them has been seen."""
         for start, end in [run for run in self._flat if run[1] < until]:
             self._flat.remove((start, end))
@@ -377,7 +376,7 @@ class TransitionDetector:
         self._open = [t for t in self._open if t.frame >= until * self._step]
         given = []
         for boundary in ready:
-            if boundary.kind == "cut" and self._stays(self._sample(boundary)):
+            if boundary.kind == "cut" and self._is_false_cut(self._sample(boundary)):
                 continue
             if boundary.frame - self._last >= self._shortest_shot:
                 given.append(boundary)
@@ -385,7 +384,7 @@ class TransitionDetector:
         return given
 
     def _end_flat(self, start: int, end: int) -> None:
-        """A stretch of one colour is over: what it was part of."""
+        """Turn a stretch of one colour that has ended into a fade, unless hard cuts or a flash bound it."""
         before = [w for w in self._fades if w.kind == "out" and start <= w.end < end]
         after = [w for w in self._fades if w.kind == "in" and start <= w.start < end]
         self._fades = [w for w in self._fades if w.end >= end]
@@ -393,8 +392,8 @@ class TransitionDetector:
         self._drop_cuts(first + self._step, last - self._step)
         if start == 0 or not (before or after):
             return  # the film begins, or there are hard cuts
-        if not before and (self._last >= first or self._returns(start, after[0].end)):
-            return  # the hard cut to it is the boundary; or it is a flash that goes out slowly
+        if not before and (self._last >= first or self._image_returns(start, after[0].end)):
+            return  # the hard cut to it is the boundary; or it is a flash that fades slowly
         first = before[0].start * self._step + 1 if before else first
         last = after[0].end * self._step if after else last
         first = max(first, last - _LONGEST_FADE * self._step)
@@ -405,25 +404,25 @@ class TransitionDetector:
         """The first sample from a boundary on."""
         return -(-boundary.start // self._step)
 
-    def _stays(self, sample: int) -> bool:
-        """Whether a cut before a sample is none: a jump of dark hues alone, an object that moves fast, or a flash."""
-        return self._jump(sample) < _JUMP or self._moves(sample) or self._returns(sample, sample)
+    def _is_false_cut(self, sample: int) -> bool:
+        """Whether a cut before a sample is false: a jump of dark hues alone, an object that moves fast, or a flash."""
+        return self._jump(sample) < _MIN_JUMP or self._is_fast_object(sample) or self._image_returns(sample, sample)
 
-    def _moves(self, sample: int) -> bool:
-        """Whether the change before a sample leaves a part of the image as it was, and goes on from or to another."""
+    def _is_fast_object(self, sample: int) -> bool:
+        """Whether the change before a sample leaves a part of the image unchanged, and is part of a motion."""
         steps = np.diff(self._cells(sample - 2, sample + 2), axis=0).reshape(-1, _ROWS * _COLUMNS, 3)
         if len(steps) < 3:
             return False
         change = (steps * steps).mean(2)
         before, here, after = change.mean(1)
-        return bool((change[1] > _STILL**2).mean() < _PART and here < _ABRUPT**2 * max(before, after))
+        return bool((change[1] > _STILL**2).mean() < _CUT_AREA and here < _ABRUPT**2 * max(before, after))
 
     def _jump(self, sample: int) -> float:
         """Root mean squared change of the cells from the sample before."""
         last, this = self._cells(sample - 1, sample + 1)
         return float(np.sqrt(((this - last) ** 2).mean()))
 
-    def _returns(self, start: int, end: int) -> bool:
+    def _image_returns(self, start: int, end: int) -> bool:
         """Whether the image before sample ``start`` is there again soon from sample ``end`` on, as after a flash."""
         before, after = self._cells(start - _FLASH, start), self._cells(end, end + _FLASH)
         if not len(before) or not len(after):
@@ -431,13 +430,13 @@ class TransitionDetector:
         change = ((before[:, None] - after) ** 2).mean(2)
         # Of the sample k before the start and the sample m from the end on, k + m at most _FLASH.
         soon = np.arange(len(before), 0, -1)[:, None] + np.arange(len(after)) <= _FLASH
-        return bool(np.sqrt(change[soon].min()) < _SAME * self._jump(start))
+        return bool(np.sqrt(change[soon].min()) < _SAME_IMAGE * self._jump(start))
 
     def _cells(self, start: int, end: int) -> Floats:
         """The cells of those of the samples ``[start, end)`` that are kept, (n, D)."""
         first = self._count - len(self._samples)
-        looks = self._samples[max(0, start - first) : max(0, end - first)]
-        return np.array([look[:_CELLS] for look in looks])
+        kept = self._samples[max(0, start - first) : max(0, end - first)]
+        return np.array([descriptor[:_CELLS] for descriptor in kept])
 
     def _drop_cuts(self, start: int, end: int) -> None:
         self._open = [t for t in self._open if t.kind != "cut" or not start <= t.start <= end]

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from pipelines.video.shots import Boundary
-from pipelines.video.transitions import TransitionDetector, correlation, looks, weights
+from pipelines.video.transitions import TransitionDetector, correlation, frame_descriptors, weights
 
 Film = NDArray[np.uint8]  # (N, H, W, 3)
 
@@ -274,7 +274,7 @@ def test_what_is_kept_of_a_film_does_not_grow_with_its_length() -> None:
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (16, 16), (30, 200), (108, 60)])
 def test_a_picture_of_any_size_can_be_looked_at(size: tuple[int, int]) -> None:
     film = np.random.default_rng(0).integers(0, 256, (3, *size, 3)).astype(np.uint8)
-    found = looks(film)
+    found = frame_descriptors(film)
     assert found.shape == (3, 8 * 16 * 3 + 16 + 1)
     assert np.isfinite(found).all()
 
@@ -284,13 +284,13 @@ def test_a_look_has_the_mean_colours_of_the_cells_and_the_mean_squared_gradients
     size: tuple[int, int],
 ) -> None:
     film = np.random.default_rng(1).integers(0, 256, (3, *size, 3)).astype(np.uint8)
-    for image, look in zip(film, looks(film), strict=True):
+    for image, descriptor in zip(film, frame_descriptors(film), strict=True):
         cells = cv2.resize(image.astype(np.float64), (16, 8), interpolation=cv2.INTER_AREA)
-        assert np.abs(look[:384].reshape(8, 16, 3) + 128 - cells).max() <= 0.5001  # whole numbers
+        assert np.abs(descriptor[:384].reshape(8, 16, 3) + 128 - cells).max() <= 0.5001  # whole numbers
         green = image[..., 1].astype(np.float64)
         gradients = np.diff(green[:-1], axis=1) ** 2 + np.diff(green[:, :-1], axis=0) ** 2
         blocks = cv2.resize(gradients, (4, 4), interpolation=cv2.INTER_AREA)
-        np.testing.assert_allclose(look[384:400].reshape(4, 4), blocks, rtol=1e-5)
+        np.testing.assert_allclose(descriptor[384:400].reshape(4, 4), blocks, rtol=1e-5)
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0, 50))
