@@ -1,4 +1,4 @@
-"""A model that says how likely it is that a scene ends with each shot of a film, whatever network is inside."""
+"""A model that scores how likely a scene ends with each shot of a film, for every kind of network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, calibrated
 from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.networks import NETWORKS, Shape
-from pipelines.models.relational import LinearForm, RelationalScorer, relational_member
+from pipelines.models.relational import LinearModel, RelationalScorer, relational_member
 
 if TYPE_CHECKING:  # optional dependency: torch
     from torch import Tensor
@@ -28,7 +28,7 @@ class BoundaryModel:
     """Networks that score the shots of a film, and what they need to know of its encodings."""
 
     crn: str  # which kind the networks are, of `pipelines.models.networks`
-    # one, or for `relational` several that vote: modules of torch in evaluation mode, or linear forms
+    # one, or for `relational` several that vote: modules of torch in evaluation mode, or linear models
     networks: tuple[Any, ...]
     shape: Shape  # of each network
     calibration: Calibration = field(default_factory=Calibration)  # how a logit becomes a score
@@ -50,7 +50,7 @@ class BoundaryModel:
         if not self.networks or (len(self.networks) > 1 and self.crn != "relational"):
             raise ValueError(f"{len(self.networks)} networks cannot be one model of kind {self.crn}")
         for network in self.networks:
-            if not isinstance(network, LinearForm):
+            if not isinstance(network, LinearModel):
                 network.eval()
 
     @property
@@ -67,7 +67,7 @@ class BoundaryModel:
             raise BasslError(f"the model was trained on features of width {self.width}, and these have {width}")
 
     def logits(self, features: Numbers, durations: Numbers, colour: Numbers | None = None) -> NDArray[np.float64]:
-        """What `score` rests on, before calibration: (N, D_e), (N,) and perhaps (N, H) to (N,)."""
+        """Logits (N,) before calibration; arguments and errors as for `score`."""
         if features.ndim != 2 or not len(features) or self.width not in (None, features.shape[1]):
             wanted = "D_e" if self.width is None else self.width
             raise ValueError(f"features must be (N, {wanted}) with N >= 1, not {features.shape}")
@@ -132,7 +132,7 @@ def load_boundary_model(path: Path) -> BoundaryModel:
     """Read a model that `save_boundary_model` wrote. Raises StoreError for a file that is missing, damaged, of another
     version or kind."""
     arrays, stored = read_arrays(path, KIND)
-    stored = {"sound": None, **stored}  # models of before have none
+    stored = {"sound": None, **stored}  # older models have none
     with settings_fit(path):
         if set(stored) != {"crn", "networks", "shape", "calibration", *_PLAIN} or stored["crn"] not in NETWORKS:
             raise ValueError(f"settings {sorted(stored)}")

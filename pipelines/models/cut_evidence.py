@@ -1,4 +1,4 @@
-"""Hand-made evidence for and against a scene end at each cut of a film, at many scales, without learning.
+"""Hand-crafted evidence for and against a scene end at each cut of a film, at many scales, without learning.
 
 Scenes show in the similarities of the shots around a cut, not in their content. The features of a film are therefore
 read once, for the similarity of every two shots that lie at most `REACH` apart, and all evidence is computed from these
@@ -45,9 +45,9 @@ another encoder may lie closer together; a normalised cut should not depend on i
 COST_FLOOR = 0.03  # added to a normalised cut before its logarithm is taken: costs below it are all next to nothing
 
 SHORTEST_TIME_UNIT = 0.75
-"""Time passes in standard deviations of the shots' lengths, but in so many mean lengths at least: about what the least
-of the films learned from has. In films of nearly even shots (drawn ones have 0.2 to 0.4) the deviation says nothing,
-and edges of the graph would be gone after a shot or two."""
+"""The unit of time is the standard deviation of the shots' lengths, but at least this many mean lengths, about the
+lowest deviation among the training films. Where shots have nearly equal lengths (generated films have 0.2 to 0.4), the
+deviation says little, and edges of the graph would vanish after a shot or two."""
 DECAYS = (10.0, 40.0)
 """d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005. Two shots that lie
 sqrt(d) standard deviations of the shots' lengths apart have a weight of 1/e."""
@@ -59,16 +59,16 @@ RECURRENCE_SIDES = (2, 3, 4, 6, 8, 12, 16)
 LINK_REACHES = (8, 20, 40)
 LINK_STRENGTHS = (1.5, 2.5)  # z-scores from which on two shots are linked
 
-LONGEST_SCENE = 64  # Shots of the longest scene that posteriors reckon with. They compare shots that far apart.
+LONGEST_SCENE = 64  # shots of the longest scene in posteriors, which compare shots that far apart
 ASSOCIATION_DECAY, ASSOCIATION_SCALE = 40.0, 6.0
 """Graphs whose association makes a scene: in time, with each of `MASSES`, and by the number of shots between."""
 ASSOCIATION_WORTH = (40.0, -35.0)
-"""Worth of a scene: so much for the whole of its links, so much for being a scene. Of all worths, these numbers are
-about those of the best AP on the videos that the built-in model was made with, of a few that were tried."""
+"""Worth of a scene: the first times its normalised association, plus the second. The constants of all worths were
+chosen from a few values, by AP on the videos that the built-in model was trained on."""
 SHARPNESSES, BACKGROUNDS = (1.0, 2.0), (0.5, 2.0)
 """The kernel is exp(s z) of z-scores; the film at large counts as so many shots."""
 PREDICTIVE_SHARE, PREDICTIVE_COSTS = 0.5, (1.0, 3.0)
-"""Share of the log likelihood that counts, as shots tell of each other more than once; what a scene costs."""
+"""Weight of the log likelihood, below 1 because shots of a scene are not independent; and the costs of a scene."""
 AXES, RATIOS = 16, (0.5, 2.0)  # principal axes, and variances between scenes over variances within
 MEAN_SHARE, MEAN_COST = 0.3, 2.5  # as for the predictive likelihood
 
@@ -137,8 +137,8 @@ def joined_features(features: Numbers, colour: Numbers, weight: float) -> Floats
 def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Features less the film's mean, and less the mean of the surroundings; each row of unit length, or 0.
 
-    Each shot's features are first scaled to unit length: how much an encoder has to say about a picture is not what
-    makes it like another. Of all that was done to the features this did most, see docs/default-model.md.
+    Each shot's features are first scaled to unit length: the norm of an encoding says
+    nothing about similarity. Of all changes to the features this one improved scores most, see docs/default-model.md.
     """
     x = np.asarray(features, dtype=np.float64)
     x = _unit_rows(x / max(float(np.abs(x).max()), np.finfo(np.float64).tiny))
@@ -335,7 +335,7 @@ def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
 
 
 def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> dict[str, Floats]:
-    """What each range of shots is worth as a scene, (LONGEST_SCENE, N) each (`pipelines.models.scene_posteriors`), from
+    """The worth of each range of shots as a scene, (LONGEST_SCENE, N) each (`pipelines.models.scene_posteriors`), from
     `unit_features` (N, D), their similarities (N, LONGEST_SCENE + 1), and lengths (N,) of mean 1."""
     worths: dict[str, Floats] = {}
     parts = principal_parts(unit, AXES)

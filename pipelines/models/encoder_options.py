@@ -1,4 +1,4 @@
-"""Names of shot encoders, and what an ONNX file of one does not say of its input; imports nothing heavy."""
+"""Names of shot encoders, and options for the input of an ONNX encoder; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def named_encoder(identity: str) -> str | None:
 
 
 def check_device(device: str) -> None:
-    """Check that a device has a form that torch knows; whether it is there is seen when an encoder is loaded.
+    """Check the name of a device; whether the device exists is checked when an encoder is loaded.
 
     Raises:
         ValueError: one line.

@@ -1,7 +1,7 @@
 """Shot encoders f_ENC: the keyframes of a shot to one vector, the mean over its keyframes (paper, appendix A).
 
-An encoder has an id, its name and a digest of all that decides what its features are: the weights, the preparation of
-images and the number of keyframes. Features are kept under that id, so that those of another encoder are never taken
+An encoder has an id, its name and a digest of all that its features depend on: the weights, the preparation of images
+and the number of keyframes. Features are kept under that id, so that those of another encoder are never taken
 for them. What runs the network is in modules of their own: `pipelines.models.onnx_encoder`, which needs no torch, and
 `pipelines.models.torch_encoders`.
 """
@@ -142,7 +142,7 @@ def encode_groups(
 
     Args:
         encoder: what encodes.
-        groups: each of at most ``encoder.shots_at_a_time`` shots; taken as room is.
+        groups: each of at most ``encoder.shots_at_a_time`` shots; taken as threads become free.
         images_of: the keyframes of a group's shots, (H, W, 3) uint8 RGB; called in the threads.
         threads: how many.
 
@@ -184,7 +184,7 @@ def preparation(
 
 
 def encoder_id(name: str, weights: Iterable[bytes], preprocessing: Mapping[str, Any]) -> str:
-    """What features of an encoder are called: its name and a digest of all that decides them.
+    """The id of an encoder, under which its features are kept: its name and a digest of all that they depend on.
 
     Args:
         name: of the network, such as ``resnet50`` or ``timm:vit_small``.

@@ -43,7 +43,7 @@ def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> T
         size: side of its input; None: that of its published weights.
 
     Raises:
-        BasslError: one line, for an unknown name, weights that cannot be had, or a size that it does not take.
+        BasslError: one line, for an unknown name, weights that cannot be loaded, or a size that it does not take.
     """
     torchvision, model = import_torchvision(), name.removeprefix("timm:")
     try:
@@ -70,11 +70,11 @@ def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> T
     except BasslError:
         raise
     except Exception as error:  # a hub's client raises its own, changing types for a network that is not there
-        raise BasslError(f"the encoder {name} cannot be had ({first_line(error)})") from error
+        raise BasslError(f"the encoder {name} cannot be loaded ({first_line(error)})") from error
 
 
 def _width(network: nn.Module, size: int) -> int:
-    """D_e, seen from what comes out: what timm's models say of it is not true of all."""
+    """D_e, measured on an output, because the width that timm states is wrong for some models."""
     with torch.inference_mode():
         width = int(network.eval()(torch.zeros(1, 3, size, size)).shape[1])
     network.train()

@@ -21,7 +21,7 @@ def encoder_for(index: Index, named: str | Path | None = None, how: Preparation 
         how: as for :func:`load_encoder`.
 
     Raises:
-        BasslError: one line, where a named encoder cannot be had.
+        BasslError: one line, where a named encoder cannot be loaded.
     """
     if named is None and index.features:
         return JOINED.join(index.features)

@@ -1,4 +1,4 @@
-"""Any path to a model: the built-in one, a run folder, a model file, or a checkpoint of the paper's release.
+"""Opening any path to a model: the built-in one, a run folder, a model file, or a checkpoint of the paper's release.
 
 Finding a model reads the header of its file only, without torch. What is in the file is read when it is asked for.
 """
@@ -32,7 +32,7 @@ class OpenedModel:
 
     path: Path  # as it was given, or that of the built-in model
     file: Path  # with the weights
-    # ``relational`` (linear forms and networks on similarities of shots, the built-in model too), ``boundary``
+    # ``relational`` (linear models and networks on similarities of shots, the built-in model too), ``boundary``
     # (fine-tuned here), ``bassl`` (the paper's model, pre-trained or fine-tuned) or ``released`` (a checkpoint of the
     # paper's release); of a damaged or foreign file whatever its header says
     kind: str

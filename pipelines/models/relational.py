@@ -6,7 +6,7 @@ form on this evidence: on the labels available, nothing larger was better. With 
 (`pipelines.models.relational_network`) can be trained, which starts at zero and reads the K cuts on either side too.
 Nothing depends on the encoder's dimension or axes, so one trained model serves any shot encoder.
 
-The cut of a shot is the one after it; the film's last shot has none. The linear form needs NumPy only.
+The cut of a shot is the one after it; the film's last shot has none. The linear model needs NumPy only.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ KIND = "relational"
 
 SUPPRESSION_REACH = 2  # cuts on either side of a cut that it competes with
 SUPPRESSION_WEIGHT = 0.5
-"""What a cut loses at most to a neighbour: so that fewer scenes of one shot are found (of the labelled scenes, one in
-sixteen is one)."""
+"""Largest reduction of a logit by a neighbouring cut. It prevents scenes of one shot, which are rare: one in sixteen of
+the labelled scenes."""
 
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 
@@ -47,7 +47,7 @@ def token_width() -> int:
 def shot_tokens(
     features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None = None
 ) -> NDArray[np.float32]:
-    """What a model may know about a film: the evidence at the cut of each shot, and 1; all 0 for the last shot.
+    """The input of the model for a film: the evidence at the cut after each shot, and 1; all 0 for the last shot.
 
     Args:
         features: (N, D), any D.
@@ -65,7 +65,7 @@ def shot_tokens(
 
 
 class RelationalMember(Protocol):
-    """Something that turns tokens into logits: a linear form, or a `RelationalNetwork` of torch."""
+    """A member of the ensemble, which turns tokens into logits: a linear model, or a `RelationalNetwork` of torch."""
 
     @property
     def settings(self) -> RelationalSettings: ...
@@ -78,7 +78,7 @@ class RelationalMember(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class LinearForm:
+class LinearModel:
     """A weighted sum of the evidence at a cut, and a constant."""
 
     weight: NDArray[np.float32]  # (F,)
@@ -97,7 +97,7 @@ class LinearForm:
 
 
 class RelationalScorer:
-    """Members that vote by the mean of their logits, and the calibration of their vote."""
+    """An ensemble that averages the logits of its members, and the calibration of the mean."""
 
     def __init__(self, members: Sequence[RelationalMember], calibration: Calibration | None = None) -> None:
         """Raises ValueError: no member, or members of different shape."""
@@ -110,7 +110,7 @@ class RelationalScorer:
     def logits(
         self, features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None = None
     ) -> NDArray[np.float64]:
-        """What `score` rests on, before calibration: (N, D), (N,) and perhaps (N, H) to (N,)."""
+        """Logits (N,) before calibration; arguments and errors as for `score`."""
         return self.token_logits(shot_tokens(features, durations, colour))
 
     def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -118,7 +118,7 @@ class RelationalScorer:
         logits: NDArray[np.float64] = np.mean([member.token_logits(tokens) for member in self.members], axis=0)
         if len(logits) > 1:
             logits[:-1] = soft_suppressed(logits[:-1])
-            # Nothing is known of a cut that is not there. It is the last to be taken for a scene end.
+            # The film's last shot has no cut, and so no evidence: it gets the lowest logit.
             logits[-1] = logits[:-1].min()
         return logits
 
@@ -133,9 +133,9 @@ class RelationalScorer:
 def soft_suppressed(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Soft non-maximum suppression: logits lowered where a neighbouring cut has a greater one, (N,) to (N,).
 
-    Two neighbouring cuts are hardly both scene ends, but what speaks for one of them speaks for the other too: around
-    a long shot that is like no other, both look like one. A cut loses `SUPPRESSION_WEIGHT` times the logistic function
-    of the greatest logit up to `SUPPRESSION_REACH` cuts away, if that is greater than its own.
+    Two neighbouring cuts are rarely both scene ends, but evidence for one is also evidence for the other: before and
+    after a long shot unlike all others, both look like one. A cut loses `SUPPRESSION_WEIGHT` times the logistic
+    function of the greatest logit up to `SUPPRESSION_REACH` cuts away, if that is greater than its own.
     """
     greatest = np.full(len(logits), -np.inf)
     for k in range(1, min(SUPPRESSION_REACH, len(logits) - 1) + 1):
@@ -174,7 +174,7 @@ def load_scorer(path: Path = BUILT_IN) -> RelationalScorer:
 
 
 def relational_member(settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]) -> RelationalMember:
-    """A linear form, or where the settings have a width a network, out of weights as `RelationalMember.arrays` gives.
+    """A linear model, or where the settings have a width a network, out of weights as `RelationalMember.arrays` gives.
     Raises ValueError: the weights do not fit the settings, or are not finite."""
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("weights that are not finite")
@@ -185,7 +185,7 @@ def relational_member(settings: RelationalSettings, arrays: Mapping[str, NDArray
     shapes = {name: array.shape for name, array in arrays.items()}
     if shapes != {"weighing.weight": (1, token_width()), "weighing.bias": (1,)}:
         raise ValueError(f"weights {shapes}")
-    return LinearForm(arrays["weighing.weight"][0], float(arrays["weighing.bias"][0]), settings)
+    return LinearModel(arrays["weighing.weight"][0], float(arrays["weighing.bias"][0]), settings)
 
 
 def _check(features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None) -> None:

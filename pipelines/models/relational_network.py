@@ -1,4 +1,4 @@
-"""The relational CRN with a small network beside its linear form; see `pipelines.models.relational`."""
+"""The relational CRN with a small network beside its linear model; see `pipelines.models.relational`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def windows(table: Tensor, first: Tensor, neighbors: int) -> Tensor:
 
 
 class Correction(nn.Module):
-    """A small network over a window, which reads it the same from either end and starts at zero."""
+    """A small network over a window, symmetric in time; its output starts at zero."""
 
     def __init__(self, settings: RelationalSettings) -> None:
         super().__init__()

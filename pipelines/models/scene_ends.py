@@ -18,7 +18,7 @@ def choose_scene_ends(
     least the threshold.
 
     Args:
-        scores: (N,) probabilities that a scene ends with the shot; the last one is not looked at.
+        scores: (N,) probabilities that a scene ends with the shot; the last one is ignored.
         ends: (N,) end of each shot in seconds, from the beginning of the video.
         threshold: between 0 and 1.
         min_scene: seconds.

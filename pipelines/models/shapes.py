@@ -79,7 +79,7 @@ class MSLSTMSettings:
 class RelationalSettings:
     """The network on similarities of shots, `pipelines.models.relational`."""
 
-    width: int = 0  # width of the network beside the linear form; 0: none
+    width: int = 0  # width of the network beside the linear model; 0: none
     layers: int = 2  # its layers over a whole window, after one that reads each cut alone
     neighbors: int = 4  # K: cuts on either side of the one in question that it reads; a window has S = 2K+1
     dropout: float = 0.5  # in fine-tuning, on the evidence and between the layers: many kinds of evidence say the same

@@ -12,8 +12,7 @@ import torch
 def one_thread() -> Iterator[None]:
     """PyTorch with one thread in the block.
 
-    With more, sums come in another order and results differ in their last digits; small networks gain little from more,
-    and threads of one's own would only wait for them.
+    With more, sums come in another order and results differ in their last digits; small networks gain little from more.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -199,7 +199,7 @@ This file is written by `make default-model`; do not edit it by hand.
 ## What it is
 
 `relational.safetensors` scores every shot of a film: does a scene end with it? It reads relations between shots, never
-their features, and so works with any shot encoder. At each cut it weighs {kinds} kinds of evidence by a linear form:
+their features, and so works with any shot encoder. At each cut it weighs {kinds} kinds of evidence by a linear model:
 what a cut there costs a graph of the shots (normalised cuts of the whole film and of the surroundings, at several
 scales of time), how much more alike the shots are on either side than across, how closely what follows takes up what
 came before, how many links between shots the cut severs, how likely a scene ends there over all divisions of the film

@@ -1,4 +1,4 @@
-"""Fitting the linear form of the built-in model, and choosing its penalty by cross-validation on perturbed films."""
+"""Fitting the linear model of the built-in model, and choosing its penalty by cross-validation on perturbed films."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ from pipelines.evaluation.calibration import fit_calibration
 from pipelines.evaluation.metrics import average_precision
 from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration
-from pipelines.models.relational import LinearForm, RelationalScorer, shot_tokens, token_width
+from pipelines.models.relational import LinearModel, RelationalScorer, shot_tokens, token_width
 from pipelines.models.shapes import RelationalSettings
 from pipelines.training.relational_films import as_film
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
@@ -143,7 +143,7 @@ def fit(forms: Sequence[Form], penalty: float) -> RelationalScorer:
             break
     slopes = weights[:-1] / deviation
     form = np.append(slopes.float().numpy(), np.float32(0))  # the padding mask has no weight
-    return RelationalScorer([LinearForm(form, float(np.float32(weights[-1] - slopes @ mean)), SHAPE)])
+    return RelationalScorer([LinearModel(form, float(np.float32(weights[-1] - slopes @ mean)), SHAPE)])
 
 
 def folds(count: int, number: int) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Shot encoders: the mean over keyframes, pictures of any size, ids, and one clear line where one cannot be had."""
+"""Shot encoders: the mean over keyframes, pictures of any size, ids, and one clear line where one cannot be loaded."""
 
 import os
 import re
@@ -343,7 +343,7 @@ def test_the_width_of_an_encoder_is_that_of_what_it_puts_out(name: str) -> None:
 def test_a_size_that_an_encoder_does_not_take_is_one_line() -> None:
     refusal(
         lambda: trainable_encoder("timm:vit_tiny_patch16_224", pretrained=False, size=32),
-        "timm:vit_tiny_patch16_224 cannot be had",
+        "timm:vit_tiny_patch16_224 cannot be loaded",
         "224",
         error=BasslError,
     )
@@ -373,4 +373,4 @@ def test_weights_that_cannot_be_downloaded_are_told_in_one_line(tmp_path: Path, 
     )
     assert "Traceback" not in run.stderr
     assert run.stdout.count("\n") == 1
-    assert run.stdout.startswith(f"the encoder {name} cannot be had (")
+    assert run.stdout.startswith(f"the encoder {name} cannot be loaded (")
