@@ -92,8 +92,8 @@ def shot_feature_files(folder: Path) -> Iterator[Path]:
 
 def read_shot_feature_folder(folder: Path, left_out: dict[str, str] | None = None) -> list[ShotFeatures]:
     """Read every `.npz` below a folder, sorted by path. Raises DatasetError: the folder is missing or holds no `.npz`,
-    two files have the same video id, or a file cannot be read; with ``left_out``, by video id why each was, that is no
-    error."""
+    two files have the same video id, or a file cannot be read; with ``left_out``, such a file is
+    added to it instead, with the reason by video id."""
     if not folder.is_dir():
         raise DatasetError(f"{folder}: not a folder; give the folder that holds the .npz feature files")
     paths = sorted(shot_feature_files(folder))

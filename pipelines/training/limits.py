@@ -1,4 +1,4 @@
-"""What a machine lacks in training, as errors of one line."""
+"""Errors of one line for the limits of a machine in training: memory, worker processes, the compiler."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FEWER_WINDOWS = "use --micro-batch to encode fewer windows at a time"
 
 @contextmanager
 def limits_in_one_line(relief: str) -> Iterator[None]:
-    """Turn the limits of a machine into errors of one line: too little memory, which ``relief`` helps, a dead worker
-    process, no compiler. Raises BasslError for these."""
+    """Turn the limits of a machine into errors of one line: too little memory (``relief`` says what helps), a dead
+    worker process, no compiler. Raises BasslError for these."""
     try:
         yield
     except torch.OutOfMemoryError as error:

@@ -107,7 +107,7 @@ def plain_settings(settings: Any, without: Collection[str] = ()) -> dict[str, An
     return plain
 
 
-# What runs of earlier versions did not note, and is then not compared.
+# Settings that runs of earlier versions did not store, and which are then not compared.
 _NOTED_LATER = ("keyframes of the index", "encoder of the features")
 
 

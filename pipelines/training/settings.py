@@ -25,9 +25,9 @@ class AugmentationSettings:
     flip: float = 0.5
     """Probability of a horizontal flip of a window (appendix A)."""
     jitter: float = 0.8
-    """Probability of colour jitter (appendix A), as flip and blur have one; jitter-per says of what it is drawn."""
+    """Probability of colour jitter (appendix A), for each window or shot as jitter-gate says."""
     jitter_gate: Literal["window", "shot"] = "window"
-    """Whether there is jitter is drawn once a window (the release) or for each shot."""
+    """Whether colour jitter is applied is drawn once per window (the release) or for each shot."""
     jitter_per: Literal["shot", "window"] = "shot"
     """Whether the strengths and the order of the jitter are drawn for each shot (appendix A) or once a window (as in
     the release)."""
