@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.models.scene_ends import choose_scene_ends
-from pipelines.outputs.page.thumbnails import kept
+from pipelines.outputs.page.thumbnails import encode_thumbnail
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
@@ -42,7 +42,7 @@ def filmed(
     shots = [
         Shot(s.index, s.start_frame, s.end_frame, s.start, s.end, score) for s, score in zip(found, SCORES, strict=True)
     ]
-    return grouped(shots, reader.facts), [kept(shot.keyframes[0]) for shot in found]
+    return grouped(shots, reader.facts), [encode_thumbnail(shot.keyframes[0]) for shot in found]
 
 
 def invented(shots: int, seed: int = 0, name: str = "long.mp4") -> SceneList:
@@ -59,4 +59,4 @@ def invented(shots: int, seed: int = 0, name: str = "long.mp4") -> SceneList:
 def noise(count: int, width: int = 64, height: int = 36) -> list[bytes]:
     """Pictures that no codec makes small, of which no two are the same."""
     rng = np.random.default_rng(0)
-    return [kept(rng.integers(0, 256, (height, width, 3), np.uint8)) for _ in range(count)]
+    return [encode_thumbnail(rng.integers(0, 256, (height, width, 3), np.uint8)) for _ in range(count)]

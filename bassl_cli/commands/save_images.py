@@ -24,7 +24,7 @@ def save_images(
 ) -> None:
     """Save images of the scenes of a film, or of its shots.
 
-    Only the frames that are saved are looked for, away from cuts and dissolves.
+    Images are taken away from cuts and dissolves, by seeking where the format of the film allows it.
 
     Examples: bassl save-images scenes.json -n 1 --width 640, bassl save-images out/*.json -o images/
     """

@@ -16,14 +16,14 @@ class PicturedScenes:
     def __init__(self, board: Path | None, page: Path | None) -> None:
         self._board = board
         self._page = page
-        self._kept: list[bytes] = []
+        self._thumbnails: list[bytes] = []
 
     def add(self, shot: FilmedShot) -> None:
         """Add the middle keyframe of the next shot."""
         if self._board is not None or self._page is not None:
-            from pipelines.outputs.page.thumbnails import kept  # start-up time: Pillow
+            from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
 
-            self._kept.append(kept(shot.keyframes[len(shot.keyframes) // 2]))
+            self._thumbnails.append(encode_thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
 
     def save(self, result: SceneList, film: Path, output: Path) -> None:
         """Write the storyboard and the page, those that have a path. The page plays ``film``, and suggests the name of
@@ -31,8 +31,8 @@ class PicturedScenes:
         if self._board is not None:
             from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
 
-            save_storyboard(self._board, result, self._kept)
+            save_storyboard(self._board, result, self._thumbnails)
         if self._page is not None:
             from pipelines.outputs.page import save_page  # start-up time: Jinja
 
-            save_page(self._page, result, self._kept, film, save_as=f"{output.stem}.json")
+            save_page(self._page, result, self._thumbnails, film, save_as=f"{output.stem}.json")

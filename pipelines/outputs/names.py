@@ -27,6 +27,6 @@ def file_names(template: str, rows: Iterable[Mapping[str, object]], ending: str,
     return names
 
 
-def number(index: int, of: int) -> str:
+def padded_number(index: int, of: int) -> str:
     """A number from 1, with as many digits as the last one has, but at least three."""
     return f"{index + 1:0{max(3, len(str(of)))}d}"

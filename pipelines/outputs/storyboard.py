@@ -23,9 +23,9 @@ _ACCENTS = ("#3b6ea5", "#b5651d", "#4f8a5b", "#8a4f7d", "#a03c3c", "#5b6b7a")
 
 
 def save_storyboard(path: Path, result: SceneList, pictures: Sequence[bytes]) -> None:
-    """Draw the scenes as a PNG with pictures of their shots, one a shot, from
-    :func:`pipelines.outputs.page.thumbnails.kept`; scenes with many shots show an even selection. Raises BasslError
-    where the path cannot be written."""
+    """Draw the scenes as a PNG with pictures of their shots, one for each shot, made by
+    :func:`pipelines.outputs.page.thumbnails.encode_thumbnail`; scenes with many shots show an even selection. Raises
+    BasslError where the path cannot be written."""
     if len(pictures) != len(result.shots):
         raise BasslError(f"{len(pictures)} pictures were given for {len(result.shots)} shots")
     width, height = Image.open(BytesIO(pictures[0])).size

@@ -12,7 +12,7 @@ from pipelines.files import new_files
 from pipelines.options import accept_text
 from pipelines.outputs.exports.chapters import Box, thumbnails_vtt
 from pipelines.outputs.exports.segments import segments_of
-from pipelines.outputs.names import check_template, file_names, number
+from pipelines.outputs.names import check_template, file_names, padded_number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import NO_FILM, SceneList, Shot, timecode
 from pipelines.video.films import film_at, listed_id
@@ -34,8 +34,8 @@ class ImageSettings:
     shots: bool = False
     """Images of each shot instead."""
     sprite: bool = False
-    """Save one image that holds them all, 160 pixels wide each unless given, and a WebVTT file with the time and place
-    of each, as video players show them above the timeline."""
+    """Save all in one image (each 160 pixels wide, unless --width or --height is given), and a WebVTT file with their
+    times and places, for the thumbnails that video players show above the timeline."""
     format: Literal["jpg", "png", "webp"] = "jpg"
     """Format of the images."""
     quality: int = 90
@@ -164,10 +164,10 @@ def _names(scenes: SceneList, settings: ImageSettings, name: str, chosen: Sequen
     rows = [
         {
             "VIDEO_NAME": name,
-            "SCENE_NUMBER": number(one.scene, len(scenes.scenes)),
+            "SCENE_NUMBER": padded_number(one.scene, len(scenes.scenes)),
             "SCENE_NAME": named[one.scene],
-            "SHOT_NUMBER": number(one.shot, len(scenes.shots)),
-            "IMAGE_NUMBER": number(one.image, settings.images),
+            "SHOT_NUMBER": padded_number(one.shot, len(scenes.shots)),
+            "IMAGE_NUMBER": padded_number(one.image, settings.images),
             "TIMECODE": timecode(one.time).replace(":", "-"),
         }
         for one in chosen

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from pipelines.errors import BasslError
-from pipelines.outputs.page.thumbnails import kept
+from pipelines.outputs.page.thumbnails import encode_thumbnail
 from pipelines.outputs.storyboard import save_storyboard
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
 
@@ -21,7 +21,7 @@ def scene_list(shots: int, ends: list[int]) -> SceneList:
 
 
 def plain(colour: tuple[int, int, int], size: tuple[int, int] = (90, 160)) -> bytes:
-    return kept(np.full((*size, 3), colour, np.uint8))
+    return encode_thumbnail(np.full((*size, 3), colour, np.uint8))
 
 
 def has_colour(picture: np.ndarray, colour: tuple[int, int, int]) -> np.ndarray:

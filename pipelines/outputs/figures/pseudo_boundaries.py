@@ -20,7 +20,7 @@ class DividedWindow:
     """A window of S shots and where it was divided."""
 
     title: str
-    found: int  # the last shot, counted from 0, of the left sub-sequence
+    boundary: int  # the last shot, counted from 0, of the left sub-sequence
     ends: Sequence[int] | None  # the shots of the window that end a true scene; None without labels
     similarity: NDArray[np.floating]  # (2, S) cosine similarity of the window's first and of its last shot to each
     pictures: Sequence[NDArray[np.uint8]] = ()  # (H, W, 3) RGB, one a shot; none: the similarity is drawn
@@ -42,7 +42,7 @@ def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:
             panel.set_title(shown(window.title, 130), loc="left", fontsize=9)
             if window.pictures:
                 draw_images(panel, window.pictures)
-                corner, tall = (window.found + 0.02, 0.02), aspect(window.pictures) - 0.04
+                corner, tall = (window.boundary + 0.02, 0.02), aspect(window.pictures) - 0.04
                 frame = Rectangle(corner, 0.96, tall, fill=False, edgecolor=VERMILLION, linewidth=2.5, clip_on=False)
                 panel.add_patch(frame)
             else:
@@ -56,14 +56,14 @@ def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:
 
 
 def _draw_end_similarity(panel: Axes, window: DividedWindow) -> None:
-    """What the division rests on: how like the first and how like the last shot each is."""
+    """Draw the similarity of each shot to the first and to the last shot, from which the boundary was found."""
     S = window.similarity.shape[1]
     at = np.arange(S) + 0.5
     for values, name, colour, marker in zip(
         window.similarity, ("similarity to the first shot", "to the last shot"), SIDES, "os", strict=True
     ):
         panel.plot(at, values, color=colour, marker=marker, markersize=4, linewidth=1.2, label=name)
-    panel.axvline(window.found + 1, color=VERMILLION, linewidth=2, label="pseudo-boundary")
+    panel.axvline(window.boundary + 1, color=VERMILLION, linewidth=2, label="pseudo-boundary")
     panel.set_xlim(0, S)
     panel.set_ylabel("cosine\nsimilarity")
     panel.tick_params(bottom=False, labelbottom=False)
@@ -72,7 +72,7 @@ def _draw_end_similarity(panel: Axes, window: DividedWindow) -> None:
 def _draw_lanes(panel: Axes, window: DividedWindow, height: float) -> None:
     """Below the shots: the parts that were found, and the true scenes."""
     S = window.similarity.shape[1]
-    lanes: list[tuple[str, Sequence[int] | None]] = [("found", [window.found]), ("true", window.ends)]
+    lanes: list[tuple[str, Sequence[int] | None]] = [("found", [window.boundary]), ("true", window.ends)]
     thick, step = 0.10 / height, 0.17 / height  # inches, as shares of the panel
     for number, (name, ends) in enumerate(lanes):
         low = -(number + 1) * step - 0.02 / height

@@ -56,10 +56,10 @@ def save_page(
     truth: TrueEnds | None = None,
     save_as: str = "scenes.json",
 ) -> None:
-    """Write the page: ``pictures`` are an image for each shot, as :func:`pipelines.outputs.page.thumbnails.kept` makes
-    them, or none; ``film`` is played beside the scenes; ``truth`` marks what was found and what was missed; ``save_as``
-    names the file that the page saves. Raises BasslError where the path cannot be written, or there is another number
-    of pictures than of shots."""
+    """Write the page: ``pictures`` are one a shot, by :func:`pipelines.outputs.page.thumbnails.encode_thumbnail`,
+    or none; ``film`` is played beside the scenes; ``truth`` marks what was found and what was missed; ``save_as`` names
+    the file that the page saves. Raises BasslError where the path cannot be written, or there is another number of
+    pictures than of shots."""
     first = 0.0
     if film is not None and is_file(film):  # a pipe can be read only once
         with suppress(VideoError):
@@ -140,7 +140,7 @@ def _timeline(result: SceneList) -> dict[str, Any] | None:
 
 
 def templates() -> jinja2.Environment:
-    """The templates of this folder; what they show is escaped, what is not there is an error."""
+    """The templates of this folder; values are escaped, undefined ones are an error."""
     return jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined)
 
 

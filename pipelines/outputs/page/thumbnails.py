@@ -33,15 +33,15 @@ class PagePictures:
     encoded: tuple[str, ...]
 
 
-def kept(picture: NDArray[np.uint8]) -> bytes:
-    """A keyframe (H, W, 3) as a page of few shots has it, to be kept in memory while a film is read and the number of
-    its shots is not known yet."""
+def encode_thumbnail(picture: NDArray[np.uint8]) -> bytes:
+    """A keyframe (H, W, 3) as WebP of the largest size that pages use, to be kept in memory while a film is read and
+    the number of its shots is not known yet."""
     return _encoded(Image.fromarray(picture), *_SIZES[0])
 
 
 def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PagePictures:
-    """Images of one film, from :func:`kept` or JPEGs of a keyframe store, at the largest size at which all of them
-    stay within a budget of bytes in base64. Beyond what the smallest size needs (some 2 kB a shot) it is exceeded."""
+    """Images of one film, from :func:`encode_thumbnail` or JPEGs of a keyframe store, at the largest size at which all
+    stay within a budget of bytes in base64; at the smallest size (some 2 kB a shot) they may exceed it."""
     if not kept_pictures:
         return PagePictures(0, 0, ())
     count = len(kept_pictures)
@@ -63,7 +63,7 @@ def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PageP
 def _all_of(pictures: Sequence[bytes], width: int, quality: int) -> list[str]:
     def encoded(picture: bytes) -> str:
         image = Image.open(BytesIO(picture))
-        done = image.format == "WEBP" and (width, quality) == _SIZES[0]  # as `kept` made it
+        done = image.format == "WEBP" and (width, quality) == _SIZES[0]  # as `encode_thumbnail` made it
         return b64encode(picture if done else _encoded(image, width, quality)).decode()
 
     # Pillow releases the interpreter's lock.

@@ -18,7 +18,7 @@ from pipelines.errors import BasslError, StoreError, VideoError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
 from pipelines.outputs.page import TrueEnds, save_page
 from pipelines.outputs.page.films import save_index
-from pipelines.outputs.page.thumbnails import kept
+from pipelines.outputs.page.thumbnails import encode_thumbnail
 from pipelines.progress import FilmProgress, ReportProgress
 from pipelines.scenes import NO_FILM, SceneList
 from pipelines.stages.report.settings import ReportResult, ReportSettings
@@ -76,11 +76,11 @@ def write_reports(
     results = []
     for file, path in zip(files, paths, strict=True):
 
-        def told(stage: str, done: float, total: float | None, name: str = file.name) -> None:
+        def report(stage: str, done: float, total: float | None, name: str = file.name) -> None:
             progress(FilmProgress(name, done, total))
 
         try:
-            result = write_report(file, replace(settings, output=path), told)
+            result = write_report(file, replace(settings, output=path), report)
         except BasslError as error:
             result = ReportResult(path, error=str(error))
         results.append(result)
@@ -92,8 +92,8 @@ def write_reports(
 
 def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds, tuple[str, ...]]:
     """The true scene ends on the shots of a ``scenes.json``, as `bassl score` puts them there."""
-    how = ScoreSettings(tolerance=settings.tolerance, frame_rate=settings.frame_rate, resamples=0)
-    scored = score(file, truth, how)
+    scoring = ScoreSettings(tolerance=settings.tolerance, frame_rate=settings.frame_rate, resamples=0)
+    scored = score(file, truth, scoring)
     ((name, alignment),) = scored.alignments.items()
     shots = read_scenes_json(file)
     assert shots.shots_seconds is not None
@@ -142,10 +142,10 @@ def _filmed_images(
         if file == STDIO:  # which is another one in the process that reads the film
             shots = Path(held.enter_context(TemporaryDirectory())) / "scenes.json"
             listed.save(shots)
-        how = ReaderSettings(shots=shots, keyframes=1, start=listed.shots[0].start or None, end=end)
-        reading = held.enter_context(FilmProcess(film, how, lambda done, total: progress("reading", done, total)))
+        reader = ReaderSettings(shots=shots, keyframes=1, start=listed.shots[0].start or None, end=end)
+        reading = held.enter_context(FilmProcess(film, reader, lambda done, total: progress("reading", done, total)))
         for shot in reading:
-            images.append(kept(shot.keyframes[0]))
+            images.append(encode_thumbnail(shot.keyframes[0]))
             ranges.append((shot.start_frame, shot.end_frame))
     if ranges != [(shot.start_frame, shot.end_frame) for shot in listed.shots]:
         raise VideoError(

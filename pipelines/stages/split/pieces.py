@@ -13,7 +13,7 @@ from pipelines.errors import BasslError, VideoError
 from pipelines.files import new_files
 from pipelines.outputs.exports.chapters import matroska_chapters
 from pipelines.outputs.exports.segments import segments_of
-from pipelines.outputs.names import file_names, number
+from pipelines.outputs.names import file_names, padded_number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList
 from pipelines.stages.split.result import Piece
@@ -36,7 +36,7 @@ def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progres
     rows = [
         {
             "VIDEO_NAME": name,
-            "SCENE_NUMBER": number(scene.index, len(scenes.scenes)),
+            "SCENE_NUMBER": padded_number(scene.index, len(scenes.scenes)),
             "SCENE_NAME": segment.name,
             "START_TIME": scene.start_timecode.replace(":", "-"),
             "END_TIME": scene.end_timecode.replace(":", "-"),
