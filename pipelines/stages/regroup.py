@@ -29,7 +29,7 @@ class RegroupSettings:
     min_scene: Seconds | None = None
     """Shortest scene, in seconds or as a timecode. Unless given: that of the file."""
     drop_short: bool | None = None
-    """Leave out scenes that are shorter, instead of making them part of others. Unless given: as in the file."""
+    """Leave out shorter scenes, instead of joining them to others. Unless given: as in the file."""
     scenes: int | None = None
     """Number of scenes: the most probable ones, whatever the threshold."""
     overwrite: bool = False

@@ -83,8 +83,7 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
 
 
 def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> None:
-    """Check that a store which is there already has just these features: an index may rest on others. Raises
-    BasslError."""
+    """Check that an existing store has exactly these features: another index may use it. Raises BasslError."""
     if not store.exists():
         return
     there = open_features(store).videos

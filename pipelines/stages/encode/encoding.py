@@ -34,7 +34,7 @@ def _encode(settings: EncodeSettings, process: Process, report: ReportProgress, 
     index.check_keyframes(used)
     encoder = open_encoder(settings, index, str(process.device))
     store = StoreInParts(store_path(settings.output, encoder.id), encoder.id, index, used)
-    # Only the first process looks what is there: others could see it while it changes, and divide the work otherwise.
+    # Only the first process lists what is missing: others could see other files, and divide the work differently.
     missing = first_decides(process, lambda: store.begin(settings.overwrite))
     if not missing:
         return store.path

@@ -20,7 +20,7 @@ class EncodeSettings:
     """Shot encoder: efficientnet_lite0, an ONNX file of an image network, resnet18 to resnet152 or timm:NAME (ImageNet
     weights), or the path of a pre-trained run or model file."""
     output: Path = Path("data/features")
-    """Folder of the stores, one an encoder."""
+    """Folder of the stores, one for each encoder."""
     labelled: bool = False
     """Only videos with labels: all that fine-tuning, scoring and baselines read."""
     workers: int | None = None
@@ -29,7 +29,7 @@ class EncodeSettings:
     device: str = "auto"
     """Where an encoder of torch runs: auto, cpu or cuda; ONNX encoders run on the CPU."""
     overwrite: bool = False
-    """Make a store again that is there already."""
+    """Replace an existing store."""
     preparation: Literal["centre", "squeeze"] | None = None
     """How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre cut out, or
     squeeze, the whole frame. Unless given: centre for a pre-trained or imported encoder (release), else squeeze."""

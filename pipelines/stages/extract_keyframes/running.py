@@ -48,7 +48,7 @@ def extract_keyframes(
     results: dict[str, FilmResult] = {}
     waiting = []
     for task in tasks:
-        if (kept := _kept(task)) is not None:
+        if (kept := _existing_result(task)) is not None:
             results[task.video_id] = kept
             report(FilmProgress(task.video_id, result=kept))
         else:
@@ -73,7 +73,7 @@ def _make_folder(path: Path) -> None:
         raise BasslError(f"{path}: may not be written")
 
 
-def _kept(task: FilmTask) -> FilmResult | None:
+def _existing_result(task: FilmTask) -> FilmResult | None:
     """The result of a film whose store exists; None where the store is to be made."""
     remove_partials(task.store)
     if not is_file(task.film):  # it is read twice

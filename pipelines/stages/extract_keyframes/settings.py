@@ -30,10 +30,9 @@ class ExtractSettings:
     quality: int = 90
     """JPEG quality of the keyframes, 1 to 100."""
     start: Seconds | None = None
-    """Time at which the part of a film begins that is read, in seconds or as a timecode. Unless given: the beginning.
-    """
+    """Start of the part of each film to read, in seconds or as a timecode. Unless given: the beginning."""
     end: Seconds | None = None
-    """Time at which it ends. Unless given: the end."""
+    """End of the part. Unless given: the end."""
     duration: Seconds | None = None
     """Length of the part, instead of its end."""
     workers: int | None = None
@@ -45,7 +44,7 @@ class ExtractSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
-        _ = self.part  # raises for one that no film has
+        _ = self.part  # raises ValueError for an impossible one
         check_detector(self.detector, self.detector_threshold, self.min_shot)
         if not 1 <= self.keyframes <= 100:
             raise ValueError(f"a shot can have 1 to 100 keyframes, not {self.keyframes}")

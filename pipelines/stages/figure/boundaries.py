@@ -47,10 +47,10 @@ def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) 
 
 def _true_ends(file: Path, truth: Path, settings: BoundarySettings) -> NDArray[np.float64]:
     """(M, 2) the earliest and latest second of each true scene end, as `bassl score` reads them."""
-    how = ScoreSettings(
+    scoring = ScoreSettings(
         within=settings.within, frame_rate=settings.frame_rate, annotator=settings.annotator, resamples=0
     )
-    (film,) = score(file, truth, how).films
+    (film,) = score(file, truth, scoring).films
     if film.true_ends is not None:
         return film.true_ends
     assert film.seconds is not None  # a scenes.json has them

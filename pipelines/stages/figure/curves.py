@@ -57,5 +57,5 @@ def _curve(rows: Sequence[Mapping[str, float]], quantity: str, begun: Mapping[fl
     for row in rows:
         values.setdefault(row["step"] - begun.get(row.get("seed", 0.0), 0.0), []).append(row[quantity])
     steps = sorted(values)
-    mean, low, high = (np.array([how(values[step]) for step in steps]) for how in (np.mean, np.min, np.max))
+    mean, low, high = (np.array([reduce(values[step]) for step in steps]) for reduce in (np.mean, np.min, np.max))
     return Curve(np.array(steps), mean, low, high)

@@ -56,10 +56,10 @@ class FinetuneSettings:
     output: Path = Path("runs/finetune")
     """Folder of the models, the result, the logs, and of what is needed to go on."""
     init: str = "last"
-    """Where it begins: last (the newest pre-trained run beside the output folder), a run folder, a model file (an
-    imported checkpoint too), or none."""
+    """Pre-trained model to start from: last (the newest pre-trained run beside the output folder), a run folder, a
+    model file (an imported checkpoint too), or none."""
     transfer: Literal["encoder", "encoder+crn"] | None = None
-    """What is taken over: encoder (M6 of the paper) or encoder+crn (M7). Unless given: all that the network can use."""
+    """What to transfer from it: encoder (the paper's M6) or encoder+crn (M7). Unless given: all that fits."""
     encoder: str | None = None
     """Shot encoder where there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Unless given: that of
     the index's features, or efficientnet_lite0."""
@@ -67,7 +67,7 @@ class FinetuneSettings:
     """How a keyframe becomes the input of a pre-trained encoder: centre or squeeze, see bassl encode. Unless given:
     centre (release)."""
     feature_folder: Path = rare(Path("data/features"))
-    """Where features are kept that are computed here, one store an encoder."""
+    """Folder of the feature stores that are computed here, one for each encoder."""
     crn: CRN = "transformer"
     """Network that reads the shots' features in their context."""
     splits: tuple[str, ...] = ("train",)
@@ -96,7 +96,7 @@ class FinetuneSettings:
     neighbours: int | None = None
     """K, shots on each side of the centre (8; ms-lstm 2; relational 4; or that of the CRN that is transferred)."""
     width: int | None = rare(None)
-    """Width of a new network (transformer 768, mlp 4096, ms-lstm 512, relational 0: a linear form)."""
+    """Width of a new network (transformer 768, mlp 4096, ms-lstm 512, relational 0: a linear model)."""
     layers: int = rare(2)
     """Layers of a new transformer, or of a relational network with a width."""
     heads: int = rare(8)
@@ -142,7 +142,7 @@ class FinetuneSettings:
             raise ValueError(f"end_to_end is for transformer and mlp; {self.crn} reads features that do not change")
 
     def hyperparameters(self, transferred: bool) -> Hyperparameters:
-        """Those of the kind of network with what the settings say of them; the rate is a number. ``transferred``:
+        """The defaults of the kind of network, overridden by these settings; the rate is never None. ``transferred``:
         whether the CRN begins with pre-trained weights."""
         own = HYPERPARAMETERS[self.crn]
         batch = self.batch or own.batch

@@ -1,4 +1,4 @@
-"""What fine-tuning begins with: the pre-trained model, what of it is kept, and the sizes of the network to train."""
+"""The start of fine-tuning: the pre-trained model, the parts of it that are used, and the sizes of the network."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def last_pretrained(folder: Path) -> Path:
     for path in folder.glob(f"*/{MODEL}"):
         try:
             opened = open_model(path)
-        except BasslError:  # another's file, or one that is damaged: not the run that is looked for
+        except BasslError:  # not a model of ours, or damaged: skipped
             continue
         training = opened.header.get("training")
         if opened.kind == KIND and isinstance(training, dict) and training.get("stage") == "pretrain":

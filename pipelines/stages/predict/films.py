@@ -1,4 +1,4 @@
-"""Prediction of films into files: one film, or many, in parallel, with what is done already left alone."""
+"""Prediction of films into files: one film, or many in parallel, of which finished ones are kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pipelines.stages.predict.result import FilmScenes
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.films import find_films, fingerprint, video_ids
 
-# What decides a result: what is not the same makes another.
+# The settings that a result depends on: where one differs, the result is made again only with --overwrite.
 _DECIDING = (
     "detector",
     "detector_threshold",
@@ -53,7 +53,7 @@ def predict_to_files(
     video_id: str | None = None,
     overwrite: bool = False,
 ) -> SceneList:
-    """Find the scenes of a film and write what was asked for; the list of scenes last, so that it says all is there.
+    """Find the scenes of a film and write the files asked for; ``output`` last, so that it marks the film as done.
 
     Args:
         model: what predicts.
@@ -161,7 +161,7 @@ def predict_all(
         page = output / f"{name}.html" if pages else None
         task = PredictTask(film, name, settings, output / f"{name}.json", board, page, overwrite, cores())
         if not overwrite and settings.shots is None and task.output.exists():  # a list of shots may have changed
-            kept = _kept(task, model.record())
+            kept = _existing_result(task, model.record())
             if kept.status == "failed" or all(path is None or path.exists() for path in (board, page)):
                 ended(kept)
                 continue
@@ -234,9 +234,9 @@ def _default_jobs() -> int:
     return max(1, min(cores() // 2, memory // 2**30))
 
 
-def _kept(task: PredictTask, settings: Mapping[str, Any]) -> FilmScenes:
-    """The result of a film that need not be done again; one that failed where its file is something else, or was made
-    in another way."""
+def _existing_result(task: PredictTask, settings: Mapping[str, Any]) -> FilmScenes:
+    """The result of a film that need not be done again; a failed one where its file is no scenes.json of this film, or
+    was made with other settings."""
     remedy = "--overwrite makes it again"
     try:
         content = read_json(task.output, MAX_SCENES_BYTES)

@@ -77,13 +77,13 @@ class SceneModel:
         """
         settings = replace(self.settings, **options)  # type: ignore[arg-type]  # settings take str for Path
         report = progress or (lambda stage, done, total: None)
-        how = replace(_reading(self._opened, settings), threads=self._cores)
+        reader_settings = replace(_reader_settings(self._opened, settings), threads=self._cores)
         # The film is read in a process of its own, from now on, while this one imports and loads what it needs.
-        reading = FilmProcess(Path(video), how, lambda done, total: report("reading", done, total))
+        reading = FilmProcess(Path(video), reader_settings, lambda done, total: report("reading", done, total))
         with reading:
             from pipelines.stages.predict import scoring  # start-up time: OpenCV
 
-            known_by = fingerprint(Path(video))
+            film_fingerprint = fingerprint(Path(video))
             # Reading takes as much time as encoding, and has the other half of the cores.
             film = scoring.encode_film(self._loaded, reading, max(1, self._cores // 2), on_shot)
         report("scoring", 0.0, None)
@@ -99,7 +99,7 @@ class SceneModel:
                 reading.facts,
                 path=str(Path(video).absolute()),
                 id=safe_id(Path(video).stem),
-                fingerprint=known_by,
+                fingerprint=film_fingerprint,
             ),
             settings=self.record(settings),
             shots=shots,
@@ -108,7 +108,7 @@ class SceneModel:
         )
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
-        """Everything that makes a result with some settings, else those of the model, as plain JSON values."""
+        """Everything that a result depends on, for these settings or else those of the model, as plain JSON values."""
         settings = settings or self.settings
         encoder = self._loaded.encoder
         named = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(settings).items()}
@@ -119,7 +119,7 @@ class SceneModel:
         return {
             "bassl": __version__,
             **named,
-            "detector": None if settings.shots is not None else _reading(self._opened, settings).detector,
+            "detector": None if settings.shots is not None else _reader_settings(self._opened, settings).detector,
             "encoder": encoder.name,
             "encoder_id": encoder.id,
             "model_id": self._opened.digest,
@@ -134,8 +134,8 @@ class SceneModel:
         return load(self._opened, self.settings)
 
 
-def _reading(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
-    """How films are read: as the keyframes were made that the model learned from, unless the settings say otherwise.
+def _reader_settings(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
+    """How films are read: like the keyframes that the model was trained on, unless the settings say otherwise.
 
     Raises:
         StoreError: one line, for a header that does not say it.
@@ -147,7 +147,7 @@ def _reading(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
         raise StoreError(
             f"{opened.file}: does not say how its keyframes were made: {made}; get or make the model again"
         )
-    how = ReaderSettings(
+    chosen = ReaderSettings(
         settings.detector or detector or DEFAULT_DETECTOR,
         settings.detector_threshold,
         settings.min_shot,
@@ -156,7 +156,7 @@ def _reading(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
         end=settings.part[1],
     )
     given = {name: value for name, value in (("lines", lines), ("keyframes", keyframes)) if value is not None}
-    if isinstance(made, dict) and how.detector == detector:  # options of the model's own detector
+    if isinstance(made, dict) and chosen.detector == detector:  # options of the model's own detector
         names = ("detector_threshold", "min_shot")
         given |= {name: made[name] for name in names if name in made and getattr(settings, name) is None}
-    return replace(how, **given)  # type: ignore[arg-type]
+    return replace(chosen, **given)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A film's shots to scores and scene ends, with a loaded model and its encoder."""
+"""Scores and scene ends of a film's shots, with a loaded model and its encoder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Range = tuple[int, int, float, float]
 
 @dataclass(frozen=True, eq=False)
 class EncodedFilm:
-    """A film's N shots: their ranges and transitions, and what their scores rest on, features (N, D_e) and colour
+    """A film's N shots: their ranges and transitions, and the input of the model, features (N, D_e) and colour
     (N, 180)."""
 
     ranges: list[Range]

@@ -44,14 +44,13 @@ class PredictSettings:
     min_scene: Seconds = 0.0
     """Shortest scene, in seconds or as a timecode (HH:MM:SS)."""
     drop_short: bool = False
-    """Leave out scenes that are shorter, instead of making them part of others."""
+    """Leave out shorter scenes, instead of joining them to others."""
     scenes: int | None = None
     """Number of scenes: the most probable ones, whatever the threshold."""
     start: Seconds | None = None
-    """Time at which the part of the film begins that is read, in seconds or as a timecode. Unless given: the beginning.
-    """
+    """Start of the part of the film to read, in seconds or as a timecode. Unless given: the beginning."""
     end: Seconds | None = None
-    """Time at which it ends. Unless given: the end."""
+    """End of the part. Unless given: the end."""
     duration: Seconds | None = None
     """Length of the part, instead of its end."""
     device: str = "auto"
@@ -61,7 +60,7 @@ class PredictSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
-        _ = self.part  # raises for one that no film has
+        _ = self.part  # raises ValueError for an impossible one
         object.__setattr__(self, "encoder", None if self.encoder is None else str(self.encoder))
         if self.encoder is not None:
             check_encoder(self.encoder)
@@ -84,7 +83,7 @@ class PredictSettings:
 
 
 class FilmOptions(TypedDict, total=False):
-    """Those of the settings that may differ from film to film with one loaded model."""
+    """The settings that may differ from film to film with one loaded model."""
 
     detector: str | None
     detector_threshold: float | None

@@ -39,9 +39,9 @@ class PretrainSettings:
     encoder: str = "resnet50"
     """Shot encoder to train: resnet18 to resnet152 or timm:NAME (section 4.1: resnet50)."""
     init: str | None = None
-    """Where weights begin: none at random, imagenet, or a model of an earlier run (its encoder and its CRN)."""
+    """Initial weights: imagenet, or a model of an earlier run (its encoder and its CRN). Unless given: random ones."""
     freeze_encoder: bool = rare(False)
-    """Keep the encoder as it begins."""
+    """Do not train the encoder."""
     base_rate: float = 0.3
     """Learning rate at a batch of 256; it is scaled by batch / 256 (release)."""
     momentum: float = rare(0.9)
@@ -66,11 +66,11 @@ class PretrainSettings:
     precision: Precision = "auto"
     """auto is bf16 on a GPU (fp16 where it has none) and float32 on a CPU; or float32, float64, bf16, fp16."""
     compile: bool = rare(False)
-    """Let torch.compile make the encoder and the CRN: minutes at the start, for faster steps."""
+    """Compile the encoder and the CRN with torch.compile: minutes at the start, for faster steps."""
     workers: int = 4
     """Processes that read keyframes, for each process that trains."""
     decoded_size: int = rare(256)
-    """Side of the square that keyframes are squeezed to before they are augmented."""
+    """Side of the square that keyframes are resized to before augmentation."""
     seed: int = 0
     """Of weights, order and all draws."""
     device: str = "auto"

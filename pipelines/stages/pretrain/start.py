@@ -1,4 +1,4 @@
-"""The beginning of pre-training: the windows to learn from, the network, and what its model file says of it."""
+"""The start of pre-training: the windows to learn from, the network, and what the model file records."""
 
 from __future__ import annotations
 
@@ -134,9 +134,9 @@ def identity_of(settings: PretrainSettings, index: Index, features: FeatureWindo
     """What must be the same when a run is resumed: not the paths of its files, nor how it is logged and validated."""
     chosen = plain_settings(settings, without=_FREE)
     if settings.lars_exclude == "paper":
-        del chosen["lars_exclude"]  # runs that began before there was a choice left these parameters out
+        del chosen["lars_exclude"]  # older runs, without this setting, always did so
     if settings.augmentation.jitter_per == "shot":
-        del chosen["augmentation"]["jitter_per"]  # the same: theirs was drawn for each shot
+        del chosen["augmentation"]["jitter_per"]  # older runs always drew it for each shot
     return {
         **chosen,
         "shots of the index": zlib.crc32(index.first_row.tobytes()),

@@ -52,7 +52,7 @@ def measure_tables(
             path = _row_file(settings, data, name, protocol, row)
             cells = {column: final_step(cell, data, protocol, settings, row) for column, cell in row.cells.items()}
             identity = row_identity(row, cells)
-            kept = _kept(path, identity)
+            kept = _finished_row(path, identity)
             if kept is not None and not (wanted and settings.overwrite):
                 results.append(kept)
                 continue
@@ -156,7 +156,7 @@ def _row_file(settings: ReproduceSettings, data: Data, table: str, protocol: Eva
     return settings.output / settings.table / data.name / "rows" / f"{table}-{protocol.name}-{word}.json"
 
 
-def _kept(path: Path, identity: str) -> RowResult | None:
+def _finished_row(path: Path, identity: str) -> RowResult | None:
     """The row as it was measured before with the same settings."""
     try:
         content = json.loads(path.read_text())

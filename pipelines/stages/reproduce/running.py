@@ -1,6 +1,6 @@
-"""Running a step: by the public function of its command, with settings made of the words of its command line.
+"""Running a step: by the public function of its command, with the settings of its command line.
 
-So the command line that is written down, run by hand, does the same. A step that writes something is run once: a marker
+So the recorded command line, run by hand, does the same. A step that writes something is run once: a marker
 beside its output holds the identity of the step that wrote it.
 """
 

@@ -54,5 +54,5 @@ class StageOptions:
     finetune: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of `bassl finetune`, by `--crn`
     # further ones for a network that is trained from scratch, by `--crn`
     network: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    baselines: Mapping[str, str] = field(default_factory=dict)  # systems that take the place of others
+    baselines: Mapping[str, str] = field(default_factory=dict)  # by system, the one that replaces it
     epochs: int = 10  # of pre-training where the paper has ten; a row with another number is scaled in proportion

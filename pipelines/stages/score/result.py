@@ -32,7 +32,7 @@ class SeedSpread:
     """A metric over the seeds of a run."""
 
     mean: float  # of the seeds
-    deviation: float | None  # standard deviation of the seeds, with n - 1 below; None for one seed
+    deviation: float | None  # sample standard deviation (n - 1); None for one seed
     values: Mapping[int, float]  # by seed
 
     @classmethod

@@ -48,10 +48,10 @@ class ScoreSettings:
     seed: int = 0
     """Seed of the draws."""
     representation: bool = False
-    """Also how well features group by scene: kNN precision and NMI (appendix). Of a feature store, or a pre-trained run
-    without a head that scores films, only this."""
+    """Also measure how well features group by scene: kNN precision and NMI (appendix). For a feature store, or a
+    pre-trained run without a head that scores films, only this is measured."""
     device: str = "auto"
-    """Where an encoder runs, where features have to be made: auto, cpu or cuda."""
+    """Where the encoder runs if features must be computed: auto, cpu or cuda."""
 
     def __post_init__(self) -> None:
         accept_text(self)
