@@ -5,19 +5,19 @@ import os
 import sys
 from pathlib import Path
 
-from bassl_cli.interrupts import end_at_once
+from bassl_cli.interrupts import exit_on_sigint
 
 
 def main() -> None:
     """Run the command line, see :func:`bassl_cli.app.main`."""
-    end_at_once()  # Ctrl-C during the imports below
+    exit_on_sigint()  # Ctrl-C during the imports below
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  # None where it was closed before
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     from pipelines.files import is_file
-    from pipelines.processes import collect_less, end_ahead, start_ahead
+    from pipelines.processes import collect_garbage_less, end_ahead, start_ahead
     from pipelines.video import READ_FILM
 
-    collect_less()
+    collect_garbage_less()
     if sys.argv[1:2] == ["predict"] and any(is_file(Path(argument)) for argument in sys.argv[2:]):
         start_ahead(READ_FILM)  # the decoding process imports its libraries while this one imports Typer
     from bassl_cli.app import main as run  # start-up time: Typer

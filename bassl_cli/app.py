@@ -17,7 +17,7 @@ import typer
 import pipelines
 from bassl_cli import config, console
 from bassl_cli.options import PlainCommand, PlainGroup
-from pipelines.errors import BasslError, extras_named, warnings_shown
+from pipelines.errors import BasslError, explain_missing_extra, show_warnings
 from pipelines.files import os_reason
 
 # By heading of `bassl --help`, each command with the first line of its help: listed here so that help imports none.
@@ -154,7 +154,7 @@ def _streams() -> Iterator[None]:
     main = current_thread() is main_thread()
     handler = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number)) if main else None
     try:
-        with warnings_shown(console.warn):
+        with show_warnings(console.warn):
             yield
     finally:
         output.flush()
@@ -168,7 +168,7 @@ def _streams() -> Iterator[None]:
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input."""
     try:
-        with _streams(), extras_named():
+        with _streams(), explain_missing_extra():
             app(prog_name="bassl")
     except BasslError as error:
         if console.debugging():

@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from pipelines.errors import BasslError, count as count, printable
-from pipelines.progress import Ended, FilmProgress, ReportProgress, TrainingProgress
+from pipelines.progress import FilmOutcome, FilmProgress, ReportProgress, TrainingProgress
 from pipelines.scenes import SceneList
 
 out = Console(highlight=False)
@@ -93,7 +93,7 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
     return failed
 
 
-def conclude(results: Sequence[Ended], written: str, quiet: bool) -> None:
+def conclude(results: Sequence[FilmOutcome], written: str, quiet: bool) -> None:
     """A line for each film that failed, and unless ``quiet`` one that counts them all and says where the output is.
     Raises typer.Exit with 1 where a film failed."""
     failed = [result for result in results if result.status == "failed"]
@@ -185,13 +185,13 @@ def stage_progress(quiet: bool, film: str = "") -> Iterator[ReportProgress]:
 
 
 @contextmanager
-def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[FilmProgress[Ended]], None]]]:
+def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[FilmProgress[FilmOutcome]], None]]]:
     """A progress bar of all films, and one for each film that is being read, with its speed and the time left. Yields
     two functions: one to call with the number of films, one with the progress of a film. Both may be called from any
     thread."""
     if quiet or not err.is_terminal:
 
-        def line(state: FilmProgress[Ended]) -> None:
+        def line(state: FilmProgress[FilmOutcome]) -> None:
             if state.result is not None and not quiet:
                 say(f"{state.video_id}: {state.result.status}")
 
@@ -204,7 +204,7 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
         def start(films: int) -> None:
             bars.update(overall, total=films)
 
-        def show(state: FilmProgress[Ended]) -> None:
+        def show(state: FilmProgress[FilmOutcome]) -> None:
             if state.result is not None:
                 bars.advance(overall)
                 if state.video_id in tasks:
@@ -226,7 +226,7 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
 def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None]]:
     """Progress of a training run: a bar over its steps, a line for the metrics of each epoch, one for each note. The
     bar has the losses, the learning rate, the speed, the share of time spent waiting for data, and the time left. Where
-    stderr is no terminal, there is a line an epoch instead."""
+    stderr is no terminal, there is a line per epoch instead."""
 
     def position(state: TrainingProgress) -> str:
         seed = f"seed {state.seed}/{state.seeds}  " if state.seeds > 1 else ""

@@ -6,13 +6,13 @@ import os
 import signal
 
 
-def end_at_once() -> None:
+def exit_on_sigint() -> None:
     """Let SIGINT end the process in one line, unless it is ignored, as in a background job of a shell script."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 
 
-def raise_again() -> None:
+def restore_sigint() -> None:
     """Let SIGINT raise KeyboardInterrupt again, which commands handle."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,7 +4,7 @@
     python benchmarks/encoders.py [--film big_buck_bunny_252p.mp4] [--films 16] [--poolings] [--speed]
 
 Tested on what there is with pictures and scenes: films drawn by `pipelines.datasets.synthetic` with its default
-settings (every fourth with twice the scenes), their true shots, as many keyframes a shot and as large as `bassl
+settings (every fourth with twice the scenes), their true shots, as many keyframes per shot and as large as `bassl
 predict` takes; and, given the file, *Big Buck Bunny* in the shots that `bassl predict` finds, whose scenes one
 annotator labelled from keyframes (``big_buck_bunny_scenes.txt`` says how). No film with actors is among them.
 

@@ -138,7 +138,7 @@ def main() -> None:
     share = statistics.median(waited[1:]) / step
     print(f"windows of {2 * NEIGHBOURS + 1} shots, {WIDTH} wide, in batches of {arguments.batch}, {device}:")
     print(f"  one gather a batch  {speed['ours']:10,.0f} windows/s")
-    print(f"  a file a shot       {speed['theirs']:10,.0f} windows/s ({arguments.workers} workers)")
+    print(f"  a file per shot       {speed['theirs']:10,.0f} windows/s ({arguments.workers} workers)")
     print(f"  ratio               {speed['ours'] / speed['theirs']:10.1f}")
     print(f"whole step, transformer of width 768, batch {batch_size}: {batch_size / step:,.0f} windows/s, ", end="")
     print(f"{share:.1%} of it for data; {torch.get_num_threads()} threads")

@@ -159,7 +159,7 @@ def main() -> None:
                 fetching, index, arguments.neighbours, arguments.batch, 4 * arguments.repeats
             ).result()
         size = index.stat().st_size / 2**20
-    print(f"{arguments.shots:,} shots of {arguments.videos:,} videos, {KEYFRAMES} keyframes a shot")
+    print(f"{arguments.shots:,} shots of {arguments.videos:,} videos, {KEYFRAMES} keyframes per shot")
     for what, values in (("build", built), ("open", opened)):
         print(f"  {what:<24} {values['seconds']:8.2f} s   {values['memory_mib']:6.0f} MiB of memory")
     print(f"  {'file':<24} {size:8.0f} MiB")

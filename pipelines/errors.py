@@ -50,7 +50,7 @@ class UnexpectedError(BasslError):
 
 
 @contextmanager
-def warnings_shown(show: Callable[[str], None]) -> Iterator[None]:
+def show_warnings(show: Callable[[str], None]) -> Iterator[None]:
     """Show each BasslWarning once, with ``show``; in a job of several processes only in the first."""
     with warnings.catch_warnings():
         warnings.simplefilter("once", BasslWarning)
@@ -67,7 +67,7 @@ def warnings_shown(show: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
-def extras_named(what: str = "this") -> Iterator[None]:
+def explain_missing_extra(what: str = "this") -> Iterator[None]:
     """Raise BasslError for a module that is not installed, with the extra that installs it."""
     try:
         yield

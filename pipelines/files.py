@@ -164,7 +164,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, wait: bool = False) -> Iterator[bool]:
-    """Hold the lock of a file or folder, which the system releases when this process ends, however it ends.
+    """Hold the lock of a file or folder, which the system releases when this process ends or is killed.
 
     Args:
         path: what is there.

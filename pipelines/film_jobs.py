@@ -10,13 +10,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, Self, TypeVar
 
-from pipelines.errors import BasslError, UnexpectedError, extras_named, first_line
+from pipelines.errors import BasslError, UnexpectedError, explain_missing_extra, first_line
 from pipelines.files import os_reason
 from pipelines.processes import Child, Work
-from pipelines.progress import Ended, FilmProgress
+from pipelines.progress import FilmOutcome, FilmProgress
 
-R = TypeVar("R", bound=Ended)
-R_co = TypeVar("R_co", bound=Ended, covariant=True)
+R = TypeVar("R", bound=FilmOutcome)
+R_co = TypeVar("R_co", bound=FilmOutcome, covariant=True)
 TIMEOUT = 10
 """Seconds that a Dask scheduler may take to answer."""
 
@@ -69,7 +69,7 @@ def run_on_dask(tasks: Sequence[FilmTask[R]], work: Work, address: str) -> Gener
     """
     from asyncio import CancelledError as Cancelled  # start-up time
 
-    with extras_named("--dask"):
+    with explain_missing_extra("--dask"):
         from distributed import Client, as_completed as completed  # optional dependency: distributed
     if not tasks:
         return

@@ -42,7 +42,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def share_the_machine() -> None:
+def limit_threads_and_memory() -> None:
     """Limit the BLAS threads and the free memory of a process that runs beside decoding processes.
 
     By default glibc keeps what is freed, up to 32 MB at a time, and a process that makes large arrays grows with time.
@@ -54,7 +54,7 @@ def share_the_machine() -> None:
         library.mallopt(-1, 2**20)  # M_TRIM_THRESHOLD: keep at most one megabyte free
 
 
-def collect_less() -> None:
+def collect_garbage_less() -> None:
     """Look for cyclic garbage less often: imports make many objects and no garbage, and take a tenth less time."""
     gc.set_threshold(20_000, 20, 50)
 
@@ -81,7 +81,7 @@ def start_ahead(work: str) -> None:
 
 
 def end_ahead() -> None:
-    """End the processes that were started ahead and that nobody needs."""
+    """End the processes that were started ahead and not used."""
     while _ahead:
         _end(_ahead.popitem()[1])
 
@@ -165,7 +165,7 @@ def serve(name: str) -> None:
     # Output that libraries print must not mix with the messages: stdout becomes stderr.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    collect_less()
+    collect_garbage_less()
     module, _, function = name.partition(":")
     work: Work = getattr(import_module(module), function)
     line = sys.stdin.buffer.readline()

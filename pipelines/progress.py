@@ -10,7 +10,7 @@ ReportProgress = Callable[[str, float, float | None], None]
 """Called with what is being done, how much of it is done, and how much there is in all (None: not known)."""
 
 
-class Ended(Protocol):
+class FilmOutcome(Protocol):
     """The result of one film of several: ``done``, ``kept`` (there already) or ``failed`` with a line in ``error``."""
 
     @property
@@ -19,7 +19,7 @@ class Ended(Protocol):
     def error(self) -> str: ...
 
 
-E_co = TypeVar("E_co", bound=Ended, covariant=True)
+E_co = TypeVar("E_co", bound=FilmOutcome, covariant=True)
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
 
 
 def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
-    """The scenes of at least so many seconds, numbered anew. Raises BasslError where there are none."""
+    """The scenes of at least ``least`` seconds, renumbered. Raises BasslError where there are none."""
     kept = [scene for scene in scenes if scene.end - scene.start >= least - 1e-9]
     if not kept:
         raise BasslError(f"no scene has {least:g} seconds or more; leave --drop-short out, or give a lower --min-scene")

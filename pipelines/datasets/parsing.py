@@ -91,7 +91,7 @@ def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
 
 
 def read_json(path: Path, most: int = MAX_TEXT_BYTES) -> Any:
-    """The content of a JSON file of at most so many bytes; see `parse_json`."""
+    """The content of a JSON file of at most ``most`` bytes; see `parse_json`."""
     return parse_json(read_text(path, most), path)
 
 

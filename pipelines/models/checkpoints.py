@@ -44,7 +44,7 @@ def save_model(
         kind: what the weights are, such as `relational`; `read_tensors` asks for it.
         settings: all that is needed to build the model again, as plain JSON values.
     Raises BasslError: the file cannot be written.
-    Raises TypeError, ValueError: the settings are not plain JSON values (NaN and infinity are none).
+    Raises TypeError, ValueError: the settings are not plain JSON values (NaN and infinity are not).
     """
     metadata = {
         "schema": SCHEMA,

@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.floating[Any] | np.integer[Any]]
 
 COLOUR_WEIGHTS = (0.35, 0.7, 1.0)  # lengths of the colour part beside content of unit length
-PACE_SECONDS = (8.0, 15.0, 30.0, 60.0, 120.0)  # shots are counted within so many seconds of a cut
+PACE_SECONDS = (8.0, 15.0, 30.0, 60.0, 120.0)  # seconds from a cut within which shots are counted
 REACH = 48  # shots that lie farther apart are not compared
 SURROUNDINGS = 64  # shots on either side whose mean is the mean of the surroundings
 Z_LIMIT = 6.0
@@ -52,7 +52,7 @@ DECAYS = (10.0, 40.0)
 """d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005. Two shots that lie
 sqrt(d) standard deviations of the shots' lengths apart have a weight of 1/e."""
 MASSES = (0.0, 0.5)  # a shot counts as this power of its length
-LOCAL_SIDES = (4, 8, 16)  # normalised cuts of so many shots on either side, beside those of the whole film
+LOCAL_SIDES = (4, 8, 16)  # shots on either side in local normalised cuts, beside those of the whole film
 INDEX_SCALES = (4.0, 8.0)  # of graphs whose weights fall with the number of shots between, whatever their length
 CONTRAST_SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 RECURRENCE_SIDES = (2, 3, 4, 6, 8, 12, 16)
@@ -66,7 +66,7 @@ ASSOCIATION_WORTH = (40.0, -35.0)
 """Worth of a scene: the first times its normalised association, plus the second. The constants of all worths were
 chosen from a few values, by AP on the videos that the built-in model was trained on."""
 SHARPNESSES, BACKGROUNDS = (1.0, 2.0), (0.5, 2.0)
-"""The kernel is exp(s z) of z-scores; the film at large counts as so many shots."""
+"""s of the kernel exp(s z) of z-scores; and the number of shots that the whole film counts as."""
 PREDICTIVE_SHARE, PREDICTIVE_COSTS = 0.5, (1.0, 3.0)
 """Weight of the log likelihood, below 1 because shots of a scene are not independent; and the costs of a scene."""
 AXES, RATIOS = 16, (0.5, 2.0)  # principal axes, and variances between scenes over variances within

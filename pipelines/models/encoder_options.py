@@ -19,7 +19,7 @@ def is_published(encoder: str | Path) -> bool:
 
 
 def named_encoder(identity: str) -> str | None:
-    """The name, as on the command line, of the encoder that an id is of; None where it is no such id."""
+    """The name, as on the command line, of the encoder with this id; None for an id of another form."""
     found = re.fullmatch(r"(.+)-[0-9a-f]{12}", identity)
     if found is None:
         return None
@@ -38,7 +38,7 @@ def check_device(device: str) -> None:
 
 
 def check_encoder(encoder: str | Path) -> None:
-    """Check that an encoder has a known name or id, or is a file or folder that is there.
+    """Check that an encoder has a known name or id, or is an existing file or folder.
 
     Raises:
         BasslError: one line.

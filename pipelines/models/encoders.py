@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 KEYFRAMES = 3
-"""Keyframes a shot, N_k, where nothing else is said (paper, appendix A)."""
+"""Keyframes per shot, N_k, where nothing else is said (paper, appendix A)."""
 INPUT_SIZE = 224
 """Side of the input of an encoder that was pre-trained here, where its run does not say (appendix A)."""
 
@@ -262,8 +262,8 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
         return encoder_of_id(model.encoder, device, keyframes, str(file))
     if model.keyframes not in (None, keyframes):
         raise BasslError(
-            f"{file}: was trained on {model.keyframes} keyframes a shot and cannot read shots of {keyframes}; extract "
-            f"keyframes with --keyframes {model.keyframes}, or train it again"
+            f"{file}: was trained on {model.keyframes} keyframes per shot and cannot read shots of {keyframes}; "
+            f"extract keyframes with --keyframes {model.keyframes}, or train it again"
         )
     from pipelines.models.torch_encoders import rebuild_encoder  # optional dependency: torch
 
@@ -309,6 +309,6 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
     if centred.id == identity:
         return centred
     raise BasslError(
-        f"{asker}: was trained on features of {identity}, and {name} with {keyframes} keyframes a shot is "
+        f"{asker}: was trained on features of {identity}, and {name} with {keyframes} keyframes per shot is "
         f"{encoder.id} here; train it on features of this one"
     )

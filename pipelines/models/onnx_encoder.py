@@ -131,7 +131,7 @@ def _session(path: Path, content: bytes) -> onnxruntime.InferenceSession:
     # Groups of shots are shared out over threads and processes of ours, each with one core; a pool would only wait.
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # The digest would not know of weights in a second file. It is looked for in this folder, which is none.
+    # The digest does not cover weights in a second file: they are looked for in a folder that does not exist.
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path))
     options.log_severity_level = 4  # what is fatal is raised as well
     try:

@@ -34,7 +34,7 @@ class OpenedModel:
     file: Path  # with the weights
     # ``relational`` (linear models and networks on similarities of shots, the built-in model too), ``boundary``
     # (fine-tuned here), ``bassl`` (the paper's model, pre-trained or fine-tuned) or ``released`` (a checkpoint of the
-    # paper's release); of a damaged or foreign file whatever its header says
+    # paper's release); for a damaged or foreign file, what its header says
     kind: str
     # settings in the file's header, plain JSON values; empty where it has none
     header: Mapping[str, Any] = field(default_factory=dict)
@@ -146,7 +146,7 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
 
     `path`: a run folder, a model file or a checkpoint of the paper's release; None or ``default`` is the built-in
         model.
-    Raises StoreError for a path without a model, or a file that is none.
+    Raises StoreError for a path without a model, or a file that is not a model.
     """
     if path is None or (str(path) == DEFAULT and not Path(path).exists()):
         path = BUILT_IN

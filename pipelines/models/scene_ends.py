@@ -23,7 +23,7 @@ def choose_scene_ends(
         threshold: between 0 and 1.
         min_scene: seconds.
         scenes: exactly so many scenes instead of those that pass the threshold.
-    Raises BasslError when the video cannot be divided into so many scenes of that length.
+    Raises BasslError when the video cannot be divided into this number of scenes of that length.
     """
     scores, ends = np.asarray(scores, np.float64), np.asarray(ends, np.float64)
     shots = len(scores)

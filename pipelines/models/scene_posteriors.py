@@ -148,8 +148,8 @@ def pair_sums(band: Floats, longest: int) -> Floats:
 
 
 def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
-    """Coordinates of shots (N, D) on their first principal axes, about their mean, (N, `axes` or fewer): axes along
-    which next to nothing varies are left out, perhaps all. O(N D m + m^3) with m the lesser of N and D."""
+    """Coordinates of shots (N, D) on their first principal axes, about their mean, (N, `axes` or fewer): axes of
+    negligible variance are left out, possibly all. O(N D m + m^3) with m the lesser of N and D."""
 
     def centred() -> Floats:  # made twice, so that it takes no memory beside what LAPACK does
         return np.asarray(features - features.mean(axis=0, dtype=np.float64))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # start-up time: numpy
     from pipelines.video.shots import FilmedShot
 
 
-class PicturedScenes:
+class FilmPictures:
     """Keeps a small image of each shot, and writes a storyboard (PNG) and a page (HTML) once the scenes are known."""
 
     def __init__(self, board: Path | None, page: Path | None) -> None:

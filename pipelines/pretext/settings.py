@@ -40,7 +40,7 @@ class PretextSettings:
     temperature: float = rare(0.1)
     """tau of every contrastive loss (appendix A)."""
     masking_rate: float = rare(0.15)
-    """Share of shots that MSM masks, each on its own (section 3.4); at least one a window is masked (release)."""
+    """Share of shots that MSM masks, each on its own (section 3.4); at least one per window is masked (release)."""
     head_dim: int = rare(128)
     """Dimension of the contrastive space (release)."""
 

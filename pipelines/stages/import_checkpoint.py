@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.errors import BasslError, extras_named
+from pipelines.errors import BasslError, explain_missing_extra
 from pipelines.files import check_inputs_kept, check_writable
 from pipelines.models.opening import MODEL, model_file
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.bassl import BasslWeights
 
 
-@extras_named("import_checkpoint")
+@explain_missing_extra("import_checkpoint")
 def import_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write the model file of a checkpoint of the paper's authors, pre-trained or fine-tuned, or of a ResNet-50 such as
     that of Places365; its weights. Nothing in the checkpoint is run; one that holds more than weights is refused.
     Unless given, ``output`` is ``runs/NAME/model.safetensors``. Raises BasslError for a file that is no such
-    checkpoint, or an output that is there or cannot be written."""
+    checkpoint, or an output that exists or cannot be written."""
     file = Path(file)
     output = model_path(file) if output is None else Path(output)
     _check_output(file, output, overwrite)
@@ -33,11 +33,11 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     return weights
 
 
-@extras_named("export_checkpoint")
+@explain_missing_extra("export_checkpoint")
 def export_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write a pre-trained model, its file or run folder, in the layout of the paper's release; its weights. Unless
     given, ``output`` has the name of the model with the ending ``.ckpt``. Raises BasslError for a model that the layout
-    cannot hold, or an output that is there or cannot be written."""
+    cannot hold, or an output that exists or cannot be written."""
     file = Path(file)
     output = file.with_suffix(".ckpt") if output is None else Path(output)
     file = model_file(file)
@@ -51,7 +51,7 @@ def export_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
 
 
 def model_path(checkpoint: Path) -> Path:
-    """Where the model of a checkpoint goes where nothing else is said."""
+    """The default path of the model of a checkpoint."""
     return Path("runs") / checkpoint.stem / MODEL
 
 

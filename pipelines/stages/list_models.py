@@ -125,7 +125,7 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
         **_measured(training),
     )
     result = path / RESULT
-    if not result.exists():  # a model file by itself, or a run that has not ended
+    if not result.exists():  # a single model file, or an unfinished run
         return listed
     content = json.loads(result.read_bytes())
     seeds, parts = content["seeds"], content["index"]

@@ -18,7 +18,7 @@ from pipelines.scenes import NO_FILM, SceneList, Shot, timecode
 from pipelines.video.films import film_at, listed_id
 
 _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
-# Frames at least so many seconds from a cut have none of its compression artefacts.
+# Distance from a cut, in seconds, beyond which frames have none of its compression artefacts.
 _MARGIN = 0.2
 _SPRITE_WIDTH, _SPRITE_COLUMNS = 160, 10
 

@@ -2,7 +2,7 @@
 
 A window of the paper is a row number and 2K+1 offsets; windows are computed for any K, not stored.
 
-Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k keyframes a shot (0 where there are none):
+Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k keyframes per shot (0 where there are none):
 
 ======================  =====================  ==========================================================
 ``videos/id``           (V,) string            sorted
@@ -190,7 +190,7 @@ def write_index(
 ) -> None:
     """Write an index of videos with different ids, sorted, with feature stores by encoder, the settings recorded.
     Raises BasslError where the path cannot be written, two videos have one id or different numbers of keyframes, or the
-    shots of a video contradict each other; a file that is there stays as it is."""
+    shots of a video contradict each other; an existing file stays unchanged."""
     save_index(joined(path, videos, settings, doubtful, features or {}))
 
 
@@ -235,7 +235,7 @@ def joined(
     counts = {video.keyframes: video for video in videos if video.pictures is not None}
     if len(counts) > 1:
         kinds = ", ".join(f"{images} ({counts[images].source})" for images in sorted(counts))
-        raise StoreError(f"{path}: videos with different numbers of keyframes a shot cannot be mixed: {kinds}")
+        raise StoreError(f"{path}: videos with different numbers of keyframes per shot cannot be mixed: {kinds}")
     images = next(iter(counts), 0)
     lengths = [len(video.frames) for video in videos]
     rows = sum(lengths)

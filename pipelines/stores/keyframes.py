@@ -225,5 +225,5 @@ def _fault_of_facts(store: KeyframeStore) -> str | None:
     if store.frames[-1, 1] > video.frames:
         return f"its shots end at frame {store.frames[-1, 1]} of a film of {video.frames}"
     if store.settings.get("keyframes") != store.keyframes.shape[1]:
-        return f"it has {store.keyframes.shape[1]} keyframes a shot where its settings say otherwise"
+        return f"it has {store.keyframes.shape[1]} keyframes per shot where its settings say otherwise"
     return None

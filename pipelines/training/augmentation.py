@@ -118,8 +118,8 @@ def augment(
     """Augment windows of keyframes (B, S, 3, Q, Q), uint8 RGB, each the whole frame squeezed to a square; the settings
     give the size, the taps of the blur and the normalisation.
 
-    The work is done in float32 whatever autocast says, some hundred images at a time on a GPU (a window or so at a time
-    on a CPU), and never waits for the device.
+    The work is done in float32 whatever autocast says, some hundred images at a time on a GPU (about a window at a
+    time on a CPU), and never waits for the device.
 
     Returns (B, S, 3, size, size) float32, normalised; seen as (B S, 3, size, size) it is channels-last in memory.
     Raises ValueError for keyframes of another shape or type, or augmentations of other windows.
@@ -150,7 +150,7 @@ def augment(
 
 
 def _portions(B: int, S: int, keyframes: int) -> Iterator[tuple[slice, slice]]:
-    """Parts of B windows of S shots with no more than so many images each: whole windows, or shots of one window."""
+    """Parts of B windows of S shots with at most ``keyframes`` images each: whole windows, or shots of one window."""
     for window in range(0, B, max(1, keyframes // S)):
         for shot in range(0, S, min(S, keyframes)):
             yield slice(window, window + max(1, keyframes // S)), slice(shot, shot + min(S, keyframes))

@@ -16,7 +16,7 @@ from torch.distributed import run as torchrun
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, get_error_handler
 
-from pipelines.errors import BasslError, count, warnings_shown
+from pipelines.errors import BasslError, count, show_warnings
 from pipelines.options import parse
 from pipelines.progress import TrainingProgress
 from pipelines.training.machines import LAUNCHED, SOME_FAILED, STOPPED, Machines, is_worker
@@ -133,7 +133,7 @@ def main(
     arguments: Sequence[str] | None = None,
 ) -> int:
     """Run a training stage, ``train``, with settings from the command line, ``--name value`` each, as a process of
-    torchrun; the exit code. Progress goes to stderr, a line a report; where :func:`launch` started the process, its
+    torchrun; the exit code. Progress goes to stderr, a line per report; where :func:`launch` started the process, its
     caller shows it."""
 
     def line(state: TrainingProgress) -> None:
@@ -145,7 +145,7 @@ def main(
         sys.stderr.write(f"{seed}step {state.step}/{state.steps}  {values}  {state.speed:.0f} {state.unit}/s\n")
 
     try:
-        with errors_to_launcher(), warnings_shown(lambda text: print(f"warning: {text}", file=sys.stderr)):
+        with errors_to_launcher(), show_warnings(lambda text: print(f"warning: {text}", file=sys.stderr)):
             try:
                 given = parse(settings, f"python -m pipelines.stages.{name}", arguments)
             except ValueError as error:

@@ -46,7 +46,7 @@ def seed_files(folder: Path) -> dict[int, Path]:
 
 @contextmanager
 def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Make the folder of a run, or check that the one that is there may be used; no other process may in the block.
+    """Make the folder of a run, or check that an existing one may be used, and lock it during the block.
     Raises BasslError where it holds a run that is neither to be resumed nor overwritten, or cannot be made, or a
     running process writes to it.
     """

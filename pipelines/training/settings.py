@@ -46,7 +46,7 @@ class AugmentationSettings:
     sigma: tuple[float, float] = (0.1, 2.0)
     """Standard deviation of the blur in pixels of the result, drawn uniformly (appendix A)."""
     sigma_per: Literal["window", "shot"] = "window"
-    """Appendix A blurs all shots of a window alike; the release blurs all or none, each with a sigma of its own."""
+    """Whether sigma is drawn once per window (appendix A) or for each shot of a blurred window (release)."""
     kernel_size: int = 23
     """Taps of the blur. The paper names none: a tenth of the side as in SimCLR, odd; beyond five sigma all is zero."""
     mean: tuple[float, float, float] = field(default=(0.485, 0.456, 0.406), metadata=NO_OPTION)

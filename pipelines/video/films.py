@@ -15,7 +15,7 @@ from pipelines.errors import VideoError
 from pipelines.files import is_file, os_reason
 from pipelines.scenes import VideoFacts
 
-# Suffixes searched for in folders. A file that is given itself is tried whatever its suffix.
+# Suffixes searched for in folders. A file that is named itself may have any suffix.
 VIDEO_ENDINGS = frozenset(
     """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
     .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
@@ -135,7 +135,7 @@ def fingerprint(film: Path) -> str | None:
 
 
 def film_at(path: Path, video: VideoFacts) -> Path | None:
-    """The path, if the file of ``video`` is there; None where there is none, or one with another fingerprint."""
+    """The path, if the film of ``video`` is there; None for a missing file, or one with another fingerprint."""
     return path if is_file(path) and video.fingerprint in (None, fingerprint(path)) else None
 
 

@@ -74,7 +74,7 @@ class ReaderSettings:
     shots: Path | None = None
     """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.shot_lists.read_cuts`)."""
     keyframes: int = 3
-    """Keyframes a shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
+    """Keyframes per shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
     lines: int = 240
     """Height of a keyframe in pixels; a smaller film is not enlarged."""
     start: float | None = None
@@ -82,7 +82,7 @@ class ReaderSettings:
     end: float | None = None
     """Seconds up to which it goes; None is the end."""
     threads: int | None = None
-    """Threads that decode, at most, and never more than four; None is one a core. The result does not depend on it."""
+    """Largest number of decoding threads, never more than four; None is one per core. It does not change the result."""
 
 
 @dataclass(frozen=True)

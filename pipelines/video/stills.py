@@ -16,11 +16,11 @@ from pipelines.video.decoding import VideoDecoder
 from pipelines.video.frames import FrameReader, RGBImage, upright
 from pipelines.video.runs import Damage, decode
 
-# Demuxers that find a time by an index, and whose clock never starts again. In other formats a film is read from its
+# Demuxers that find a time by an index, and whose clock never restarts. In other formats a film is read from its
 # beginning, as its times depend on all timestamps before.
 _INDEXED = ("mov", "matroska")
 
-# A frame at most so many seconds ahead is reached by decoding; seeking would go back to a keyframe.
+# Seconds ahead up to which a frame is reached by decoding; seeking would go back to a keyframe.
 _NEAR = 2.0
 _SAME_TIME = 0.001
 

@@ -35,13 +35,13 @@ Indices = NDArray[np.int64]
 _ROWS, _COLUMNS, _BLOCKS = 8, 16, 4
 _SAMPLES_PER_SECOND = 30.0  # of films with more frames a second, every second frame is sampled, every third, ...
 _SHORTEST, _LONGEST = 5, 66  # samples from the last one of A to the first one of B
-_LENGTHS = 24  # so many lengths between are tried
+_LENGTHS = 24  # number of lengths between these that are tried
 _LONGEST_FADE = 96  # samples from the first one that fades out to the last one that fades in
 _CHUNK = 64  # samples that are searched together
-_SETTLE = 16  # a window stands when no better one was found for so many samples
-_WAIT = _LONGEST + _SETTLE  # nothing changes what was found so many samples ago
+_SETTLE = 16  # samples without a better overlapping window after which a window is final
+_WAIT = _LONGEST + _SETTLE  # samples after which a result is final
 
-# A flash: an image that returns after at most so many samples; it is the same when it differs by less than this share
+# A flash: the image returns after at most this number of samples; it is the same if it differs by less than this share
 # of the jump.
 _FLASH, _SAME_IMAGE = 9, 0.45
 _BUFFERED = _WAIT + 2 * (_CHUNK + _FLASH)  # samples

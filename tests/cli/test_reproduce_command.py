@@ -25,7 +25,7 @@ def test_a_plan_has_commands_costs_and_disk_and_does_nothing(bassl: Bassl, monke
     assert sum(line.startswith("bassl pretrain ") for line in lines) == 1
     assert sum(line.startswith("bassl finetune ") for line in lines) == 1
     # What goes to a pipe is not cut for a terminal's width.
-    assert "pretrain bassl-10 768 10 epochs, 19 images a window" in [" ".join(line.split()) for line in lines]
+    assert "pretrain bassl-10 768 10 epochs, 19 images per window" in [" ".join(line.split()) for line in lines]
     assert "Disk:" in lines
     assert any(line.startswith("keyframes ") for line in lines)
     assert not list(Path().iterdir())
@@ -35,7 +35,7 @@ def test_hours_on_this_machine_are_a_column_of_the_plan(bassl: Bassl, monkeypatc
     monkeypatch.setattr(timing, "seconds_per_image", lambda settings: 0.36 if settings.device == "cpu" else 0.0)
     run = bassl("reproduce", "table1", "--plan", "--time", "--gpus", 0, "--rows", "BaSSL (10*")
     # 1.6 million windows of 19 images, ten epochs
-    assert "pretrain bassl-10 768 30,400 10 epochs, 19 images a window" in [
+    assert "pretrain bassl-10 768 30,400 10 epochs, 19 images per window" in [
         " ".join(line.split()) for line in run.out.splitlines()
     ]
     assert bassl("reproduce", "table1", "--time").code == 2

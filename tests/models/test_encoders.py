@@ -299,7 +299,7 @@ def test_encoders_of_models_that_cannot_be_had(state: dict[str, Tensor], tmp_pat
     for name, weights, words in (
         (None, {}, "has no shot encoder"),
         ("ovsd-512d", {}, "trained on features called 'ovsd-512d', which cannot be computed"),
-        ("efficientnet_lite0-000000000000", {}, "and efficientnet_lite0 with 3 keyframes a shot is"),
+        ("efficientnet_lite0-000000000000", {}, "and efficientnet_lite0 with 3 keyframes per shot is"),
         ("resnet34", state, "its shot encoder is no resnet34"),
         ("vgg", state, "no encoder 'vgg' can be trained"),
     ):
@@ -309,7 +309,7 @@ def test_encoders_of_models_that_cannot_be_had(state: dict[str, Tensor], tmp_pat
         assert "\n" not in str(caught.value)
     with pytest.raises(BasslError, match="no such run, model or ONNX file"):
         load_encoder(tmp_path / "runs", "cpu")
-    with pytest.raises(BasslError, match=r"with 5 keyframes a shot is .* train it"):
+    with pytest.raises(BasslError, match=r"with 5 keyframes per shot is .* train it"):
         encoder_of_id("efficientnet_lite0-4ea011fa77bb", "cpu", 5, "a model")
 
 

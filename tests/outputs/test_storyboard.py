@@ -1,4 +1,4 @@
-"""The storyboard: a band a scene, the pictures of its shots in their places."""
+"""The storyboard: a band per scene, the pictures of its shots in their places."""
 
 from pathlib import Path
 

@@ -402,7 +402,11 @@ def test_a_mismatch_is_an_error_and_no_guess(film: Path, staged: Path, tmp_path:
     assert predict(film, PredictSettings(model=tmp_path, encoder=own)).shots
     for changes, encoder, words in (
         ({}, "resnet50", f"was trained on features of {own} and cannot read those of resnet50; leave --encoder out"),
-        ({"keyframes": 3}, None, "efficientnet_lite0 with 3 keyframes a shot is efficientnet_lite0-4ea011fa77bb here"),
+        (
+            {"keyframes": 3},
+            None,
+            "efficientnet_lite0 with 3 keyframes per shot is efficientnet_lite0-4ea011fa77bb here",
+        ),
         ({"encoder": "ovsd-512d", "encoder_name": None}, None, "features called 'ovsd-512d', which cannot be computed"),
         ({"shape": MLPSettings(2, 8, 8)}, None, "reads features of width 8, and those of .* have 1280"),
         ({"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": "resnet18"}, None, "shot encoder is no resnet18"),

@@ -27,7 +27,7 @@ def edl_channels(media: Media) -> str:
 
 
 def edl(scenes: SceneList, shots: bool = False) -> str:
-    """A CMX 3600 edit decision list: one cut event a scene, source and record timecodes.
+    """A CMX 3600 edit decision list: one cut event per scene, source and record timecodes.
 
     The film's own timecode, where it has one, is on the source side; the record side starts at zero. At 29.97 and 59.94
     timecodes are drop-frame, unless the film's own is not. Above 60 frames a second every second frame has a label, and
@@ -144,8 +144,8 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
 
 
 def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
-    """A Final Cut Pro project (FCPXML 1.10): one clip a scene, or with ``markers`` the film with a marker at the start
-    of each, in exact fractions of a second."""
+    """A Final Cut Pro project (FCPXML 1.10): one clip per scene, or with ``markers`` the film with a marker at the
+    start of each, in exact fractions of a second."""
     timeline = timeline_of(scenes, shots)
     timeline = timeline.with_markers() if markers else timeline
     display = "DF" if timeline.drop else "NDF"
@@ -196,8 +196,8 @@ def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str
 
 
 def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
-    """Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip a scene, with sound, or with
-    ``markers`` the film with a marker at the start of each."""
+    """Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip per scene, with sound, or
+    with ``markers`` the film with a marker at the start of each."""
     timeline = timeline_of(scenes, shots)
     timeline = timeline.with_markers() if markers else timeline
     media = timeline.media
@@ -246,7 +246,7 @@ def _clip_item(
     for name, frame in zip(("start", "end", "in", "out"), (*place, clip.start, clip.end), strict=True):
         _add(item, name, frame)
     file = _add(item, "file", id="file-1")
-    if clip.number == 1 and kind == "video":  # described once, referred to ever after
+    if clip.number == 1 and kind == "video":  # described once, then referred to by id
         _add(file, "name", timeline.media.name)
         _add(file, "pathurl", timeline.media.uri)
         _rate(file, timeline)

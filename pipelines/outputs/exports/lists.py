@@ -60,7 +60,7 @@ def table(scenes: SceneList, shots: bool = False) -> str:
 
 
 def json_lines(scenes: SceneList, shots: bool = False) -> str:
-    """One JSON object a line: the entries of ``scenes.json``, each with the path of its video."""
+    """One JSON object per line: the entries of ``scenes.json``, each with the path of its video."""
     listed = scenes.shots if shots else scenes.scenes
     lines = [json.dumps({"video": scenes.video.path, **entry(item)}, allow_nan=False) for item in listed]
     return "\n".join(lines) + "\n"

@@ -61,7 +61,7 @@ class Timeline:
     markers: tuple[Clip, ...] = ()  # marked ranges of the timeline
 
     def seconds(self, frames: int) -> Fraction:
-        """Exact seconds that so many frames last."""
+        """Exact duration of a number of frames, in seconds."""
         return frames / self.rate
 
     @property

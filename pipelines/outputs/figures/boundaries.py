@@ -1,4 +1,4 @@
-"""Predicted scene boundaries of one film, one lane a model."""
+"""Predicted scene boundaries of one film, one lane per model."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Curve:
 
 
 def curve_figure(panels: Mapping[str, Mapping[str, Curve]], runs: Sequence[str]) -> Figure:
-    """Training curves by quantity and by name of the run: a panel a quantity and a line a run, in the order of
+    """Training curves by quantity and by name of the run: a panel per quantity and a line per run, in the order of
     ``runs``; of several seeds, a band from the least to the greatest."""
     columns = min(len(panels), COLUMNS)
     rows = -(-len(panels) // columns)

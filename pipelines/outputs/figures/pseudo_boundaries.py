@@ -23,7 +23,7 @@ class DividedWindow:
     boundary: int  # the last shot, counted from 0, of the left sub-sequence
     ends: Sequence[int] | None  # the shots of the window that end a true scene; None without labels
     similarity: NDArray[np.floating]  # (2, S) cosine similarity of the window's first and of its last shot to each
-    pictures: Sequence[NDArray[np.uint8]] = ()  # (H, W, 3) RGB, one a shot; none: the similarity is drawn
+    pictures: Sequence[NDArray[np.uint8]] = ()  # (H, W, 3) RGB, one per shot; none: the similarity is drawn
 
 
 def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:

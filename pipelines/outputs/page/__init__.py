@@ -56,7 +56,7 @@ def save_page(
     truth: TrueEnds | None = None,
     save_as: str = "scenes.json",
 ) -> None:
-    """Write the page: ``pictures`` are one a shot, by :func:`pipelines.outputs.page.thumbnails.encode_thumbnail`,
+    """Write the page: ``pictures`` are one per shot, by :func:`pipelines.outputs.page.thumbnails.encode_thumbnail`,
     or none; ``film`` is played beside the scenes; ``truth`` marks what was found and what was missed; ``save_as`` names
     the file that the page saves. Raises BasslError where the path cannot be written, or there is another number of
     pictures than of shots."""
@@ -145,7 +145,7 @@ def templates() -> jinja2.Environment:
 
 
 def content_policy(style: str, script: str | None = None) -> str:
-    """A content security policy: this script and this style, pictures of the page's own, the film, and nothing else."""
+    """A content security policy that allows this script and style, embedded pictures, the film, and nothing else."""
 
     def only(text: str) -> str:
         return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""Thumbnails of a page, one a shot, within a budget of bytes for all."""
+"""Thumbnails of a page, one per shot, within a budget of bytes for all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def encode_thumbnail(picture: NDArray[np.uint8]) -> bytes:
 
 def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PagePictures:
     """Images of one film, from :func:`encode_thumbnail` or JPEGs of a keyframe store, at the largest size at which all
-    stay within a budget of bytes in base64; at the smallest size (some 2 kB a shot) they may exceed it."""
+    stay within a budget of bytes in base64; at the smallest size (some 2 kB per shot) they may exceed it."""
     if not kept_pictures:
         return PagePictures(0, 0, ())
     count = len(kept_pictures)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.errors import extras_named
+from pipelines.errors import explain_missing_extra
 from pipelines.progress import ReportProgress
 from pipelines.stages.baseline.settings import BaselineSettings
 from pipelines.stages.score import ScoreResult
@@ -10,7 +10,7 @@ from pipelines.stages.score import ScoreResult
 __all__ = ["BaselineSettings", "baseline"]
 
 
-@extras_named("baseline")
+@explain_missing_extra("baseline")
 def baseline(settings: BaselineSettings = BaselineSettings(), progress: ReportProgress | None = None) -> ScoreResult:
     """Find the scenes of the films of a split with one of the systems, and score them, as `stages.score.score` does.
 

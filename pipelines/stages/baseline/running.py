@@ -53,7 +53,7 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
         raise BasslError(f"{settings.index}: no film of the split {settings.split!r} has labels (splits: {there})")
     sets = _feature_sets(settings, index)
     films = _films(settings, index, sets, (settings.split,))
-    # what is scored is never learned from
+    # the films to score are never trained on
     training = _films(settings, index, sets, [split for split in settings.splits if split != settings.split])
     if system.learns and len(training) < 2:
         raise BasslError(f"{settings.index}: {settings.system} learns, and needs two labelled films to learn from")

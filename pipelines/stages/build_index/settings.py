@@ -36,7 +36,7 @@ class IndexSettings:
     annotator: int = 0
     """Number of the BBC annotator whose labels are read."""
     feature_folder: Path = Path("data/features")
-    """Where the features of sources that have some are kept, one store an encoder."""
+    """Folder of the feature stores that are made from .npz sources, one per source folder."""
     pack: Path | None = None
     """Folder of keyframe stores to pack folders of JPEG files into. Unless given: none, they are read in place."""
     only_complete: bool = False

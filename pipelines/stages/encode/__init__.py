@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.errors import extras_named
+from pipelines.errors import explain_missing_extra
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode.settings import EncodeSettings
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # start-up time: torch
 __all__ = ["EncodeSettings", "encode_shots"]
 
 
-@extras_named("encode_shots")
+@explain_missing_extra("encode_shots")
 def encode_shots(
     settings: EncodeSettings = EncodeSettings(),
     progress: ReportProgress | None = None,

@@ -51,11 +51,11 @@ class VideoTask:
         return replace(self, settings=replace(self.settings, **paths))
 
     def finished(self, fields: Mapping[str, Any]) -> VideoResult:
-        """The result where its part is written."""
+        """The result of a video whose part is written."""
         return VideoResult(self.number, "done")
 
     def failed(self, error: str) -> VideoResult:
-        """The result where it is not."""
+        """The result of a video that failed."""
         return VideoResult(self.number, "failed", error)
 
     def clean_up(self) -> None:

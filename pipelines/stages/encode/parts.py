@@ -1,4 +1,4 @@
-"""A feature store that is made in parts: one small store a video in a folder beside it, joined at the end."""
+"""A feature store that is made in parts: one small store per video in a folder beside it, joined at the end."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class StoreInParts:
             remove_partials(part)
             if overwrite or not self._fits(part, name):
                 part.unlink(missing_ok=True)
-                # Features of a film that was cut into other shots since are made again.
+                # Features of a film whose shots have changed since are computed again.
                 if overwrite or done is None or done.shots.get(name) != self._checksums[name]:
                     missing.append(video)
         if not missing and any(self._part(name).exists() for name in self._checksums):  # killed before it joined them

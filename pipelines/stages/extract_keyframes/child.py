@@ -52,11 +52,11 @@ class FilmTask:
         return replace(self, film=self.film.absolute(), settings=settings)
 
     def finished(self, fields: Mapping[str, Any], status: Literal["done", "kept"] = "done") -> FilmResult:
-        """The result where there is a store."""
+        """The result of a film whose store is written."""
         return FilmResult(self.video_id, self.film, self.store, status, **fields)
 
     def failed(self, error: str) -> FilmResult:
-        """The result where there is none."""
+        """The result of a film that failed."""
         return FilmResult(self.video_id, self.film, self.store, "failed", error=error)
 
     def clean_up(self) -> None:

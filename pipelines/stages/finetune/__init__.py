@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipelines.errors import extras_named
+from pipelines.errors import explain_missing_extra
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings
 
 __all__ = ["FinetuneResult", "FinetuneSettings", "finetune"]
 
 
-@extras_named("finetune")
+@explain_missing_extra("finetune")
 def finetune(
     settings: FinetuneSettings = FinetuneSettings(), progress: Callable[[TrainingProgress], None] | None = None
 ) -> FinetuneResult:

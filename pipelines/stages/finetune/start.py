@@ -35,7 +35,7 @@ class Start:
 
 
 def find_start(settings: FinetuneSettings, report: Report) -> Start:
-    """The model that the settings name, and what of it goes into the new one. Raises BasslError where there is no such
+    """The model that the settings name, and which parts of it are transferred. Raises BasslError where there is no such
     model, or it has no part that is asked for."""
     wanted = settings.transfer
     if settings.init == "none":

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from pipelines.errors import extras_named
+from pipelines.errors import explain_missing_extra
 from pipelines.progress import FilmProgress, ReportProgress
 from pipelines.scenes import SceneList
 from pipelines.stages.predict.result import FilmScenes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # start-up time: NumPy, safetensors
 __all__ = ["FilmScenes", "PredictOptions", "PredictSettings", "load_model", "predict", "predict_file", "predict_films"]
 
 
-@extras_named("load_model")
+@explain_missing_extra("load_model")
 def load_model(
     model: Path | str | None = None, *, encoder: str | Path | None = None, device: str = "auto"
 ) -> SceneModel:
@@ -50,7 +50,7 @@ def load_model(
     return SceneModel(_settings(None, {"model": model, "encoder": encoder, "device": device})).load()
 
 
-@extras_named("predict")
+@explain_missing_extra("predict")
 def predict(
     video: Path | str,
     settings: PredictSettings | None = None,
@@ -136,7 +136,7 @@ def predict_file(
     )
 
 
-@extras_named("predict_films")
+@explain_missing_extra("predict_films")
 def predict_films(
     inputs: Sequence[Path | str],
     output: Path | str,
@@ -169,7 +169,7 @@ def predict_films(
         options: settings by name; they override those of ``settings``.
 
     Returns:
-        one result a film, in the order of the films' names.
+        one result per film, in the order of the films' names.
 
     Raises:
         BasslError: for inputs, a model or settings that cannot be used at all. Faults of single films are in their

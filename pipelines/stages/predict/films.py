@@ -16,7 +16,7 @@ from pipelines.files import check_inputs_kept, check_writable, remove_partials
 from pipelines.film_jobs import run_here, run_on_dask
 from pipelines.options import settings_from, values_of
 from pipelines.outputs.exports import is_scenes_json, save
-from pipelines.outputs.film_pictures import PicturedScenes
+from pipelines.outputs.film_pictures import FilmPictures
 from pipelines.processes import Send, cores
 from pipelines.progress import FilmProgress, ReportProgress
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList
@@ -71,7 +71,7 @@ def predict_to_files(
     check_inputs_kept((output, storyboard, page), (film, model.settings.shots, model.settings.model))
     if output is not None and is_scenes_json(output) and not overwrite:
         check_replaceable(output, film, lambda video: _is_of(video, film))
-    pictured = PicturedScenes(storyboard, page)
+    pictured = FilmPictures(storyboard, page)
     found = model.predict(film, progress=progress, on_shot=pictured.add)
     if video_id is not None:
         found = replace(found, video=replace(found.video, id=video_id))
@@ -107,11 +107,11 @@ class PredictTask:
         return plain | {"settings": values_of(self.settings)}
 
     def finished(self, fields: Mapping[str, Any]) -> FilmScenes:
-        """The result where the film is done."""
+        """The result of a film that is done."""
         return FilmScenes(self.video_id, self.film, self.output, "done", **fields)
 
     def failed(self, error: str) -> FilmScenes:
-        """The result where it is not."""
+        """The result of a film that failed."""
         return FilmScenes(self.video_id, self.film, self.output, "failed", error=error)
 
     def clean_up(self) -> None:

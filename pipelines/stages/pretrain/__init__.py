@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipelines.errors import extras_named
+from pipelines.errors import explain_missing_extra
 from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 
 __all__ = ["PretrainResult", "PretrainSettings", "pretrain"]
 
 
-@extras_named("pretrain")
+@explain_missing_extra("pretrain")
 def pretrain(
     settings: PretrainSettings = PretrainSettings(), progress: Callable[[TrainingProgress], None] | None = None
 ) -> PretrainResult:

@@ -66,7 +66,7 @@ class EpochLosses:
         return dict(zip(self.names, self.last.tolist(), strict=True))
 
     def means(self, steps: int) -> dict[str, float]:
-        """Means over so many steps, by task."""
+        """Means over ``steps`` steps, by task."""
         return dict(zip(self.names, (self.sums / steps).tolist(), strict=True)) if self.names else {}
 
 

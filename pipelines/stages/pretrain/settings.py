@@ -35,7 +35,7 @@ class PretrainSettings:
     """Windows in a step, over all processes."""
     micro_batch: int = rare(0)
     """Windows that a process encodes at a time, where the memory is short for all of its own; 0 is all. All windows of
-    the batch stay each other's negatives; batch normalisation sees only so many."""
+    the batch stay each other's negatives; batch normalisation sees only these."""
     encoder: str = "resnet50"
     """Shot encoder to train: resnet18 to resnet152 or timm:NAME (section 4.1: resnet50)."""
     init: str | None = None

@@ -71,7 +71,7 @@ def validate(
 
     Of the encodings e where an encoder learns; with features, which do not change, of the contextualised centre shots,
     or of the contrastive head's outputs where there is no CRN. AP is that of h_PP at the centre shot, where it and the
-    CRN are trained: scene ends found without ever having seen a label. All processes call this, and each encodes its
+    CRN are trained: scene ends found without training on labels. All processes call this, and each encodes its
     share of the keyframes; the first returns the metrics, the others nothing.
     """
     model, process = trainer.model, trainer.process

@@ -8,14 +8,14 @@ on, and a changed setting is measured again.
 
 from __future__ import annotations
 
-from pipelines.errors import extras_named
+from pipelines.errors import explain_missing_extra
 from pipelines.stages.reproduce.result import PlannedRow, ReproduceResult, RowProgress
 from pipelines.stages.reproduce.settings import ReproduceSettings, StageOptions
 
 __all__ = ["PlannedRow", "ReproduceResult", "ReproduceSettings", "plan", "reproduce"]
 
 
-@extras_named("reproduce")
+@explain_missing_extra("reproduce")
 def reproduce(
     settings: ReproduceSettings = ReproduceSettings(),
     progress: RowProgress | None = None,

@@ -94,7 +94,7 @@ def costs(settings: ReproduceSettings) -> list[Cost]:
     for step in work.pretrainings:
         images, epochs = images_of(step.options), step.options["epochs"]
         assert step.output is not None
-        how = f"{epochs} epochs, {images} images a window"
+        how = f"{epochs} epochs, {images} images per window"
         found.append(Cost(f"pretrain {step.output.name}", SHOTS * epochs * images, how))
     how = f"{len(work.encoders)} encoders x {LABELLED_SHOTS * KEYFRAMES:,} keyframes, a third of training on one"
     found.append(Cost("encode the labelled films", len(work.encoders) * LABELLED_SHOTS * KEYFRAMES / 3, how))

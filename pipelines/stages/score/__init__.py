@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.errors import BasslError, extras_named
+from pipelines.errors import BasslError, explain_missing_extra
 from pipelines.progress import ReportProgress
 from pipelines.stages.score.result import Comparison, ScoreResult
 from pipelines.stages.score.settings import ScoreSettings
@@ -12,7 +12,7 @@ from pipelines.stages.score.settings import ScoreSettings
 __all__ = ["Comparison", "ScoreResult", "ScoreSettings", "compare", "score"]
 
 
-@extras_named("score")
+@explain_missing_extra("score")
 def score(
     subject: Path | str,
     truth: Path | str | None = None,

@@ -1,4 +1,4 @@
-"""Cutting a film into one file a scene, or copying it with its scenes as chapters.
+"""Cutting a film into one file per scene, or copying it with its scenes as chapters.
 
 FFmpeg's libraries do the work, through PyAV; no FFmpeg program is needed.
 """

@@ -30,7 +30,7 @@ from pipelines.video.films import fingerprint, listed_id
 
 
 def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progress: ReportProgress) -> tuple[Piece, ...]:
-    """One file a scene, see :func:`pipelines.stages.split.split`."""
+    """One file per scene, see :func:`pipelines.stages.split.split`."""
     name = listed_id(scenes.video, film)
     ending = ending_for(film, "encoding" if settings.exact else "copies")
     rows = [
