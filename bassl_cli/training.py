@@ -29,7 +29,7 @@ def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
     if not is_worker():
         launching.check_gpus(machines, f"bassl {command}")
         if machines.world_size > 1:
-            code = launching.launch(machines, "bassl_cli", sys.argv[1:])
+            code = launching.launch(machines, sys.argv[1:])
             if code in (STOPPED, 130):
                 console.complain(f"stopped; {advice}")
             raise typer.Exit(code)

@@ -1,17 +1,13 @@
-"""Command-line options described by a settings dataclass: its fields give names, types, defaults and help texts.
-
-``python -m pipelines.stages.NAME`` reads them with argparse (:func:`parse`), ``bassl`` with Typer.
-"""
+"""Command-line options described by a settings dataclass: its fields give names, types, defaults and help texts."""
 
 from __future__ import annotations
 
-import argparse
 import ast
 import inspect
 import textwrap
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
@@ -154,19 +150,6 @@ def check_at_least(settings: Any, least: float, *names: str) -> None:
 def words(text: str | None) -> tuple[str, ...]:
     """The parts of a comma-separated text, without empty ones; none for None."""
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
-
-
-def parse(settings: type[S], program: str, arguments: Sequence[str] | None) -> S:
-    """Settings from a command line. Raises ValueError for a value that does not fit, SystemExit for
-    unknown options and ``--help``."""
-    parser = argparse.ArgumentParser(program, argument_default=argparse.SUPPRESS)
-    for option in options_of(settings):
-        text = f"{option.help} (default: {option.shown})".replace("%", "%%")
-        if option.kind is bool:
-            parser.add_argument(option.flag, dest=option.name, action=argparse.BooleanOptionalAction, help=text)
-        else:
-            parser.add_argument(option.flag, dest=option.name, choices=option.choices or None, help=text)
-    return settings_from(settings, vars(parser.parse_args(arguments)))
 
 
 def kind_of(hint: Any) -> tuple[type, bool, tuple[str, ...]]:

@@ -11,7 +11,7 @@ import typer
 
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
-from pipelines.options import NO_OPTION, RARE, Option, accept_text, options_of, parse, rare, settings_from
+from pipelines.options import NO_OPTION, RARE, Option, accept_text, options_of, rare, settings_from
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,6 @@ def test_settings_are_made_of_texts_and_of_values() -> None:
     given = {"folder": "there", "files": "a, b", "seed": "7", "how": "well", "sides": "3,4"}
     assert settings_from(Outer, given) == wanted
     assert settings_from(Outer, {**given, "seed": 7, "sides": [3.0, 4.0]}) == wanted
-    assert parse(Outer, "program", [f"--{name}={value}" for name, value in given.items()]) == wanted
     with pytest.raises(ValueError, match="--sides: '3,x' is not float"):
         settings_from(Outer, {"sides": "3,x"})
 

@@ -1,27 +1,22 @@
-"""Starting the processes of a training job with torchrun, within this process, and running a stage in one of them."""
+"""Starting the processes of a training job with torchrun, within this process."""
 
 from __future__ import annotations
 
 import logging
 import os
 import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch.distributed import run as torchrun
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, get_error_handler
 
-from pipelines.errors import BasslError, count, show_warnings
-from pipelines.options import parse
-from pipelines.progress import TrainingProgress
+from pipelines.errors import BasslError, count
 from pipelines.training.machines import LAUNCHED, SOME_FAILED, STOPPED, Machines, is_worker
-
-S = TypeVar("S")
 
 
 def check_gpus(machines: Machines, command: str) -> None:
@@ -44,8 +39,8 @@ def check_gpus(machines: Machines, command: str) -> None:
     raise BasslError(f"{found}, and {machines.per_node} are asked for; run on {many}: {what}{cpu}")
 
 
-def launch(machines: Machines, module: str, arguments: Sequence[str]) -> int:
-    """Run ``python -m MODULE ARGUMENTS`` in each process of the job and wait; a process that dies ends the others.
+def launch(machines: Machines, arguments: Sequence[str]) -> int:
+    """Run ``bassl ARGUMENTS`` in each process of the job and wait; a process that dies ends the others.
     Signal handlers and environment are as before when it returns: 0, 1 where some inputs failed, or 128 + the signal
     for a job that was asked to stop. Raises BasslError for an error of a process (see :func:`errors_to_launcher`), or a
     process that died."""
@@ -63,12 +58,12 @@ def launch(machines: Machines, module: str, arguments: Sequence[str]) -> int:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     # torchrun's own folder for the errors of processes would stay.
     with _state_restored(), TemporaryDirectory(prefix="bassl-") as errors:
-        command = [*where, "--nproc-per-node", str(machines.per_node), "--log-dir", errors, "-m", module, *arguments]
+        how = ["--nproc-per-node", str(machines.per_node), "--log-dir", errors]
         os.environ[LAUNCHED] = str(os.getpid())
         # Processes with more threads than cores are many times slower.
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // machines.per_node)))
         try:
-            torchrun.run(torchrun.parse_args(command))  # type: ignore[no-untyped-call]
+            torchrun.run(torchrun.parse_args([*where, *how, "-m", "bassl_cli", *arguments]))  # type: ignore[no-untyped-call]
         except SignalException as stop:
             return 128 + int(stop.sigval)
         except ChildFailedError as error:
@@ -124,34 +119,3 @@ def errors_to_launcher() -> Iterator[None]:
         handler.initialize()
         handler.record_exception(error)
         raise SystemExit(2) from error
-
-
-def main(
-    name: str,
-    settings: type[S],
-    train: Callable[[S, Callable[[TrainingProgress], None]], Any],
-    arguments: Sequence[str] | None = None,
-) -> int:
-    """Run a training stage, ``train``, with settings from the command line, ``--name value`` each, as a process of
-    torchrun; the exit code. Progress goes to stderr, a line per report; where :func:`launch` started the process, its
-    caller shows it."""
-
-    def line(state: TrainingProgress) -> None:
-        if state.note:
-            sys.stderr.write(f"{'warning' if state.warning else 'note'}: {state.note}\n")
-            return
-        values = "  ".join(f"{key} {value:.4f}" for key, value in {**state.losses, **state.validation}.items())
-        seed = f"seed {state.seed}  " if state.seeds > 1 else ""
-        sys.stderr.write(f"{seed}step {state.step}/{state.steps}  {values}  {state.speed:.0f} {state.unit}/s\n")
-
-    try:
-        with errors_to_launcher(), show_warnings(lambda text: print(f"warning: {text}", file=sys.stderr)):
-            try:
-                given = parse(settings, f"python -m pipelines.stages.{name}", arguments)
-            except ValueError as error:
-                raise BasslError(str(error)) from error
-            result = train(given, (lambda state: None) if LAUNCHED in os.environ else line)
-    except BasslError as error:
-        sys.stderr.write(f"{name}: {error}\n")
-        return 2
-    return STOPPED if result.stopped else 0

@@ -496,7 +496,7 @@ def test_two_processes_are_one(settings: FinetuneSettings, tmp_path: Path) -> No
     arguments = [part for name, value in given.items() for part in (f"--{name}", str(value))]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     ended = subprocess.run(
-        [*torchrun, "-m", "pipelines.stages.finetune", *arguments],
+        [*torchrun, "-m", "bassl_cli", "finetune", *arguments],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -516,7 +516,7 @@ def test_a_batch_of_fewer_sequences_than_processes_is_refused(settings: Finetune
     given = {"index": settings.index, "output": settings.output, "init": "none", "crn": "ms-lstm", "batch": 16}
     arguments = [part for name, value in given.items() for part in (f"--{name}", str(value))]
     with pytest.raises(BasslError, match="a batch of 16 is too small for 2 processes; use a larger --batch"):
-        launch(Machines(gpus=0, processes=2), "pipelines.stages.finetune", arguments)
+        launch(Machines(gpus=0, processes=2), ["finetune", *arguments])
 
 
 def test_a_loss_that_is_no_number_stops_the_run_with_the_step_and_the_cause(
@@ -798,7 +798,8 @@ def test_processes_share_the_encoding_too(pictures: FinetuneSettings, tmp_path: 
         [
             *torchrun,
             "-m",
-            "pipelines.stages.finetune",
+            "bassl_cli",
+            "finetune",
             *(part for n, v in given.items() for part in (f"--{n}", str(v))),
         ],
         env={**os.environ, "OMP_NUM_THREADS": "1"},

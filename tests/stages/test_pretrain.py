@@ -153,7 +153,7 @@ def arguments_of(settings: PretrainSettings) -> list[str]:
         value = getattr(getattr(settings, option.group) if option.group else settings, option.name)
         if value != option.default:
             given += [option.flag] if option.kind is bool else [option.flag, shown(value)]
-    return ["-m", "pipelines.stages.pretrain", *given]
+    return ["-m", "bassl_cli", "pretrain", *given]
 
 
 # Learning

@@ -43,6 +43,7 @@ from pipelines.stages.reproduce.tables import shown
 from pipelines.stores.features import open_features
 from pipelines.stores.index import read_index
 from pipelines.training.settings import AugmentationSettings
+from tests.command import Bassl
 from tests.datasets.test_movienet import put_labels, put_shots, put_split
 from tests.small_stores import refusal
 from tests.stages.test_build_index import put_frames
@@ -162,6 +163,19 @@ def test_numbers_are_those_of_the_commands(table1: tuple[ReproduceSettings, Repr
     again = baseline(BaselineSettings("grouping", index, stores, frame_rate=25.0))
     assert row_of(result, "Grouping").cells["AP"].values == (again.measures["ap"].value,)
     assert len(again.films) == 4
+
+
+def test_commands_of_a_table_can_be_run_where_it_was_made(
+    table1: tuple[ReproduceSettings, ReproduceResult], bassl: Bassl
+) -> None:
+    settings, _ = table1
+    script = settings.output / "table1" / sets_name(settings) / "commands.sh"
+    lines = [shlex.split(line) for line in script.read_text().splitlines() if line.startswith("bassl ")]
+    assert len(lines) > 20
+    results = {path: json.loads(path.read_text())["mean"] for path in settings.output.rglob("result.json")}
+    for _, *arguments in lines:
+        assert bassl(*arguments).code == 0, arguments
+    assert {path: json.loads(path.read_text())["mean"] for path in results} == results
 
 
 def test_forty_epochs_are_four_times_ten_and_may_have_a_rate_of_their_own(

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pipelines.errors import BasslError
-from pipelines.training.launching import check_gpus, launch, main
+from pipelines.training.launching import check_gpus, launch
 from pipelines.training.machines import Machines
 
 
@@ -26,7 +26,7 @@ def test_an_error_of_the_processes_is_raised_once_and_the_callers_process_and_te
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
     gone = str(tmp_path / "gone.h5")
     with pytest.raises(BasslError, match=r"gone\.h5") as refused:
-        launch(Machines(gpus=0, processes=2), "pipelines.stages.finetune", ["--index", gone, "--init", "none"])
+        launch(Machines(gpus=0, processes=2), ["finetune", "--index", gone, "--init", "none"])
     assert "\n" not in str(refused.value)
     assert dict(os.environ) == environment
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == handlers
@@ -79,12 +79,3 @@ def test_more_gpus_than_there_are_is_an_error_with_a_command_that_fits(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: here)
     with pytest.raises(BasslError, match=words):
         check_gpus(Machines(gpus=gpus), "bassl pretrain")
-
-
-def test_a_stage_that_is_run_without_the_launcher_says_its_error_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    def refuse(settings: Machines, report: object) -> None:
-        raise BasslError("no such thing")
-
-    assert main("stage", Machines, refuse, ["--nodes", "1"]) == 2
-    assert main("stage", Machines, refuse, ["--nodes", "x"]) == 2
-    assert capsys.readouterr().err == "stage: no such thing\nstage: --nodes: 'x' is not int\n"

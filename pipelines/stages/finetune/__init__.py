@@ -2,7 +2,7 @@
 
 The shot encoder is frozen, so its features are computed once; a contextual relation network (CRN) and its head are
 trained on them, several times over, each from another seed. :func:`finetune` runs in this process, as one of several if
-torchrun's environment says so (``torchrun ... -m pipelines.stages.finetune --index data/index.h5``).
+torchrun's environment says so (``torchrun ... -m bassl_cli finetune --index data/index.h5``).
 
 The epoch is chosen on the validation split. Metrics in the result are those of the release: a shot is a scene end where
 softmax gives it at least one half. The model files also hold a calibration, fitted on the validation split, that puts a

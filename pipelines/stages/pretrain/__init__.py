@@ -4,7 +4,7 @@ It learns from keyframes, and then the shot encoder is trained too, or from a fe
 then the CRN and the heads are trained alone, which runs on a CPU.
 
 :func:`pretrain` runs in this process, as one of several if torchrun's environment says so (``torchrun ... -m
-pipelines.stages.pretrain --index data/index.h5``).
+bassl_cli pretrain --index data/index.h5``).
 
 All random draws are functions of the seed, the step and the window, never of what ran before. So a run that was stopped
 continues with the same numbers, and several processes draw what one would (but for dropout, which each process draws

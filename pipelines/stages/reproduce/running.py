@@ -123,9 +123,9 @@ def _train(step: Step, gpus: int | None, resume: bool, report: ReportProgress) -
 
 
 def _torchrun(step: Step, gpus: int, resume: bool) -> None:
-    """Run the same function in one process for each GPU."""
-    words = [*shlex.split(step.line())[2:], "--resume" if resume else "--overwrite", "--device", "cuda"]
-    if launch(Machines(gpus=gpus), f"pipelines.stages.{step.command}", words):
+    """Run the command in one process for each GPU."""
+    words = [*shlex.split(step.line(gpus))[1:], "--resume" if resume else "--overwrite", "--quiet"]
+    if launch(Machines(gpus=gpus), words):
         raise StoppedError
 
 

@@ -91,13 +91,15 @@ def _markdown(result: ReproduceResult) -> str:
 
 
 def _commands(result: ReproduceResult) -> str:
-    """All commands, each once, before the first row that needs it."""
+    """All commands, each once, before the first row that needs it; run again, they go on with what is there."""
     lines, said = ["#!/bin/sh", "# Run in the folder that `bassl reproduce` was run in.", "set -e"], set()
+    again = {"build-index": " --overwrite", "pretrain": " --resume", "finetune": " --resume"}
     for table in result.tables:
         for row in table.rows:
             fresh = [command for command in row.commands if command not in said]
             if row.commands:
-                lines += ["", f"# {table.name}{f', {table.protocol}' if table.protocol else ''}: {row.label}", *fresh]
+                lines += ["", f"# {table.name}{f', {table.protocol}' if table.protocol else ''}: {row.label}"]
+                lines += [command + again.get(command.split()[1], "") for command in fresh]
                 said.update(fresh)
     return "\n".join(lines) + "\n"
 

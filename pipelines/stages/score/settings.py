@@ -61,6 +61,8 @@ class ScoreSettings:
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise ValueError(f"a threshold is a score from 0 to 1, not {self.threshold:g}")
         check_at_least(self, 0, "resamples", "seed")
+        if self.resamples > 100_000:
+            raise ValueError(f"intervals take at most 100,000 resamples, not {self.resamples:,}")
 
 
 def check_seconds(name: str, value: float) -> None:
