@@ -31,7 +31,7 @@ from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, rende
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import FilmScores, average_precision
 from pipelines.models.encoders import KEYFRAMES, encode_groups, load_encoder
-from pipelines.models.relational import load_scorer
+from pipelines.models.opening import open_model
 from recipes.default_model.fitting import DRAWS, Logits, prepare
 from recipes.default_model.study import BASELINES, SIDES, learn_and_test
 from recipes.default_model.videos import read_videos
@@ -73,7 +73,7 @@ def run_genres(folder: Path, evidence: Path) -> dict[str, Any]:
 def run_films(films: Sequence[Film], keyframes: int) -> dict[str, Any]:
     """AP of the shipped model through the built-in encoder, with colour and without, by version of the labels."""
     encoder = load_encoder("efficientnet_lite0", "cpu", keyframes=keyframes)
-    scorer = load_scorer()
+    model = open_model().boundary_model()
     encoded = [next(encode_groups(encoder, [film.pictures()], lambda group: group, 1)) for film in films]
     results = {}
     for version in films[0].ends:
@@ -86,7 +86,7 @@ def run_films(films: Sequence[Film], keyframes: int) -> dict[str, Any]:
             "shots": sum(len(v.features) for v in videos),
             "scene_ends": int(sum(v.scene_end.sum() for v in videos)),
             **{
-                name: ap(group, [scorer.score(v.features, v.seconds, v.colour) for v in group])
+                name: ap(group, [model.score(v.features, v.seconds, v.colour) for v in group])
                 for name, group in (("ap", videos), ("ap without colour", grey))
             },
             "baselines": {

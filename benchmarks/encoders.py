@@ -46,9 +46,10 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.evaluation.bootstrap import compare, measure
 from pipelines.evaluation.metrics import FilmScores
+from pipelines.models.boundary import BoundaryModel
 from pipelines.models.cut_evidence import similarity_band, unit_features
 from pipelines.models.encoders import KEYFRAMES, ShotEncoder, load_encoder
-from pipelines.models.relational import RelationalScorer, load_scorer
+from pipelines.models.opening import open_model
 from pipelines.models.torch_encoders import TorchEncoder
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
@@ -352,7 +353,7 @@ def variants(widths: Mapping[str, Sequence[int]]) -> list[Variant]:
     ]
 
 
-def scores_of(video: ShotFeatures, box: RelationalScorer) -> dict[str, Values]:
+def scores_of(video: ShotFeatures, box: BoundaryModel) -> dict[str, Values]:
     """What each scorer says of a film, (N,) each."""
     return {
         "contrast": left_right_contrast(video, CONTRAST_REACH),
@@ -378,7 +379,7 @@ def pair_auc(video: ShotFeatures) -> float:
 def judged(films: Sequence[Film], features: Sequence[NDArray[np.float32]], version: str) -> dict[str, Any]:
     """FilmScores by scorer, and the AUC of pairs of each film."""
     scored: dict[str, list[FilmScores]] = {}
-    aucs, box = [], load_scorer()
+    aucs, box = [], open_model().boundary_model()
     for film, x in zip(films, features, strict=True):
         video = ShotFeatures(film.name, x, film.shots, film.ends[version])
         aucs.append(pair_auc(video))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, write_film
-from pipelines.models.relational import RelationalScorer, save_scorer
+from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.relational_network import RelationalNetwork
 from pipelines.models.shapes import RelationalSettings
 from tests import films
@@ -50,7 +50,8 @@ def model(folder: Path) -> Path:
     """A scorer that has learned nothing: what a test may use where scores do not matter."""
     torch.manual_seed(0)
     path = folder / "untrained.safetensors"
-    save_scorer(path, RelationalScorer([RelationalNetwork(RelationalSettings(neighbors=2, width=8))]))
+    shape = RelationalSettings(neighbors=2, width=8)
+    save_boundary_model(path, BoundaryModel(crn="relational", networks=(RelationalNetwork(shape),), shape=shape))
     return path
 
 

@@ -14,7 +14,7 @@ from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, calibrated
 from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.networks import NETWORKS, Shape
-from pipelines.models.relational import LinearModel, RelationalScorer, relational_member
+from pipelines.models.relational import LinearModel, ensemble_logits, relational_member, shot_tokens
 
 if TYPE_CHECKING:  # optional dependency: torch
     from torch import Tensor
@@ -49,6 +49,8 @@ class BoundaryModel:
     def __post_init__(self) -> None:
         if not self.networks or (len(self.networks) > 1 and self.crn != "relational"):
             raise ValueError(f"{len(self.networks)} networks cannot be one model of kind {self.crn}")
+        if self.crn == "relational" and any(network.settings != self.shape for network in self.networks):
+            raise ValueError("the networks of a model are all of its shape")
         for network in self.networks:
             if not isinstance(network, LinearModel):
                 network.eval()
@@ -75,7 +77,9 @@ class BoundaryModel:
             raise ValueError(f"durations must be ({len(features)},), not {durations.shape}")
         reads = NETWORKS[self.crn].reads
         if reads == "tokens":
-            return RelationalScorer(self.networks).logits(features.astype(np.float32, copy=False), durations, colour)
+            return ensemble_logits(
+                self.networks, shot_tokens(features.astype(np.float32, copy=False), durations, colour)
+            )
         from pipelines.models.torch_networks import LOGITS  # optional dependency: torch
 
         (network,) = self.networks
@@ -151,7 +155,7 @@ def load_boundary_model(path: Path) -> BoundaryModel:
                 raise ValueError(f"{name} is {stored[name]}")
         return BoundaryModel(
             crn=crn,
-            networks=tuple(_network(crn, shape, network) for network in networks),
+            networks=tuple(_network(path, crn, shape, network) for network in networks),
             shape=shape,
             calibration=Calibration(**numbers_of(stored["calibration"], Calibration)),
             encoder_weights=_tensors(encoder),
@@ -159,16 +163,9 @@ def load_boundary_model(path: Path) -> BoundaryModel:
         )
 
 
-def boundary_of_scorer(scorer: RelationalScorer) -> BoundaryModel:
-    """Members that read similarities of shots as a model of any encoder's features."""
-    return BoundaryModel(
-        crn="relational", networks=scorer.members, shape=scorer.settings, calibration=scorer.calibration
-    )
-
-
-def _network(crn: str, shape: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+def _network(path: Path, crn: str, shape: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
     if crn == "relational":
-        return relational_member(shape, arrays)
+        return relational_member(path, shape, arrays)
     from pipelines.models.torch_networks import network_of_arrays  # optional dependency: torch
 
     return network_of_arrays(crn, shape, arrays)

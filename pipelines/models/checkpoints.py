@@ -29,7 +29,6 @@ _LONGEST_HEADER = 100 * 10**6  # of the format
 _KINDS = {
     "bassl": "a pre-trained model",
     "boundary": "a fine-tuned model",
-    "relational": "a model of similarities",
 }
 
 
@@ -41,7 +40,7 @@ def save_model(
     Args:
         path: the file.
         tensors: weights by name, any shapes and types that safetensors holds.
-        kind: what the weights are, such as `relational`; `read_tensors` asks for it.
+        kind: what the weights are, such as `boundary`; `read_tensors` asks for it.
         settings: all that is needed to build the model again, as plain JSON values.
     Raises BasslError: the file cannot be written.
     Raises TypeError, ValueError: the settings are not plain JSON values (NaN and infinity are not).

@@ -32,9 +32,8 @@ class OpenedModel:
 
     path: Path  # as it was given, or that of the built-in model
     file: Path  # with the weights
-    # ``relational`` (linear models and networks on similarities of shots, the built-in model too), ``boundary``
-    # (fine-tuned here), ``bassl`` (the paper's model, pre-trained or fine-tuned) or ``released`` (a checkpoint of the
-    # paper's release); for a damaged or foreign file, what its header says
+    # ``boundary`` (fine-tuned here; the built-in model), ``bassl`` (the paper's model, pre-trained or fine-tuned) or
+    # ``released`` (a checkpoint of the paper's release); for a damaged or foreign file, what its header says
     kind: str
     # settings in the file's header, plain JSON values; empty where it has none
     header: Mapping[str, Any] = field(default_factory=dict)
@@ -79,12 +78,9 @@ class OpenedModel:
     def boundary_model(self) -> BoundaryModel:
         """The model as one that scores films. Raises StoreError for a damaged file, or a model that was only
         pre-trained."""
-        from pipelines.models.boundary import boundary_of_scorer, load_boundary_model  # start-up time: OpenBLAS
-        from pipelines.models.relational import load_scorer  # start-up time: the same
-
-        if self.kind == "relational":
-            return boundary_of_scorer(load_scorer(self.file))
         if not self.has_weights:
+            from pipelines.models.boundary import load_boundary_model  # start-up time: OpenBLAS
+
             return load_boundary_model(self.file)
         if self.pretrained_only or self.weights.settings.crn is None:
             raise StoreError(

@@ -12,7 +12,7 @@ The cut of a shot is the one after it; the film's last shot has none. The linear
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -22,12 +22,8 @@ from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
 from pipelines.models.calibration import Calibration, calibrated
-from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.cut_evidence import cut_evidence
-from pipelines.models.opening import BUILT_IN
 from pipelines.models.shapes import RelationalSettings
-
-KIND = "relational"
 
 SUPPRESSION_REACH = 2  # cuts on either side of a cut that it competes with
 SUPPRESSION_WEIGHT = 0.5
@@ -96,38 +92,14 @@ class LinearModel:
         return {"weighing.weight": self.weight[None], "weighing.bias": np.array([self.bias], np.float32)}
 
 
-class RelationalScorer:
-    """An ensemble that averages the logits of its members, and the calibration of the mean."""
-
-    def __init__(self, members: Sequence[RelationalMember], calibration: Calibration | None = None) -> None:
-        """Raises ValueError: no member, or members of different shape."""
-        if not members or any(member.settings != members[0].settings for member in members):
-            raise ValueError("a scorer needs at least one network, and all of one shape")
-        self.members = tuple(members)
-        self.settings = members[0].settings
-        self.calibration = calibration or Calibration()
-
-    def logits(
-        self, features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None = None
-    ) -> NDArray[np.float64]:
-        """Logits (N,) before calibration; arguments and errors as for `score`."""
-        return self.token_logits(shot_tokens(features, durations, colour))
-
-    def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Logits of a film by its tokens (`shot_tokens`), (N, F) to (N,)."""
-        logits: NDArray[np.float64] = np.mean([member.token_logits(tokens) for member in self.members], axis=0)
-        if len(logits) > 1:
-            logits[:-1] = soft_suppressed(logits[:-1])
-            # The film's last shot has no cut, and so no evidence: it gets the lowest logit.
-            logits[-1] = logits[:-1].min()
-        return logits
-
-    def score(
-        self, features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None = None
-    ) -> NDArray[np.float64]:
-        """How likely it is that a scene ends with each shot of one whole film, (N,) between 0 and 1; 0.5 is the
-        operating point. The film's last shot has its lowest score. Arguments and errors as of `shot_tokens`."""
-        return calibrated(self.logits(features, durations, colour), self.calibration)
+def ensemble_logits(members: Sequence[RelationalMember], tokens: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Mean logits of the members for a film, after soft non-maximum suppression: tokens (N, F) to (N,)."""
+    logits: NDArray[np.float64] = np.mean([member.token_logits(tokens) for member in members], axis=0)
+    if len(logits) > 1:
+        logits[:-1] = soft_suppressed(logits[:-1])
+        # The film's last shot has no cut, and so no evidence: it gets the lowest logit.
+        logits[-1] = logits[:-1].min()
+    return logits
 
 
 def soft_suppressed(logits: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -145,39 +117,16 @@ def soft_suppressed(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return logits - lost
 
 
-def save_scorer(path: Path, scorer: RelationalScorer) -> None:
-    """Write a scorer as one safetensors file. Raises StoreError: the file cannot be written."""
-    members = enumerate(scorer.members)
-    tensors = {f"members.{i}.{name}": array for i, member in members for name, array in member.arrays().items()}
-    settings = {
-        "network": asdict(scorer.settings),
-        "members": len(scorer.members),
-        "calibration": asdict(scorer.calibration),
-    }
-    save_model(path, tensors, KIND, settings)
-
-
-def load_scorer(path: Path = BUILT_IN) -> RelationalScorer:
-    """Read a scorer; without a path, the built-in model. Raises StoreError: the file is missing, damaged, of another
-    version or kind, weighs evidence that is no longer found, or its weights and settings do not fit."""
-    tensors, stored = read_arrays(path, KIND)
-    weighed = tensors.get("members.0.weighing.weight", np.zeros((1, token_width()))).shape[-1]
+def relational_member(path: Path, settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]) -> RelationalMember:
+    """A linear model, or where the settings have a width a network, out of weights as `RelationalMember.arrays` gives.
+    Raises StoreError for weights of other evidence than is found here, ValueError for others that do not fit the
+    settings. `path`: the file that they are from."""
+    weighed = arrays["weighing.weight"].shape[-1]
     if weighed != token_width():
         raise StoreError(
             f"{path}: weighs {weighed - 1} kinds of evidence, and this bassl finds {token_width() - 1}; "
             "use the bassl that made it, or train it again"
         )
-    with settings_fit(path):
-        settings = RelationalSettings(**numbers_of(stored["network"], RelationalSettings))
-        members = [relational_member(settings, part_of(tensors, f"members.{i}")) for i in range(stored["members"])]
-        return RelationalScorer(members, Calibration(**numbers_of(stored["calibration"], Calibration)))
-
-
-def relational_member(settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]) -> RelationalMember:
-    """A linear model, or where the settings have a width a network, out of weights as `RelationalMember.arrays` gives.
-    Raises ValueError: the weights do not fit the settings, or are not finite."""
-    if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise ValueError("weights that are not finite")
     if settings.width:
         from pipelines.models.torch_networks import network_of_arrays  # optional dependency: torch
 

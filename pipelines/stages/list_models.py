@@ -5,7 +5,6 @@ Only headers and results are read, no weights: listing many large models takes a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -17,8 +16,6 @@ from pipelines.errors import BasslError, StoreError, count
 from pipelines.files import os_reason
 from pipelines.models.opening import BUILT_IN, MODEL, STATE, open_model
 from pipelines.training.run_folder import LOG, RESULT, VALIDATION, read_log
-
-FACTS_SCHEMA, FACTS_VERSION = "bassl.model-facts", 3
 
 
 @dataclass(frozen=True)
@@ -71,42 +68,24 @@ def _listed(path: Path, read: Any) -> ListedModel:
 
 
 def _built_in(path: Path) -> ListedModel:
-    open_model(path)  # raises on a damaged file
-    facts = read_facts(path)
-    cross = facts["measured"][0]
+    training = open_model(path).header["training"]
+    cross = training["measured"][0]
     return ListedModel(
         path,
         "built-in",
         method="relational",
         encoder="any encoder",
-        data=" and ".join(f"{each['set']} ({each['videos']} videos)" for each in facts["trained_on"]),
-        trained=facts["trained"],
+        data=" and ".join(f"{each['set']} ({each['videos']} videos)" for each in training["sets"]),
+        trained=training["trained"],
         scores={name: cross[name] for name in ("ap", "auc", "f1", "miou")},
         scored_on=cross["how"],
     )
-
-
-def read_facts(model: Path) -> dict[str, Any]:
-    """The JSON file beside the built-in model: what it was trained on and its measures. Raises StoreError where it is
-    missing, or is of another model."""
-    path = model.with_suffix(".json")
-    try:
-        facts: dict[str, Any] = json.loads(path.read_bytes())
-        kind = (facts["schema"], facts["version"])
-        fits = facts["model_sha256"] == hashlib.sha256(model.read_bytes()).hexdigest()
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{path}: is missing or damaged; install bassl again") from error
-    if kind != (FACTS_SCHEMA, FACTS_VERSION) or not fits:
-        raise StoreError(f"{path}: is about another model than {model.name} beside it; run `make default-model`")
-    return facts
 
 
 def _run(path: Path) -> ListedModel:
     if path.is_dir() and not (path / MODEL).exists():
         return ListedModel(path, "unfinished", trained="no epoch yet" if not (path / LOG).exists() else "begun")
     opened = open_model(path)
-    if opened.kind == "relational":
-        return ListedModel(path, "fine-tuned", method="relational", encoder="any encoder")
     if opened.kind == "boundary":
         return _fine_tuned(path, opened.header)
     if opened.kind == "bassl":

@@ -1,12 +1,11 @@
 """Make the built-in model: ``python -m recipes.default_model FEATURES``.
 
 Reads a folder of labelled per-shot features (`pipelines.datasets.shot_features`) and writes the files that ship with
-the package: the model, trained on all videos; its model card, whose figures are measured here by cross-validation over
-videos and by training on one data set and testing on the other; and the main figures as JSON, for ``bassl models``.
+the package: the model, trained on all videos, and its model card, whose figures are measured here by cross-validation
+over videos and by training on one data set and testing on the other. ``bassl models`` shows the main ones.
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -14,10 +13,10 @@ from pathlib import Path
 
 from pipelines.errors import BasslError
 from pipelines.files import write_atomically
+from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.opening import BUILT_IN
-from pipelines.models.relational import RelationalScorer, save_scorer
 from pipelines.models.threads import one_thread
-from recipes.default_model.card import model_card, model_facts
+from recipes.default_model.card import model_card, training_facts
 from recipes.default_model.fitting import AS_IT_IS, DRAWS, FOLDS, Report, fit, prepare
 from recipes.default_model.study import Study, measure
 from recipes.default_model.videos import read_videos
@@ -26,7 +25,7 @@ from recipes.default_model.videos import read_videos
 def make_default_model(
     folder: Path, output: Path, report: Report = lambda line: None, evidence: Path | None = None
 ) -> Study:
-    """Measure, train on all videos, and write the model with `MODEL_CARD.md` and its facts (JSON) beside it.
+    """Measure, train on all videos, and write the model with `MODEL_CARD.md` beside it.
 
     Args:
         folder: of labelled features, one `.npz` a video.
@@ -36,17 +35,22 @@ def make_default_model(
 
     Raises:
         DatasetError: the folder or a file in it cannot be read.
-        BasslError: the model, its card or its facts cannot be written.
+        BasslError: the model or its card cannot be written.
         ValueError: fewer than two videos, or a training set without scene ends.
     """
     videos = read_videos(folder)
     draws = prepare(videos, DRAWS, report, evidence)
     study = measure(videos, draws, FOLDS, report)
     plain = [forms[AS_IT_IS] for forms in draws[0]]
-    scorer = RelationalScorer(fit(plain, study.penalty).members, study.calibration)
-    save_scorer(output, scorer)
-    facts = model_facts(study, FOLDS, output.read_bytes())
-    write_atomically(output.with_suffix(".json"), json.dumps(facts, indent=1).encode() + b"\n")
+    member = fit(plain, study.penalty)
+    model = BoundaryModel(
+        crn="relational",
+        networks=(member,),
+        shape=member.settings,
+        calibration=study.calibration,
+        training=training_facts(study, FOLDS),
+    )
+    save_boundary_model(output, model)
     write_atomically(output.with_name("MODEL_CARD.md"), model_card(study, FOLDS).encode())
     return study
 
@@ -69,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with one_thread():
         try:
             make_default_model(options.features, options.output, report, options.evidence)
-            report(f"written: {options.output}, its facts and MODEL_CARD.md")
+            report(f"written: {options.output} and MODEL_CARD.md")
         except BasslError as error:
             print(error, file=sys.stderr)
             raise SystemExit(2) from error

@@ -1,6 +1,5 @@
-"""The model card and the facts that ``bassl models`` lists, written from a study."""
+"""The model card, and how the model was made, which its file says; both from a study."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,6 @@ from pipelines.models.calibration import calibrated
 from pipelines.models.colour import HUES
 from pipelines.models.cut_evidence import COLOUR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS
 from pipelines.models.relational import SUPPRESSION_WEIGHT, token_width
-from pipelines.stages.list_models import FACTS_SCHEMA, FACTS_VERSION
 from recipes.default_model.fitting import DRAWS, PENALTIES
 from recipes.default_model.study import BASELINES, Study, Test, by_set, recursive_cuts, scored
 
@@ -251,7 +249,7 @@ CARD_TAIL = """\
 
 `DIR` holds one `.npz` a video, in a folder a set: `features` (N, D) float, `shots` (N, 2) int64 half-open frame
 ranges, `scene_end` (N,) uint8, and `colour` (N, {hues}) float, the hue histograms, unless a folder `SET-hue` beside the
-folder of a set has them as `features`. It writes the model, its facts and this card, and takes a core about half an
+folder of a set has them as `features`. It writes the model and this card, and takes a core about half an
 hour; stopped, it goes on with the evidence that it has kept in `data/evidence`. The same files on the same machine with
 the same PyTorch give the same model, byte by byte.
 
@@ -263,23 +261,20 @@ under its own terms, which apply to whoever uses those files.
 """
 
 
-def model_facts(study: Study, number: int, model: bytes) -> dict[str, Any]:
-    """What `bassl models` tells of the model, as plain JSON values."""
+def training_facts(study: Study, number: int) -> dict[str, Any]:
+    """How the model was made: videos, their counts by set, and measures, as plain JSON values."""
 
     def measured(how: str, result: Mapping[str, float]) -> dict[str, Any]:
         return {"how": how, **{name: round(result[name], 3) for name in ("ap", "auc", "f1", "miou")}}
 
     folds_made = min(number, len(study.videos))
     return {
-        "schema": FACTS_SCHEMA,
-        "version": FACTS_VERSION,
-        "model_sha256": hashlib.sha256(model).hexdigest(),
         "trained": f"logistic regression over {token_width() - 1} kinds of evidence",
-        "trained_on": [
+        "trained_on": [video.video_id for video in study.videos],
+        "sets": [
             {
                 "set": name,
                 "videos": len(group),
-                "video_ids": [video.video_id for video in group],
                 "shots": sum(len(video.scene_end) for video in group),
                 "scene_ends": sum(int(video.scene_end.sum()) for video in group),
             }

@@ -17,7 +17,7 @@ from pipelines.evaluation.calibration import fit_calibration
 from pipelines.evaluation.metrics import average_precision
 from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration
-from pipelines.models.relational import LinearModel, RelationalScorer, shot_tokens, token_width
+from pipelines.models.relational import LinearModel, ensemble_logits, shot_tokens, token_width
 from pipelines.models.shapes import RelationalSettings
 from pipelines.training.relational_films import as_film
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
@@ -110,7 +110,7 @@ def prepare(
     return found
 
 
-def fit(forms: Sequence[Form], penalty: float) -> RelationalScorer:
+def fit(forms: Sequence[Form], penalty: float) -> LinearModel:
     """Logistic regression with balanced classes and an L2 penalty, by Newton's method; not calibrated.
 
     Args:
@@ -143,7 +143,7 @@ def fit(forms: Sequence[Form], penalty: float) -> RelationalScorer:
             break
     slopes = weights[:-1] / deviation
     form = np.append(slopes.float().numpy(), np.float32(0))  # the padding mask has no weight
-    return RelationalScorer([LinearModel(form, float(np.float32(weights[-1] - slopes @ mean)), SHAPE)])
+    return LinearModel(form, float(np.float32(weights[-1] - slopes @ mean)), SHAPE)
 
 
 def folds(count: int, number: int) -> list[list[int]]:
@@ -151,8 +151,8 @@ def folds(count: int, number: int) -> list[list[int]]:
     return [list(range(first, count, number)) for first in range(min(number, count))]
 
 
-def cross_validate(forms: Sequence[Form], penalty: float, number: int = FOLDS) -> list[RelationalScorer]:
-    """Fit a scorer without each fold of videos.
+def cross_validate(forms: Sequence[Form], penalty: float, number: int = FOLDS) -> list[LinearModel]:
+    """Fit a model without each fold of videos.
 
     Args:
         forms: one per video.
@@ -160,24 +160,24 @@ def cross_validate(forms: Sequence[Form], penalty: float, number: int = FOLDS) -
         number: folds; fewer where there are fewer videos.
 
     Returns:
-        For each video, the scorer that was fitted without it (the videos of a fold share one).
+        For each video, the model that was fitted without it (the videos of a fold share one).
 
     Raises:
         ValueError: fewer than two videos.
     """
     if len(forms) < 2:
         raise ValueError("cross-validation needs two videos or more")
-    blind: dict[int, RelationalScorer] = {}
+    blind: dict[int, LinearModel] = {}
     for held_out in folds(len(forms), number):
-        scorer = fit([form for i, form in enumerate(forms) if i not in held_out], penalty)
-        blind.update(dict.fromkeys(held_out, scorer))
+        model = fit([form for i, form in enumerate(forms) if i not in held_out], penalty)
+        blind.update(dict.fromkeys(held_out, model))
     return [blind[i] for i in range(len(forms))]
 
 
-def choose(draws: Sequence[Sequence[Forms]], number: int = FOLDS) -> tuple[float, list[RelationalScorer]]:
+def choose(draws: Sequence[Sequence[Forms]], number: int = FOLDS) -> tuple[float, list[LinearModel]]:
     """Choose the penalty by cross-validation within the training videos.
 
-    Scorers are fitted on unchanged videos. A held-out video counts with its mean AP over all its forms, unchanged
+    Models are fitted on unchanged videos. A held-out video counts with its mean AP over all its forms, unchanged
     and perturbed. The penalty with the best mean over videos wins; of equal ones, the smallest.
 
     Args:
@@ -185,7 +185,7 @@ def choose(draws: Sequence[Sequence[Forms]], number: int = FOLDS) -> tuple[float
         number: folds.
 
     Returns:
-        The penalty, and for each video the scorer of that penalty that was fitted without it.
+        The penalty, and for each video the model of that penalty that was fitted without it.
 
     Raises:
         ValueError: fewer than two videos with a scene end.
@@ -198,29 +198,29 @@ def choose(draws: Sequence[Sequence[Forms]], number: int = FOLDS) -> tuple[float
         [
             np.mean(
                 [
-                    average_precision(form.video.scene_end, scorers[i].token_logits(form.tokens))
+                    average_precision(form.video.scene_end, ensemble_logits([models[i]], form.tokens))
                     for films in draws
                     for form in films[i].values()
                 ]
             )
             for i in judging
         ]
-        for scorers in blind.values()
+        for models in blind.values()
     ]
     penalty = PENALTIES[int(np.mean(precision, axis=1).argmax())]
     return penalty, blind[penalty]
 
 
-def blind_logits(scorers: Sequence[RelationalScorer], forms: Sequence[Form]) -> Logits:
-    """Logits of each video by its own scorer."""
-    return [scorer.token_logits(form.tokens) for scorer, form in zip(scorers, forms, strict=True)]
+def blind_logits(models: Sequence[LinearModel], forms: Sequence[Form]) -> Logits:
+    """Logits of each video by its own model."""
+    return [ensemble_logits([model], form.tokens) for model, form in zip(models, forms, strict=True)]
 
 
 def calibrate(logits: Logits, videos: Sequence[ShotFeatures]) -> Calibration:
     """Fit the calibration: Platt's slope, and a score of 0.5 where F1 is best, all shots pooled.
 
     Args:
-        logits: of scorers that were fitted without the video they score.
+        logits: of models that were fitted without the video they score.
         videos: the videos, in the same order.
     """
     pooled = np.concatenate(logits)

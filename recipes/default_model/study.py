@@ -12,6 +12,7 @@ from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.models.calibration import Calibration, calibrated
 from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
+from pipelines.models.relational import ensemble_logits
 from recipes.default_model.fitting import (
     AS_IT_IS,
     FOLDS,
@@ -101,11 +102,11 @@ class Study:
     Attributes:
         videos: in the order in which they were read.
         penalty: chosen on all videos.
-        logits: of each video, by the scorer of cross-validation that was fitted without it.
+        logits: of each video, by the model of cross-validation that was fitted without it.
         calibration: fitted on these logits.
         validation: metrics of these logits, calibrated, on all videos.
         perturbed: the same metrics for each form of the held-out videos.
-        colourless: metrics of the same videos and scorers where colour is not known.
+        colourless: metrics of the same videos and models where colour is not known.
         across: by (set trained on, set tested on); empty unless there are two sets.
         nested: each video by what was chosen and learned without its fold.
         unlearned: the baselines' metrics, by set (and "all") and baseline, with the best reach.
@@ -151,14 +152,14 @@ def learn_and_test(
         taught, tested: numbers of videos.
         number: folds.
     """
-    penalty, scorers = choose([[films[i] for i in taught] for films in draws], number)
+    penalty, models = choose([[films[i] for i in taught] for films in draws], number)
     plain = [forms[AS_IT_IS] for forms in draws[0]]
     known = [plain[i] for i in taught]
-    operating = calibrate(blind_logits(scorers, known), [form.video for form in known])
-    scorer = fit(known, penalty)
+    operating = calibrate(blind_logits(models, known), [form.video for form in known])
+    model = fit(known, penalty)
 
     def scores(forms: Sequence[Form]) -> list[FilmScores]:
-        logits = [scorer.token_logits(form.tokens) for form in forms]
+        logits = [ensemble_logits([model], form.tokens) for form in forms]
         return scored([form.video for form in forms], [calibrated(values, operating) for values in logits])
 
     others = [plain[i] for i in tested]

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,11 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, save_model
 from pipelines.models.crn import ContextualRelationNetwork
-from pipelines.models.opening import BUILT_IN
-from pipelines.models.relational import load_scorer, save_scorer
+from pipelines.models.opening import BUILT_IN, open_model
 from pipelines.models.shapes import CRNSettings, MLPSettings
 from pipelines.models.torch_networks import build_network
 from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.list_models import ListedModel, list_models, read_facts
+from pipelines.stages.list_models import ListedModel, list_models
 from tests.command import Bassl
 from tests.small_stores import refusal
 
@@ -94,7 +93,8 @@ def test_the_built_in_model_and_what_its_card_says(tmp_path: Path) -> None:
     )
     assert built_in.data == "bbc (11 videos) and ovsd (14 videos)"
     card = re.sub(r" \[[-.\d]+, [-.\d]+\]", "", CARD.read_text())  # without intervals
-    cross, *blind = read_facts(BUILT_IN)["measured"]
+    training = open_model().header["training"]
+    cross, *blind = training["measured"]
 
     def cells(result: dict[str, Any]) -> str:
         return " | ".join(f"{100 * result[name]:.1f}" for name in ("ap", "auc", "f1", "miou"))
@@ -108,20 +108,8 @@ def test_the_built_in_model_and_what_its_card_says(tmp_path: Path) -> None:
     for result, (how, row) in zip(blind, rows.items(), strict=True):
         assert result["how"] == how
         assert f"| {row} | {cells(result)} |" in card
-    for each in read_facts(BUILT_IN)["trained_on"]:
+    for each in training["sets"]:
         assert f"| {each['set']} | {each['videos']} | {each['shots']} | {each['scene_ends']} |" in card
-
-
-def test_facts_of_another_model_are_not_told(tmp_path: Path) -> None:
-    model = tmp_path / "relational.safetensors"
-    scorer = load_scorer()
-    save_scorer(model, scorer)
-    refusal(lambda: read_facts(model), tmp_path / "relational.json", "is missing or damaged")
-    shutil.copy(BUILT_IN.with_suffix(".json"), tmp_path)
-    assert read_facts(model)["trained"].startswith("logistic regression")
-    scorer.calibration = replace(scorer.calibration, slope=1.0)
-    save_scorer(model, scorer)
-    refusal(lambda: read_facts(model), "is about another model", "make default-model")
 
 
 def test_a_pre_trained_run_with_its_last_whole_validation(tmp_path: Path) -> None:
@@ -184,7 +172,8 @@ def test_what_else_there_can_be(tmp_path: Path) -> None:
     save_bassl_model(
         tmp_path / "b theirs" / "model.safetensors", BasslWeights(BasslSettings("resnet50", crn), {}, weights, {})
     )
-    save_scorer(tmp_path / "c mine" / "model.safetensors", load_scorer())
+    (tmp_path / "c mine").mkdir()
+    shutil.copy(BUILT_IN, tmp_path / "c mine" / "model.safetensors")
     (tmp_path / ".hidden").mkdir()
     shutil.copy(BUILT_IN, tmp_path / ".hidden" / "model.safetensors")
     found = list_models(tmp_path)[1:]
@@ -236,7 +225,7 @@ def test_the_table(bassl: Bassl) -> None:
     code, out, err = bassl("models")
     assert (code, err) == (0, "")
     lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in out.splitlines()]
-    measured = read_facts(BUILT_IN)["measured"][0]
+    measured = open_model().header["training"]["measured"][0]
     scores = f"AP {100 * measured['ap']:.1f}, F1 {100 * measured['f1']:.1f}, mIoU {100 * measured['miou']:.1f}"
     assert lines[1] == ["(the default)", "built-in: relational on any encoder", scores]
     assert lines[4] == [
@@ -270,7 +259,7 @@ def test_listing_does_not_wait_for_torch(tmp_path: Path) -> None:
 def test_a_header_nested_without_end_costs_its_own_line(bassl: Bassl) -> None:
     folder = Path("runs/deep")
     folder.mkdir(parents=True)
-    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "relational", "settings": "[" * 100_000}
+    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "boundary", "settings": "[" * 100_000}
     save_file({"weight": np.zeros(1, np.float32)}, folder / "model.safetensors", metadata)
     run = bassl("models")
     assert "relational on any encoder" in run.out

@@ -131,6 +131,6 @@ def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path, weigh
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
-    save_model(tmp_path / "other", {}, "relational", {})
-    with pytest.raises(StoreError, match="holds a model of similarities, and a pre-trained model is needed"):
+    save_model(tmp_path / "other", {}, "boundary", {})
+    with pytest.raises(StoreError, match="holds a fine-tuned model, and a pre-trained model is needed"):
         load_bassl_model(tmp_path / "other")

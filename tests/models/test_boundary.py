@@ -19,7 +19,6 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.checkpoints import read_tensors, save_model
 from pipelines.models.networks import Shape
 from pipelines.models.opening import open_model
-from pipelines.models.relational import RelationalScorer, load_scorer
 from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
 from pipelines.models.torch_networks import build_network
 from tests.released_layout import crn_tensors
@@ -76,15 +75,9 @@ def test_the_ms_lstm_reads_a_film_in_sequences(shots: int) -> None:
     np.testing.assert_allclose(model.logits(features, durations), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_relational_network_scores_as_its_scorer_does() -> None:
-    features, durations = film(23)
-    scorer = load_scorer()
+def test_the_built_in_model_reads_features_of_any_encoder() -> None:
     model = open_model().boundary_model()
     assert (model.crn, model.encoder, model.width, model.shape.neighbors) == ("relational", None, None, 4)
-    np.testing.assert_array_equal(model.score(features, durations), scorer.score(features, durations))
-    small = model_of("relational", calibration=Calibration(2.0, 0.5))
-    expected = RelationalScorer(small.networks, small.calibration).score(features, durations)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(small.score(features, durations), expected)
 
 
 @pytest.mark.parametrize("crn", KINDS)

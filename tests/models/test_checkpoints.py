@@ -22,16 +22,16 @@ SETTINGS = {"width": 128, "members": [1, 2], "slope": 0.25, "name": "é"}
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     path = tmp_path / "model.safetensors"
-    save_model(path, TENSORS, "relational", SETTINGS)
+    save_model(path, TENSORS, "boundary", SETTINGS)
     return path
 
 
-def fault(path: Path, kind: str = "relational") -> str:
+def fault(path: Path, kind: str = "boundary") -> str:
     """The one line of a file that is refused; unless it is for its kind, the header alone is refused too."""
     with pytest.raises(StoreError) as caught:
         read_tensors(path, kind)
     message = str(caught.value)
-    if kind == "relational":
+    if kind == "boundary":
         with pytest.raises(StoreError, match=re.escape(str(path))):
             read_model_header(path)
     assert str(path) in message
@@ -40,7 +40,7 @@ def fault(path: Path, kind: str = "relational") -> str:
 
 
 def test_what_is_saved_comes_back(model: Path) -> None:
-    tensors, settings = read_tensors(model, "relational")
+    tensors, settings = read_tensors(model, "boundary")
     assert settings == SETTINGS
     assert tensors.keys() == TENSORS.keys()
     for name, tensor in TENSORS.items():
@@ -50,8 +50,8 @@ def test_what_is_saved_comes_back(model: Path) -> None:
 
 def test_views_are_saved_as_what_they_show(tmp_path: Path) -> None:
     table = torch.arange(12.0).reshape(3, 4)
-    save_model(tmp_path / "view", {"columns": table[:, 1:3], "turned": table.T}, "relational", {})
-    tensors, _ = read_tensors(tmp_path / "view", "relational")
+    save_model(tmp_path / "view", {"columns": table[:, 1:3], "turned": table.T}, "boundary", {})
+    tensors, _ = read_tensors(tmp_path / "view", "boundary")
     assert torch.equal(tensors["columns"], table[:, 1:3])
     assert torch.equal(tensors["turned"], table.T)
 
@@ -60,7 +60,7 @@ def test_the_same_model_is_the_same_file_in_every_process(tmp_path: Path, model:
     script = (
         "import sys, torch; from pathlib import Path; from pipelines.models.checkpoints import save_model;"
         "save_model(Path(sys.argv[1]), {'a.bias': torch.tensor([1.5], dtype=torch.float16),"
-        "'b.weight': torch.arange(6.0).reshape(2, 3)}, 'relational',"
+        "'b.weight': torch.arange(6.0).reshape(2, 3)}, 'boundary',"
         "{'name': 'é', 'slope': 0.25, 'members': [1, 2], 'width': 128})"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "again")], check=True, env={**os.environ})
@@ -79,7 +79,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(model: Path, monkey
 
     monkeypatch.setattr(os, "fsync", no_space)
     with pytest.raises(BasslError, match="no space left on device") as caught:
-        save_model(model, TENSORS, "relational", {"other": True})
+        save_model(model, TENSORS, "boundary", {"other": True})
     assert str(model) in str(caught.value)
     assert model.read_bytes() == before
     assert [path.name for path in model.parent.iterdir()] == ["model.safetensors"]
@@ -88,13 +88,13 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(model: Path, monkey
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BasslError, match="cannot be"):
-        save_model(tmp_path / "file" / "model", TENSORS, "relational", {})
+        save_model(tmp_path / "file" / "model", TENSORS, "boundary", {})
 
 
 @pytest.mark.parametrize("settings", [{"x": float("nan")}, {"x": object()}])
 def test_settings_that_are_not_json_are_refused_before_anything_is_written(tmp_path: Path, settings: object) -> None:
     with pytest.raises((TypeError, ValueError)):
-        save_model(tmp_path / "model", TENSORS, "relational", settings)  # type: ignore[arg-type]
+        save_model(tmp_path / "model", TENSORS, "boundary", settings)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -124,7 +124,7 @@ def test_safetensors_of_others_are_refused(tmp_path: Path) -> None:
 
 
 def test_another_version_is_refused_and_both_are_named(tmp_path: Path) -> None:
-    metadata = {"schema": SCHEMA, "schema_version": "99", "kind": "relational", "settings": "{}"}
+    metadata = {"schema": SCHEMA, "schema_version": "99", "kind": "boundary", "settings": "{}"}
     save_file(TENSORS, tmp_path / "new", metadata=metadata)
     message = fault(tmp_path / "new")
     assert "version 99" in message
@@ -133,19 +133,19 @@ def test_another_version_is_refused_and_both_are_named(tmp_path: Path) -> None:
 
 def test_another_kind_is_refused_and_both_are_named(model: Path) -> None:
     message = fault(model, kind="crn")
-    assert "a model of similarities" in message
+    assert "a fine-tuned model" in message
     assert "'crn'" in message
 
 
 @pytest.mark.parametrize("settings", ["{", json.dumps([1]), None])
 def test_unreadable_settings_are_refused(tmp_path: Path, settings: str | None) -> None:
-    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "relational"}
+    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "boundary"}
     save_file(TENSORS, tmp_path / "bad", metadata=metadata if settings is None else {**metadata, "settings": settings})
     assert "settings" in fault(tmp_path / "bad")
 
 
 def test_a_header_is_read_without_the_weights_and_says_the_same(model: Path) -> None:
-    assert read_model_header(model) == ("relational", SETTINGS)
+    assert read_model_header(model) == ("boundary", SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_header_is_read_without_the_weights_and_says_the_same(model: Path) -> 
         b'{"a": {"data_offsets": ["x", "y"]}}',
         b"\xff\xff",
         b"[" * 100_000,
-        b'{"__metadata__": {"schema": "bassl.model", "schema_version": "1", "kind": "relational", "settings": {}}}',
+        b'{"__metadata__": {"schema": "bassl.model", "schema_version": "1", "kind": "boundary", "settings": {}}}',
     ],
 )
 def test_any_header_that_is_none_is_one_line(tmp_path: Path, header: bytes) -> None:
@@ -170,7 +170,7 @@ def test_any_header_that_is_none_is_one_line(tmp_path: Path, header: bytes) -> N
 
 def test_settings_nested_without_end_are_one_line(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "relational", "settings": "[" * 100_000}
+    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "boundary", "settings": "[" * 100_000}
     save_file(TENSORS, path, metadata)
     assert "settings cannot be read" in fault(path)
 
@@ -183,7 +183,7 @@ def test_no_damaged_model_is_taken_for_a_whole_one(model: Path) -> None:
         changed[place] ^= 1 << int(rng.integers(8))
         model.write_bytes(changed)
         with pytest.raises(StoreError, match=str(model)):
-            read_tensors(model, "relational")
+            read_tensors(model, "boundary")
 
 
 def test_a_model_without_a_digest_is_used_with_a_note(model: Path) -> None:
@@ -194,4 +194,4 @@ def test_a_model_without_a_digest_is_used_with_a_note(model: Path) -> None:
     head = json.dumps(header).encode()
     model.write_bytes(len(head).to_bytes(8, "little") + head + content[8 + length :])
     with pytest.warns(BasslWarning, match="has no digest"):
-        read_tensors(model, "relational")
+        read_tensors(model, "boundary")

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
 from pipelines.models import relational_network
+from pipelines.models.boundary import BoundaryModel, load_boundary_model, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.checkpoints import read_tensors, save_model
 from pipelines.models.cut_evidence import cut_evidence
-from pipelines.models.opening import BUILT_IN
+from pipelines.models.opening import BUILT_IN, open_model
 from pipelines.models.relational import (
     SUPPRESSION_WEIGHT,
-    RelationalScorer,
-    load_scorer,
-    save_scorer,
+    ensemble_logits,
     shot_tokens,
     soft_suppressed,
     token_width,
@@ -51,14 +50,18 @@ def network(settings: RelationalSettings = SMALL, seed: int = 0) -> RelationalNe
     return made
 
 
-@pytest.fixture(scope="module")
-def scorer() -> RelationalScorer:
-    return RelationalScorer([network(seed=0), network(seed=1)], Calibration(slope=0.7, offset=0.1))
+def model_of(*networks: RelationalNetwork, calibration: Calibration = Calibration()) -> BoundaryModel:
+    return BoundaryModel(crn="relational", networks=networks, shape=SMALL, calibration=calibration)
 
 
 @pytest.fixture(scope="module")
-def shipped() -> RelationalScorer:
-    return load_scorer()
+def scorer() -> BoundaryModel:
+    return model_of(network(seed=0), network(seed=1), calibration=Calibration(slope=0.7, offset=0.1))
+
+
+@pytest.fixture(scope="module")
+def shipped() -> BoundaryModel:
+    return open_model().boundary_model()
 
 
 # What the network reads.
@@ -80,7 +83,7 @@ def test_tokens_are_the_evidence_and_what_is_outside_is_zero(N: int, K: int) -> 
             np.testing.assert_array_equal(read[shot, place], expected)
 
 
-def test_scale_of_features_changes_nothing(scorer: RelationalScorer) -> None:
+def test_scale_of_features_changes_nothing(scorer: BoundaryModel) -> None:
     for signed in (True, False):
         features, durations = film(40, 12, signed=signed)
         expected = scorer.score(features, durations)
@@ -90,7 +93,7 @@ def test_scale_of_features_changes_nothing(scorer: RelationalScorer) -> None:
         np.testing.assert_allclose(scorer.score(features.astype(np.float64), durations), expected, atol=1e-6)
 
 
-def test_turning_the_feature_space_changes_nothing(scorer: RelationalScorer) -> None:
+def test_turning_the_feature_space_changes_nothing(scorer: BoundaryModel) -> None:
     """Turned, mirrored, set in a larger space: the same shots stand in the same relations."""
     turn = np.linalg.qr(np.random.default_rng(1).normal(size=(20, 20)))[0][:12].astype(np.float32)
     for signed in (True, False):
@@ -100,13 +103,13 @@ def test_turning_the_feature_space_changes_nothing(scorer: RelationalScorer) -> 
         np.testing.assert_allclose(scorer.score(-features[:, ::-1], durations), expected, atol=1e-4)
 
 
-def test_the_order_of_shots_does_count(scorer: RelationalScorer) -> None:
+def test_the_order_of_shots_does_count(scorer: BoundaryModel) -> None:
     features, durations = film(40, 12)
     shuffled = np.random.default_rng(2).permutation(40)
     assert np.abs(scorer.score(features[shuffled], durations) - scorer.score(features, durations)).max() > 1e-2
 
 
-def test_a_cut_scores_the_same_in_either_direction(scorer: RelationalScorer) -> None:
+def test_a_cut_scores_the_same_in_either_direction(scorer: BoundaryModel) -> None:
     features, durations = film(25, 8)
     forward = scorer.logits(features, durations)
     backward = scorer.logits(features[::-1], durations[::-1])
@@ -120,7 +123,7 @@ def test_members_are_averaged() -> None:
         read = windows(padded(torch.from_numpy(tokens), 3), torch.arange(20), 3)
         mean = ((one(read) + two(read)) / 2).double().numpy()
     expected = soft_suppressed(mean[:-1])
-    np.testing.assert_allclose(RelationalScorer([one, two]).token_logits(tokens)[:-1], expected, atol=1e-6)
+    np.testing.assert_allclose(ensemble_logits([one, two], tokens)[:-1], expected, atol=1e-6)
 
 
 def test_a_correction_begins_as_nothing_and_adds_to_the_linear_form() -> None:
@@ -154,12 +157,12 @@ def test_a_cut_loses_to_a_greater_one_nearby_and_to_no_other() -> None:
         assert soft_suppressed(np.zeros(N)).tolist() == [0.0] * N
 
 
-def test_the_last_shot_scores_lowest(scorer: RelationalScorer) -> None:
+def test_the_last_shot_scores_lowest(scorer: BoundaryModel) -> None:
     scores = scorer.score(*film(30, 8))
     assert scores[-1] == scores[:-1].min()
 
 
-def test_batches_change_nothing(scorer: RelationalScorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_change_nothing(scorer: BoundaryModel, monkeypatch: pytest.MonkeyPatch) -> None:
     features, durations = film(50, 8)
     expected = scorer.score(features, durations)
     monkeypatch.setattr(relational_network, "BATCH", 7)
@@ -168,8 +171,10 @@ def test_batches_change_nothing(scorer: RelationalScorer, monkeypatch: pytest.Mo
 
 def test_half_is_the_offset_and_the_slope_is_the_slope() -> None:
     features, durations = film(20, 8)
-    logits = RelationalScorer([network()]).logits(features, durations)
-    scores = RelationalScorer([network()], Calibration(slope=2.0, offset=float(logits[7]))).score(features, durations)
+    model = model_of(network())
+    logits = model.logits(features, durations)
+    calibration = Calibration(slope=2.0, offset=float(logits[7]))
+    scores = replace(model, calibration=calibration).score(features, durations)
     assert scores[7] == pytest.approx(0.5)
     np.testing.assert_allclose(np.log(scores / (1 - scores)), 2 * (logits - logits[7]), atol=1e-6)
     assert np.array_equal(np.argsort(scores), np.argsort(logits))
@@ -180,7 +185,7 @@ def test_half_is_the_offset_and_the_slope_is_the_slope() -> None:
 
 @pytest.mark.parametrize("N", [1, 2, 3, 4, 9, 17, 18])
 @pytest.mark.parametrize("D", [1, 2, 1280])
-def test_every_length_and_dimension_gets_finite_scores(shipped: RelationalScorer, N: int, D: int) -> None:
+def test_every_length_and_dimension_gets_finite_scores(shipped: BoundaryModel, N: int, D: int) -> None:
     for signed in (True, False):
         scores = shipped.score(*film(N, D, signed=signed))
         assert scores.shape == (N,)
@@ -189,14 +194,14 @@ def test_every_length_and_dimension_gets_finite_scores(shipped: RelationalScorer
 
 
 @pytest.mark.parametrize("value", [0.0, 3.7, -2.2, 1e30, 1e-42])
-def test_a_film_of_equal_shots_is_one_scene(shipped: RelationalScorer, value: float) -> None:
+def test_a_film_of_equal_shots_is_one_scene(shipped: BoundaryModel, value: float) -> None:
     features = np.full((40, 16), value, dtype=np.float32)
     scores = shipped.score(features, np.ones(40))
     assert np.isfinite(scores).all()
     assert (scores < 0.5).all()
 
 
-def test_a_shot_without_length_counts_as_the_shortest(scorer: RelationalScorer) -> None:
+def test_a_shot_without_length_counts_as_the_shortest(scorer: BoundaryModel) -> None:
     features, durations = film(10, 8)
     durations[9] = 0
     expected = scorer.score(features, np.r_[durations[:9], durations[:9].min()])
@@ -204,7 +209,7 @@ def test_a_shot_without_length_counts_as_the_shortest(scorer: RelationalScorer) 
     assert np.isfinite(scorer.score(features, np.zeros(10))).all()
 
 
-def test_integer_durations_and_half_precision_features_serve(scorer: RelationalScorer) -> None:
+def test_integer_durations_and_half_precision_features_serve(scorer: BoundaryModel) -> None:
     features, _ = film(10, 8)
     seconds = np.arange(1, 11)
     half = features.astype(np.float16)
@@ -219,7 +224,7 @@ def bad_inputs() -> list[tuple[Any, Any, str]]:
         (np.where(np.eye(4, 3) > 0, np.inf, good), lengths, "features must be finite"),
         (good, np.array([1, 2, np.nan, 4]), "durations must be finite"),
         (good, np.array([1, 2, -3, 4]), "durations must be finite"),
-        (good, lengths[:3], r"not \(4, 3\) and \(3,\)"),
+        (good, lengths[:3], r"durations must be \(4,\), not \(3,\)"),
         (good[0], lengths, "features must be"),
         (good[:0], lengths[:0], "features must be"),
         (good[:, :0], lengths, "features must be"),
@@ -227,9 +232,7 @@ def bad_inputs() -> list[tuple[Any, Any, str]]:
 
 
 @pytest.mark.parametrize(("features", "durations", "words"), bad_inputs())
-def test_values_that_make_no_film_are_refused(
-    scorer: RelationalScorer, features: Any, durations: Any, words: str
-) -> None:
+def test_values_that_make_no_film_are_refused(scorer: BoundaryModel, features: Any, durations: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         scorer.score(features, durations)
 
@@ -243,17 +246,17 @@ def test_values_that_make_no_film_are_refused(
         (-np.eye(4), "colour must be finite and not negative"),
     ],
 )
-def test_colour_that_is_none_of_the_film_is_refused(scorer: RelationalScorer, colour: Any, words: str) -> None:
+def test_colour_that_is_none_of_the_film_is_refused(scorer: BoundaryModel, colour: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         scorer.score(*film(4, 3), colour)
 
 
-def test_input_is_not_changed_and_the_answer_is_the_same_twice(shipped: RelationalScorer) -> None:
+def test_input_is_not_changed_and_the_answer_is_the_same_twice(shipped: BoundaryModel) -> None:
     features, durations = film(60, 32, signed=False)
     before = features.copy(), durations.copy()
     first = shipped.score(features, durations)
     np.testing.assert_array_equal(first, shipped.score(features, durations))
-    np.testing.assert_array_equal(first, load_scorer().score(features, durations))
+    np.testing.assert_array_equal(first, open_model().boundary_model().score(features, durations))
     np.testing.assert_array_equal(features, before[0])
     np.testing.assert_array_equal(durations, before[1])
 
@@ -261,40 +264,40 @@ def test_input_is_not_changed_and_the_answer_is_the_same_twice(shipped: Relation
 # The model file.
 
 
-def test_what_is_saved_scores_the_same(tmp_path: Path, scorer: RelationalScorer) -> None:
-    save_scorer(tmp_path / "model", scorer)
-    again = load_scorer(tmp_path / "model")
-    assert again.settings == scorer.settings
+def test_what_is_saved_scores_the_same(tmp_path: Path, scorer: BoundaryModel) -> None:
+    save_boundary_model(tmp_path / "model", scorer)
+    again = load_boundary_model(tmp_path / "model")
+    assert again.shape == scorer.shape
     assert again.calibration == scorer.calibration
     features, durations = film(20, 8)
     np.testing.assert_array_equal(again.score(features, durations), scorer.score(features, durations))
 
 
-def altered(tmp_path: Path, scorer: RelationalScorer, change: str) -> Path:
+def altered(tmp_path: Path, scorer: BoundaryModel, change: str) -> Path:
     path = tmp_path / "model"
-    save_scorer(path, scorer)
-    tensors, settings = read_tensors(path, "relational")
+    save_boundary_model(path, scorer)
+    tensors, settings = read_tensors(path, "boundary")
     if change == "a tensor is missing":
-        tensors.pop("members.1.weighing.bias")
+        tensors.pop("networks.1.weighing.bias")
     elif change == "a tensor is too many":
-        tensors["members.1.more"] = torch.zeros(1)
+        tensors["networks.1.more"] = torch.zeros(1)
     elif change == "a tensor of another shape":
-        tensors["members.0.weighing.weight"] = torch.zeros(2, 2)
+        tensors["networks.0.weighing.weight"] = torch.zeros(2, 2)
     elif change == "a weight is NaN":
-        tensors["members.0.weighing.bias"] = torch.tensor([float("nan")])
+        tensors["networks.0.weighing.bias"] = torch.tensor([float("nan")])
     elif change == "no member":
-        settings["members"] = 0
+        settings["networks"] = 0
     elif change == "a member too many":
-        settings["members"] = 3
+        settings["networks"] = 3
     elif change == "a setting is missing":
-        del settings["network"]["width"]
+        del settings["shape"]["width"]
     elif change == "a setting of another type":
-        settings["network"]["width"] = "wide"
+        settings["shape"]["width"] = "wide"
     elif change == "a size below zero":
-        settings["network"]["width"] = -1
+        settings["shape"]["width"] = -1
     elif change == "no calibration":
         del settings["calibration"]
-    save_model(path, tensors, "relational", settings)
+    save_model(path, tensors, "boundary", settings)
     return path
 
 
@@ -313,47 +316,47 @@ def altered(tmp_path: Path, scorer: RelationalScorer, change: str) -> Path:
         "no calibration",
     ],
 )
-def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path: Path, scorer: RelationalScorer, change: str) -> None:
+def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path: Path, scorer: BoundaryModel, change: str) -> None:
     path = altered(tmp_path, scorer, change)
     with pytest.raises(StoreError) as caught:
-        load_scorer(path)
+        load_boundary_model(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_weighs_other_evidence_is_refused(tmp_path: Path, scorer: RelationalScorer) -> None:
+def test_a_file_that_weighs_other_evidence_is_refused(tmp_path: Path, scorer: BoundaryModel) -> None:
     path = altered(tmp_path, scorer, "nothing")
-    tensors, settings = read_tensors(path, "relational")
+    tensors, settings = read_tensors(path, "boundary")
     for i in range(2):
-        tensors[f"members.{i}.weighing.weight"] = tensors[f"members.{i}.weighing.weight"][:, :185]
-    save_model(path, tensors, "relational", settings)
+        tensors[f"networks.{i}.weighing.weight"] = tensors[f"networks.{i}.weighing.weight"][:, :185]
+    save_model(path, tensors, "boundary", settings)
     with pytest.raises(StoreError, match=r"weighs 184 kinds of evidence, and this bassl finds 219; .* train it again"):
-        load_scorer(path)
+        load_boundary_model(path)
 
 
-def test_an_unaltered_file_is_read(tmp_path: Path, scorer: RelationalScorer) -> None:
-    load_scorer(altered(tmp_path, scorer, "nothing"))
+def test_an_unaltered_file_is_read(tmp_path: Path, scorer: BoundaryModel) -> None:
+    load_boundary_model(altered(tmp_path, scorer, "nothing"))
 
 
 def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(BUILT_IN.read_bytes()[:-100])
     with pytest.raises(StoreError, match="truncated"):
-        load_scorer(tmp_path / "model")
+        load_boundary_model(tmp_path / "model")
 
 
-def test_a_scorer_needs_members_of_one_shape() -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        RelationalScorer([])
-    with pytest.raises(ValueError, match="one shape"):
-        RelationalScorer([network(), network(replace(SMALL, width=4))])
+def test_a_model_needs_networks_of_its_shape() -> None:
+    with pytest.raises(ValueError, match="0 networks cannot be one model"):
+        model_of()
+    with pytest.raises(ValueError, match="of its shape"):
+        model_of(network(), network(replace(SMALL, width=4)))
 
 
-def test_the_model_in_the_box_is_small(shipped: RelationalScorer) -> None:
+def test_the_model_in_the_box_is_small(shipped: BoundaryModel) -> None:
     assert BUILT_IN.stat().st_size < 4 * 2**20
     assert shipped.calibration.slope > 0
 
 
-def test_the_model_in_the_box_finds_plain_scenes_of_an_encoder_it_never_saw(shipped: RelationalScorer) -> None:
+def test_the_model_in_the_box_finds_plain_scenes_of_an_encoder_it_never_saw(shipped: BoundaryModel) -> None:
     """Ten scenes, each of two settings that alternate, in Gaussian features: nothing that the training data hold."""
     rng = np.random.default_rng(0)
     scenes = []
@@ -367,8 +370,8 @@ def test_the_model_in_the_box_finds_plain_scenes_of_an_encoder_it_never_saw(ship
 
 def test_scoring_needs_numpy_only() -> None:
     script = (
-        "import sys, json; from pipelines.models.relational import load_scorer; import numpy;"
-        "load_scorer().score(numpy.eye(9), numpy.ones(9));"
+        "import sys, json; from pipelines.models.opening import open_model; import numpy;"
+        "open_model().boundary_model().score(numpy.eye(9), numpy.ones(9));"
         "heavy = ('torch', 'timm', 'torchvision', 'sklearn', 'scipy', 'pandas', 'h5py');"
         "print(json.dumps([name for name in heavy if name in sys.modules]))"
     )

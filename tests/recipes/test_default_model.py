@@ -13,9 +13,9 @@ from sklearn.metrics import f1_score
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.calibration import best_f1_threshold, platt_slope
 from pipelines.evaluation.metrics import average_precision
+from pipelines.models.boundary import BoundaryModel, load_boundary_model
 from pipelines.models.calibration import calibrated
-from pipelines.models.relational import RelationalScorer, load_scorer
-from pipelines.stages.list_models import read_facts
+from pipelines.models.relational import LinearModel, ensemble_logits
 from pipelines.training.relational_films import LabelledFilm, as_film, with_scenes_reordered
 from recipes.default_model import __main__ as make, fitting
 from recipes.default_model.__main__ import main
@@ -96,15 +96,16 @@ def test_folds_hold_every_video_once() -> None:
 
 
 @pytest.fixture(scope="module")
-def taught() -> RelationalScorer:
-    return fit([form_of(made_up(seed)) for seed in range(8)], PENALTY)
+def taught() -> BoundaryModel:
+    member = fit([form_of(made_up(seed)) for seed in range(8)], PENALTY)
+    return BoundaryModel(crn="relational", networks=(member,), shape=member.settings)
 
 
 def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> float:
     return average_precision(np.concatenate([video.scene_end for video in videos]), np.concatenate(scores))
 
 
-def test_training_learns_scenes_of_films_it_has_not_seen(taught: RelationalScorer) -> None:
+def test_training_learns_scenes_of_films_it_has_not_seen(taught: BoundaryModel) -> None:
     unseen = [made_up(seed) for seed in range(100, 104)]
     chance = np.mean(np.concatenate([video.scene_end for video in unseen]))
     learned = pooled_ap([taught.score(video.features, video.seconds) for video in unseen], unseen)
@@ -112,7 +113,7 @@ def test_training_learns_scenes_of_films_it_has_not_seen(taught: RelationalScore
     assert learned > chance + 0.5
 
 
-def test_what_it_learned_holds_for_another_encoder(taught: RelationalScorer) -> None:
+def test_what_it_learned_holds_for_another_encoder(taught: BoundaryModel) -> None:
     unseen = [made_up(seed, D=200) for seed in range(200, 204)]
     for name in ("features to a power", "projected at random, then ReLU", "noise on the features"):
         shown = [perturb(video, PERTURBATIONS[name], np.random.default_rng(0)) for video in unseen]
@@ -125,8 +126,7 @@ def test_the_fit_is_where_the_loss_is_least() -> None:
     x = torch.from_numpy(np.concatenate([form.tokens[:-1, :-1] for form in forms])).double()
     y = torch.cat([torch.from_numpy(form.video.scene_end[:-1]) for form in forms]).double()
     deviation = x.std(dim=0).clamp_min(1e-6)
-    (form,) = fit(forms, PENALTY).members
-    arrays = form.arrays()
+    arrays = fit(forms, PENALTY).arrays()
     weights = torch.from_numpy(arrays["weighing.weight"][0, :-1]).double() * deviation
     bias = float(arrays["weighing.bias"][0]) + float((weights / deviation) @ x.mean(dim=0))
     point = torch.cat([weights, torch.tensor([bias], dtype=torch.float64)]).requires_grad_()
@@ -152,10 +152,10 @@ def test_no_scorer_of_cross_validation_has_seen_what_it_scores(monkeypatch: pyte
     forms = [form_of(made_up(seed)) for seed in range(5)]
     seen: dict[int, list[int]] = {}
 
-    def note(taught: list[Form], penalty: float) -> RelationalScorer:
-        scorer = fit(taught, penalty)
-        seen[id(scorer)] = [id(form) for form in taught]
-        return scorer
+    def note(taught: list[Form], penalty: float) -> LinearModel:
+        model = fit(taught, penalty)
+        seen[id(model)] = [id(form) for form in taught]
+        return model
 
     monkeypatch.setattr(fitting, "fit", note)
     scorers = cross_validate(forms, PENALTY, number=3)
@@ -189,13 +189,13 @@ def test_a_film_is_shown_as_it_is_and_in_each_perturbation_the_same_each_time(dr
 def test_the_penalty_is_the_one_that_does_best_on_what_is_held_out_in_every_form(drawn: list[list[Forms]]) -> None:
     """By plain loops; a film without a scene end is learned from and has no say."""
     shown = drawn[0]
-    chosen, scorers = choose(drawn, number=2)
+    chosen, models = choose(drawn, number=2)
     table = np.zeros((len(PENALTIES), 3))
     for p, penalty in enumerate(PENALTIES):
         for i in range(3):
-            scorer = fit([forms[AS_IT_IS] for k, forms in enumerate(shown) if k % 2 != i % 2], penalty)
+            model = fit([forms[AS_IT_IS] for k, forms in enumerate(shown) if k % 2 != i % 2], penalty)
             precision = [
-                average_precision(form.video.scene_end, scorer.token_logits(form.tokens))
+                average_precision(form.video.scene_end, ensemble_logits([model], form.tokens))
                 for films in drawn
                 for form in films[i].values()
             ]
@@ -204,7 +204,7 @@ def test_the_penalty_is_the_one_that_does_best_on_what_is_held_out_in_every_form
     for i in range(4):
         expected = fit([forms[AS_IT_IS] for k, forms in enumerate(shown) if k % 2 != i % 2], chosen)
         tokens = shown[i][AS_IT_IS].tokens
-        np.testing.assert_allclose(scorers[i].token_logits(tokens), expected.token_logits(tokens))
+        np.testing.assert_allclose(models[i].token_logits(tokens), expected.token_logits(tokens))
 
 
 # Calibration.
@@ -321,27 +321,28 @@ def test_the_command_writes_a_model_and_its_card_the_same_ones_each_time(
     monkeypatch.setattr(fitting, "shot_tokens", None)  # what was kept is not computed again
     run("resumed", "evidence")
     assert capsys.readouterr().out == ""
-    for file in ("model.safetensors", "MODEL_CARD.md", "model.json"):
+    for file in ("model.safetensors", "MODEL_CARD.md"):
         whole = (tmp_path / "first" / file).read_bytes()
         assert whole == (tmp_path / "again" / file).read_bytes() == (tmp_path / "resumed" / file).read_bytes()
 
-    scorer = load_scorer(tmp_path / "first" / "model.safetensors")
-    assert len(scorer.members) == 1
+    model = load_boundary_model(tmp_path / "first" / "model.safetensors")
+    assert len(model.networks) == 1
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
     assert "| the other folds | each of 2 |" in card
     assert "| one | two |" in card
     assert "| two | one |" in card
     assert "nan" not in card.lower()
     assert str(tmp_path) not in card
-    facts = read_facts(tmp_path / "first" / "model.safetensors")
-    assert [(each["set"], each["videos"]) for each in facts["trained_on"]] == [("one", 2), ("two", 2)]
-    assert [each["how"] for each in facts["measured"]] == [
+    training = model.training
+    assert [(each["set"], each["videos"]) for each in training["sets"]] == [("one", 2), ("two", 2)]
+    assert len(training["trained_on"]) == 4
+    assert [each["how"] for each in training["measured"]] == [
         "2-fold cross-validation",
         "one to two",
         "two to one",
         "nested cross-validation",
     ]
-    assert f"| all | {100 * facts['measured'][0]['ap']:.1f} |" in card
+    assert f"| all | {100 * training['measured'][0]['ap']:.1f} |" in card
 
 
 def test_a_folder_without_features_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from pipelines.evaluation.bootstrap import METRICS, Measure
 from pipelines.evaluation.boundary_metrics import coverage_overflow
 from pipelines.evaluation.metrics import average_precision, film_miou
 from pipelines.evaluation.representation import knn_precision, scene_ids
-from pipelines.models import torch_encoders
+from pipelines.models import boundary, torch_encoders
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.crn import TransformerBoundary
@@ -26,7 +26,7 @@ from pipelines.models.torch_networks import build_network
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
-from pipelines.stages.score import ScoreSettings, compare, model as model_scoring, score
+from pipelines.stages.score import ScoreSettings, compare, score
 from pipelines.stages.score.result import SeedSpread, seed_spreads
 from pipelines.stores.index import read_index
 from tests.datasets.test_chapters import put_chapters
@@ -367,7 +367,8 @@ def test_the_built_in_model_on_films_that_it_learned_from_says_so_first(
     settings = replace(QUICK, index=tmp_path / "index.h5", split="all")
     known = read_index(tmp_path / "index.h5").video_ids[:2]
     assert not any("learned from" in note for note in score("default", settings=settings).notes)
-    monkeypatch.setattr(model_scoring, "read_facts", lambda path: {"trained_on": [{"video_ids": list(known)}]})
+    model = replace(open_model().boundary_model(), training={"trained_on": known})
+    monkeypatch.setattr(boundary, "load_boundary_model", lambda path: model)
     first, *_ = score("default", settings=settings).notes
     assert first.startswith("the built-in model learned from 2 of these")
 

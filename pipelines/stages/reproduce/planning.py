@@ -91,8 +91,8 @@ def final_step(
     row: RowSpec,
     download: bool = True,
 ) -> Step | str:
-    """The step that measures a number, with all that it needs; or why it cannot be measured. Without ``download`` no weights
-    are downloaded to find out which are available."""
+    """The step that measures a number, with all that it needs; or why it cannot be measured. Without ``download`` no
+    weights are downloaded to find out which are available."""
     system = cell.system
     if data.features and (reason := _needs_films(system, cell.metric)):
         return reason

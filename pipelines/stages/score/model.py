@@ -19,7 +19,6 @@ from pipelines.models.opening import OpenedModel, open_model
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode import EncodeSettings, encode_shots
-from pipelines.stages.list_models import read_facts
 from pipelines.stages.score.measuring import THRESHOLD, measured
 from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
 from pipelines.stages.score.settings import ALL_SPLITS, ScoreSettings
@@ -55,7 +54,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         )
     else:
         model = opened.boundary_model()
-    if known := _trained_on(opened, model) & {index.video_ids[video] for video in videos}:
+    if known := set(model.training.get("trained_on", ())) & {index.video_ids[video] for video in videos}:
         named = "the built-in model" if opened.built_in else str(path)
         elsewhere = "; docs/default-model.md has figures on films that it did not learn from" if opened.built_in else ""
         notes.insert(
@@ -129,13 +128,6 @@ def _labelled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
         raise BasslError(f"{index.path}: no film of the split {split!r} has labels to score against")
     without = len(wanted) - len(labelled)
     return labelled, [f"{without} of {len(wanted)} films have no labels and are left out"] if without else []
-
-
-def _trained_on(opened: OpenedModel, model: BoundaryModel) -> set[str]:
-    """Ids of the films from whose labels a model learned, as far as that is known."""
-    if opened.built_in:
-        return {name for each in read_facts(opened.file)["trained_on"] for name in each["video_ids"]}
-    return {str(name) for name in model.training.get("trained_on", ())}
 
 
 def _film(
