@@ -24,8 +24,9 @@ class Files:
     """What is written, and how many videos are processed at a time."""
 
     output: Path | None = None
-    """File to write (without --json: VIDEO.scenes.json), also .csv .edl .otio .fcpxml .vtt ... as for bassl export, or
-    - for stdout; for several videos a folder (scenes)."""
+    """File to write: .json, or a format of bassl export by its ending (.csv .edl .otio .fcpxml .vtt ...), or - for
+    stdout; for several videos a folder. Unless given: VIDEO.scenes.json, or no file with --json; for several videos the
+    folder scenes."""
     to: str | None = None
     """Also export the scenes in this format, as bassl export does, beside the output; or the format of --output."""
     storyboard: Path | None = None

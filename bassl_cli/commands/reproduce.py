@@ -84,7 +84,7 @@ def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings, seconds_p
     total = sum(cost.hours for cost in found)
     typer.echo()
     rows = [["stage", "V100 hours", "how it is estimated"]]
-    rows += [[cost.stage, _number(cost.hours, 10), cost.how] for cost in found]
+    rows += [[cost.stage, _number(cost.hours, 10), cost.basis] for cost in found]
     rows += [["all", f"{total:,.0f}", f"{total / 16 / 24:.1f} days on 16 GPUs"]]
     if seconds_per_image is not None:
         here = [cost.images * seconds_per_image / 3600 for cost in found]
@@ -100,7 +100,7 @@ def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings, seconds_p
     typer.echo()
     console.show_table(
         ("what", "GB", "how it is estimated"),
-        [(need.what, _number(need.gigabytes, 1), need.how) for need in disk(settings)],
+        [(need.what, _number(need.gigabytes, 1), need.basis) for need in disk(settings)],
         text=(0, 2),
         title="Disk:",
     )

@@ -110,7 +110,7 @@ def _set_chapters(named: Path | None, scenes: Path, quiet: bool) -> Path:
         partial.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
     if not quiet:
         console.say(f"{console.count(len(listed.scenes), 'chapter')}; wrote them into {film}")
-        console.say("Pages that were made before do not know the film any more; bassl report makes them again")
+        console.say("Pages made before no longer recognise the film; make them again with bassl report")
     return film
 
 

@@ -54,7 +54,7 @@ class FinetuneSettings:
     """Store of sound (bassl extract-sound) to learn from too: transformer, mlp and ms-lstm. The model then reads the
     sound of films that it scores; a film without sound counts as silent."""
     output: Path = Path("runs/finetune")
-    """Folder of the models, the result, the logs, and of what is needed to go on."""
+    """Folder of the models, the result, the logs and the state to resume from."""
     init: str = "last"
     """Pre-trained model to start from: last (the newest pre-trained run beside the output folder), a run folder, a
     model file (an imported checkpoint too), or none."""
@@ -87,22 +87,22 @@ class FinetuneSettings:
     seed: int = 0
     """The first seed."""
     epochs: int | None = None
-    """Passes over all labelled shots (20)."""
+    """Passes over all labelled shots. Unless given: 20."""
     batch: int | None = None
-    """Examples in a step, over all processes (1024; relational 128)."""
+    """Examples in a step, over all processes. Unless given: 1024; relational 128."""
     rate: float | None = None
-    """Highest learning rate (2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new one; relational
-    2e-3)."""
+    """Highest learning rate. Unless given: 2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new one;
+    relational 2e-3."""
     neighbours: int | None = None
-    """K, shots on each side of the centre (8; ms-lstm 2; relational 4; or that of the CRN that is transferred)."""
+    """K, shots on each side of the centre. Unless given: 8; ms-lstm 2; relational 4; or that of a transferred CRN."""
     width: int | None = rare(None)
-    """Width of a new network (transformer 768, mlp 4096, ms-lstm 512, relational 0: a linear model)."""
+    """Width of a new network. Unless given: transformer 768; mlp 4096; ms-lstm 512; relational 0, a linear model."""
     layers: int = rare(2)
     """Layers of a new transformer, or of a relational network with a width."""
     heads: int = rare(8)
     """Attention heads of a new transformer."""
     dropout: float | None = rare(None)
-    """In training (transformer 0.1, mlp 0.5, relational 0.5)."""
+    """Dropout in training. Unless given: transformer 0.1; mlp 0.5; relational 0.5."""
     sequence: int = rare(10)
     """T, consecutive shots that the ms-lstm reads."""
     end_to_end: bool = False
@@ -110,17 +110,17 @@ class FinetuneSettings:
     size: int = rare(224)
     """Side of the keyframes that the encoder reads, with end-to-end."""
     precision: Precision = rare("auto")
-    """auto is bf16 on a GPU (fp16 where it has none) and float32 on a CPU; or float32, float64, bf16, fp16."""
+    """Precision of training; auto is bf16 on a GPU (fp16 where it has no bf16) and float32 on a CPU."""
     workers: int = 4
     """Processes that read keyframes, for each process that trains."""
     device: str = "auto"
-    """Where: auto, cpu or cuda."""
+    """Where to train: auto, cpu or cuda."""
     log_steps: int = rare(10)
     """Steps from one row of the log to the next."""
     resume: bool = False
-    """Go on where the run in the output folder stopped; begin where there is none."""
+    """Continue the run in the output folder; begin one if there is none."""
     overwrite: bool = False
-    """Begin again in a folder that holds a run."""
+    """Replace the run in the output folder."""
 
     def __post_init__(self) -> None:
         accept_text(self)

@@ -20,11 +20,11 @@ class PretrainSettings:
     """Feature store, or several of one encoder, with all videos of the index: trains the CRN and the heads on a frozen
     encoder. Unless given: none, it learns from keyframes."""
     output: Path = Path("runs/pretrain")
-    """Folder of the model, of what is needed to go on, and of the logs."""
+    """Folder of the model, the state to resume from and the logs."""
     pretext: PretextSettings = field(default_factory=PretextSettings)
     """Method, tasks, pseudo-boundaries, temperature, masking rate."""
     augmentation: AugmentationSettings = field(default_factory=AugmentationSettings, metadata=RARE)
-    """Of keyframes; its mean and deviation are those that the encoder expects."""
+    """Augmentation of keyframes; its mean and deviation are those that the encoder expects."""
     splits: tuple[str, ...] = ()
     """Splits of the index to learn from, such as train,val. Unless given: all videos."""
     neighbours: int = 8
@@ -45,9 +45,9 @@ class PretrainSettings:
     base_rate: float = 0.3
     """Learning rate at a batch of 256; it is scaled by batch / 256 (release)."""
     momentum: float = rare(0.9)
-    """Of LARS."""
+    """Momentum of LARS."""
     weight_decay: float = rare(1e-6)
-    """Of LARS."""
+    """Weight decay of LARS."""
     trust: float = rare(0.001)
     """Trust coefficient of LARS."""
     lars_exclude: Variant = rare("release")
@@ -62,9 +62,9 @@ class PretrainSettings:
     heads: int = rare(8)
     """Attention heads of the CRN, A."""
     dropout: float = rare(0.1)
-    """In the CRN."""
+    """Dropout in the CRN."""
     precision: Precision = "auto"
-    """auto is bf16 on a GPU (fp16 where it has none) and float32 on a CPU; or float32, float64, bf16, fp16."""
+    """Precision of training; auto is bf16 on a GPU (fp16 where it has no bf16) and float32 on a CPU."""
     compile: bool = rare(False)
     """Compile the encoder and the CRN with torch.compile: minutes at the start, for faster steps."""
     workers: int = 4
@@ -72,19 +72,19 @@ class PretrainSettings:
     decoded_size: int = rare(256)
     """Side of the square that keyframes are resized to before augmentation."""
     seed: int = 0
-    """Of weights, order and all draws."""
+    """Seed of the weights, the order and all random draws."""
     device: str = "auto"
-    """Where: auto, cpu or cuda."""
+    """Where to train: auto, cpu or cuda."""
     log_steps: int = rare(10)
     """Steps from one row of the log to the next."""
     validate_split: str = rare("val")
     """Labelled videos to validate on; all labelled ones where this split has none."""
     validate_epochs: int = rare(1)
-    """Epochs from one validation to the next; 0 never."""
+    """Epochs from one validation to the next; 0 for none."""
     resume: bool = False
-    """Go on where the run in the output folder stopped; begin where there is none."""
+    """Continue the run in the output folder; begin one if there is none."""
     overwrite: bool = False
-    """Begin again in a folder that holds a run."""
+    """Replace the run in the output folder."""
 
     def __post_init__(self) -> None:
         accept_text(self)

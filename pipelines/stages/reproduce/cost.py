@@ -40,7 +40,7 @@ class Cost:
 
     stage: str
     images: float  # images in pre-training that take as long
-    how: str
+    basis: str
 
     @property
     def hours(self) -> float:
@@ -49,12 +49,12 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Need:
+class DiskSpace:
     """Disk space."""
 
     what: str
     gigabytes: float
-    how: str
+    basis: str
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def work_of(settings: ReproduceSettings) -> TrainingWork:
     """The steps that the wanted rows of a table take on MovieNet at full size, as they would be run."""
     data = movienet_data(MOVIENET, settings.output / "work" / "movienet")
     finals = [
-        final_step(cell, data, protocol, settings, row, ask=False)
+        final_step(cell, data, protocol, settings, row, download=False)
         for _, protocol, rows in chosen_rows(settings, data)
         for row, wanted in rows
         for cell in row.cells.values()
@@ -94,16 +94,16 @@ def costs(settings: ReproduceSettings) -> list[Cost]:
     for step in work.pretrainings:
         images, epochs = images_of(step.options), step.options["epochs"]
         assert step.output is not None
-        how = f"{epochs} epochs, {images} images per window"
-        found.append(Cost(f"pretrain {step.output.name}", SHOTS * epochs * images, how))
-    how = f"{len(work.encoders)} encoders x {LABELLED_SHOTS * KEYFRAMES:,} keyframes, a third of training on one"
-    found.append(Cost("encode the labelled films", len(work.encoders) * LABELLED_SHOTS * KEYFRAMES / 3, how))
+        basis = f"{epochs} epochs, {images} images per window"
+        found.append(Cost(f"pretrain {step.output.name}", SHOTS * epochs * images, basis))
+    basis = f"{len(work.encoders)} encoders x {LABELLED_SHOTS * KEYFRAMES:,} keyframes, a third of training on one"
+    found.append(Cost("encode the labelled films", len(work.encoders) * LABELLED_SHOTS * KEYFRAMES / 3, basis))
     if work.tuned:
         windows = sum(TRAINING_SHOTS * EPOCHS * int(step.options["seeds"]) for step in work.tuned)
         # In multiplications: training on an image takes 3 x inference; on a window, 3 x parameters x shots.
         each = _CRN_PARAMETERS * (_WINDOW + 1) / _RESNET50
-        how = f"{len(work.tuned)} networks x {settings.seeds} seeds x {EPOCHS} epochs, as the paper's transformer"
-        found.append(Cost("finetune", windows * each, how))
+        basis = f"{len(work.tuned)} networks x {settings.seeds} seeds x {EPOCHS} epochs, as the paper's transformer"
+        found.append(Cost("finetune", windows * each, basis))
     return found
 
 
@@ -115,7 +115,7 @@ def images_of(options: Mapping[str, Any]) -> int:
     return len(windows.dense) + len(windows.slow)
 
 
-def disk(settings: ReproduceSettings) -> list[Need]:
+def disk(settings: ReproduceSettings) -> list[DiskSpace]:
     """Of MovieNet, and of the files that a table leaves."""
     work = work_of(settings)
     encoders, runs, tuned = len(work.encoders), len(work.pretrainings), len(work.tuned)
@@ -124,11 +124,11 @@ def disk(settings: ReproduceSettings) -> list[Need]:
     seeds = 4 * (_CRN_PARAMETERS * (settings.seeds + 3) + _ENCODER_PARAMETERS * settings.seeds) / 1e9
     images, features = SHOTS * KEYFRAMES, LABELLED_SHOTS * WIDTH * 4
     return [
-        Need("keyframes", images * JPEG_BYTES / 1e9, f"{images:,} of about {JPEG_BYTES // 1000} KB"),
-        Need("index", SHOTS * 65 / 1e9, f"{SHOTS:,} shots"),
-        Need("features", encoders * features / 1e9, f"{encoders} encoders x {LABELLED_SHOTS:,} shots x {WIDTH}"),
-        Need("pre-trained runs", runs * run, f"{runs} runs with their states"),
-        Need(
+        DiskSpace("keyframes", images * JPEG_BYTES / 1e9, f"{images:,} of about {JPEG_BYTES // 1000} KB"),
+        DiskSpace("index", SHOTS * 65 / 1e9, f"{SHOTS:,} shots"),
+        DiskSpace("features", encoders * features / 1e9, f"{encoders} encoders x {LABELLED_SHOTS:,} shots x {WIDTH}"),
+        DiskSpace("pre-trained runs", runs * run, f"{runs} runs with their states"),
+        DiskSpace(
             "fine-tuned runs", tuned * seeds, f"{tuned} networks x {settings.seeds} seeds, each model with its encoder"
         ),
     ]

@@ -33,7 +33,7 @@ def planned_rows(settings: ReproduceSettings, options: StageOptions | None = Non
     planned = []
     for name, protocol, rows in chosen_rows(settings, data):
         for row in (row for row, wanted in rows if wanted):
-            finals = [final_step(cell, data, protocol, settings, row, ask=False) for cell in row.cells.values()]
+            finals = [final_step(cell, data, protocol, settings, row, download=False) for cell in row.cells.values()]
             steps = tuple(in_order([final for final in finals if isinstance(final, Step)]))
             reasons = dict.fromkeys(final for final in finals if isinstance(final, str))
             planned.append(PlannedRow(name, protocol.title, row.label, steps, "" if steps else ", ".join(reasons)))
@@ -84,10 +84,15 @@ def _matches(label: str, pattern: str) -> bool:
 
 
 def final_step(
-    cell: Cell, data: Data, protocol: EvaluationProtocol, settings: ReproduceSettings, row: RowSpec, ask: bool = True
+    cell: Cell,
+    data: Data,
+    protocol: EvaluationProtocol,
+    settings: ReproduceSettings,
+    row: RowSpec,
+    download: bool = True,
 ) -> Step | str:
-    """The step that measures a number, with all that it needs; or why it cannot be measured. Without ``ask`` no weights
-    are downloaded to find out which are available."""
+    """The step that measures a number, with all that it needs; or why it cannot be measured. Without ``download`` no
+    weights are downloaded to find out which are available."""
     system = cell.system
     if data.features and (reason := _needs_films(system, cell.metric)):
         return reason
@@ -95,13 +100,13 @@ def final_step(
     if data.features:
         scoring["frame_rate"] = FRAME_RATE
     if system.baseline is not None:
-        return _baseline(system, data, protocol, settings, ask)
+        return _baseline(system, data, protocol, settings, download)
     if cell.metric.startswith("nmi") and not data.features:
-        return _nmi(system, data, protocol, settings, scoring, ask)
+        return _nmi(system, data, protocol, settings, scoring, download)
     if system.pretraining is not None and not system.finetune:
         pretrained = _pretraining(system, data, settings)
         return Step("score", scoring, (str(pretrained.output),), None, (protocol.index, pretrained))
-    tuned = _finetuning(system, data, protocol, settings, ask)
+    tuned = _finetuning(system, data, protocol, settings, download)
     if isinstance(tuned, str):
         return tuned
     if cell.metric.startswith("nmi"):
@@ -121,11 +126,11 @@ def _nmi(
     protocol: EvaluationProtocol,
     settings: ReproduceSettings,
     scoring: Mapping[str, Any],
-    ask: bool,
+    download: bool,
 ) -> Step:
     """The NMI of the features of an encoder, which no fine-tuning changes."""
     encode = system.pretraining is None
-    need = _image_features(data, protocol, ask) if encode else _pretraining(system, data, settings)
+    need = _image_features(data, protocol, download) if encode else _pretraining(system, data, settings)
     return Step("score", {**scoring, "representation": True}, (str(need.output),), None, (protocol.index, need))
 
 
@@ -155,7 +160,7 @@ def _pretraining(system: SystemSpec, data: Data, settings: ReproduceSettings) ->
 
 
 def _finetuning(
-    system: SystemSpec, data: Data, protocol: EvaluationProtocol, settings: ReproduceSettings, ask: bool
+    system: SystemSpec, data: Data, protocol: EvaluationProtocol, settings: ReproduceSettings, download: bool
 ) -> Step | str:
     output = data.home / protocol.name / system.name
     options: dict[str, Any] = {
@@ -182,7 +187,7 @@ def _finetuning(
     else:
         options["init"] = "none"
         if not data.features:
-            options["encoder"] = image_encoder(ask)[0]
+            options["encoder"] = image_encoder(download)[0]
     options |= data.options.finetune.get(system.crn, {})
     if system.transfer != "encoder+crn":
         options |= data.options.network.get(system.crn, {})
@@ -190,7 +195,7 @@ def _finetuning(
 
 
 def _baseline(
-    system: SystemSpec, data: Data, protocol: EvaluationProtocol, settings: ReproduceSettings, ask: bool
+    system: SystemSpec, data: Data, protocol: EvaluationProtocol, settings: ReproduceSettings, download: bool
 ) -> Step:
     """Baselines read the given features, or those of the ImageNet encoder."""
     assert system.baseline is not None
@@ -199,7 +204,7 @@ def _baseline(
     if data.features:
         options |= {"features": data.features, "frame_rate": FRAME_RATE}
     else:
-        encode = _image_features(data, protocol, ask)
+        encode = _image_features(data, protocol, download)
         options["features"] = (encode.output,)
         needs = (encode,)
         if SYSTEMS[system.baseline].several and data.extra is not None:
@@ -210,9 +215,9 @@ def _baseline(
     return Step("baseline", options, (data.options.baselines.get(system.baseline, system.baseline),), None, needs)
 
 
-def _image_features(data: Data, protocol: EvaluationProtocol, ask: bool) -> Step:
+def _image_features(data: Data, protocol: EvaluationProtocol, download: bool) -> Step:
     """The features of the labelled films by the ImageNet encoder."""
-    name, identity = image_encoder(ask)
+    name, identity = image_encoder(download)
     folder = data.home / "features"
     options: dict[str, Any] = {"encoder": name, "output": folder}
     if data.kind == "movienet":  # elsewhere all films have labels
@@ -222,9 +227,9 @@ def _image_features(data: Data, protocol: EvaluationProtocol, ask: bool) -> Step
 
 
 @functools.cache
-def image_encoder(ask: bool = True) -> tuple[str, str]:
+def image_encoder(download: bool = True) -> tuple[str, str]:
     """Name and id of the encoder with ImageNet weights: the paper's, or the built-in one if these are unavailable."""
-    if not ask:
+    if not download:
         return PAPER_ENCODER, f"{PAPER_ENCODER}-ID"
     from pipelines.models.encoders import load_encoder  # start-up time: NumPy
 

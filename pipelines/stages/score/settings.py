@@ -22,7 +22,7 @@ class ScoreSettings:
     split: str = "test"
     """Films of this split; ``all`` takes every labelled film."""
     features: Path = Path("data/features")
-    """Feature store of the model's encoder, or the folder where it is looked for, or made."""
+    """Feature store of the model's encoder, or the folder in which it is looked for or made."""
     sound: Path = Path("data/features/sound.h5")
     """Store of sound (bassl extract-sound), for a model that was fine-tuned with sound."""
     threshold: float | None = None
