@@ -272,7 +272,7 @@ def test_what_is_kept_of_a_film_does_not_grow_with_its_length() -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (16, 16), (30, 200), (108, 60)])
-def test_a_picture_of_any_size_can_be_looked_at(size: tuple[int, int]) -> None:
+def test_a_picture_of_any_size_has_a_descriptor(size: tuple[int, int]) -> None:
     film = np.random.default_rng(0).integers(0, 256, (3, *size, 3)).astype(np.uint8)
     found = frame_descriptors(film)
     assert found.shape == (3, 8 * 16 * 3 + 16 + 1)
@@ -280,7 +280,7 @@ def test_a_picture_of_any_size_can_be_looked_at(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("size", [(8, 16), (31, 56), (54, 95), (95, 40)])
-def test_a_look_has_the_mean_colours_of_the_cells_and_the_mean_squared_gradients_of_the_blocks(
+def test_a_descriptor_has_the_mean_colours_of_the_cells_and_the_mean_squared_gradients_of_the_blocks(
     size: tuple[int, int],
 ) -> None:
     film = np.random.default_rng(1).integers(0, 256, (3, *size, 3)).astype(np.uint8)
