@@ -27,8 +27,13 @@ def make_lars(
 
     trained = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
     groups = [
-        {"params": [p for name, p in trained if not left_out(name, p)], "weight_decay": weight_decay},
-        {"params": [p for name, p in trained if left_out(name, p)], "weight_decay": 0.0},  # timm does not adapt either
+        # Without ``always_adapt`` timm adapts only what is decayed, and a weight decay of 0 would be plain SGD.
+        {
+            "params": [p for name, p in trained if not left_out(name, p)],
+            "weight_decay": weight_decay,
+            "always_adapt": True,
+        },
+        {"params": [p for name, p in trained if left_out(name, p)], "weight_decay": 0.0},
     ]
     optimizer: torch.optim.Optimizer = Lars(
         [group for group in groups if group["params"]], lr=1.0, momentum=momentum, trust_coeff=trust_coefficient

@@ -89,3 +89,14 @@ def test_a_layer_norm_weight_moves_at_once_by_the_paper_and_by_its_trust_in_the_
         moved[exclusion] = (1 - norm.weight[0]).item()
     assert moved["paper"] == pytest.approx(0.5)
     assert moved["release"] == pytest.approx(0.001 * 1, rel=1e-4)  # trust x |w| / |g| x g, |w| / |g| = 2
+
+
+def test_without_weight_decay_weights_are_still_adapted() -> None:
+    layer = nn.Linear(4, 4, bias=False)
+    before = layer.weight.detach().clone()
+    optimizer = make_lars(layer, 0.9, weight_decay=0.0, trust_coefficient=0.001)
+    set_learning_rate(optimizer, 1.0)
+    layer.weight.grad = torch.full((4, 4), 100.0)
+    optimizer.step()
+    moved = (layer.weight - before).norm() / before.norm()
+    assert moved.item() == pytest.approx(0.001, rel=1e-4)
