@@ -23,6 +23,7 @@ from sklearn.metrics import average_precision_score, f1_score
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, calibrated
+from pipelines.models.encoders import load_encoder
 from pipelines.models.networks import NETWORKS
 from pipelines.models.opening import open_model
 from pipelines.models.shapes import MSLSTMSettings
@@ -576,6 +577,7 @@ def test_what_cannot_be_is_refused_in_one_line(settings: FinetuneSettings, tmp_p
         {"resume": True, "overwrite": True},
         {"end_to_end": True, "crn": "ms-lstm"},
         {"end_to_end": True, "features": (Path("a"),)},
+        {"end_to_end": True, "preparation": "centre"},
     ):
         with pytest.raises(ValueError):
             replace(settings, **changes)  # type: ignore[arg-type]
@@ -772,6 +774,14 @@ def test_features_are_computed_once_and_the_model_knows_their_encoder(pictures: 
     again = finetune(replace(pictures, overwrite=True))
     assert not any("computes the features" in note for note in again.notes)
     assert store.stat().st_mtime_ns == made
+
+
+def test_keyframes_are_prepared_as_asked_for_an_encoder_that_is_named(pictures: FinetuneSettings) -> None:
+    named = replace(pictures, init="none", encoder="efficientnet_lite0", width=16, heads=2, overwrite=True)
+    for how in ("squeeze", "centre"):
+        finetune(replace(named, preparation=how))
+        encoder = load_encoder("efficientnet_lite0", "cpu", how=how)
+        assert open_model(named.output).boundary_model().encoder == encoder.id
 
 
 @pytest.mark.slow

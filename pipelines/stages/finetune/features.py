@@ -62,7 +62,7 @@ def find_encoding(
     source: str | Path | None = start.path
     if own is None:
         source = (start.weights.settings.encoder if start.weights is not None else None) or settings.encoder
-        identity = encoder_for(index, source)
+        identity = encoder_for(index, source, settings.preparation)
         own = FrozenEncoder(identity, source if source and is_published(source) else named_encoder(identity))
     stores = find_features(index, own.id, settings.feature_folder, videos)
     if not stores:

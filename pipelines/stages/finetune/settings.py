@@ -64,8 +64,8 @@ class FinetuneSettings:
     """Shot encoder where there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Unless given: that of
     the index's features, or efficientnet_lite0."""
     preparation: Literal["centre", "squeeze"] | None = rare(None)
-    """How a keyframe becomes the input of a pre-trained encoder: centre or squeeze, see bassl encode. Unless given:
-    centre (release)."""
+    """How a keyframe becomes the input of the encoder: centre or squeeze, see bassl encode. Unless given: centre for a
+    pre-trained one (release), squeeze for others."""
     feature_folder: Path = rare(Path("data/features"))
     """Folder of the feature stores that are computed here, one for each encoder."""
     crn: CRN = "transformer"
@@ -135,6 +135,8 @@ class FinetuneSettings:
             raise ValueError("a run can be resumed or overwritten, not both")
         if self.end_to_end and self.features:
             raise ValueError("end_to_end trains the encoder from keyframes; leave features out")
+        if self.end_to_end and self.preparation == "centre":
+            raise ValueError("end_to_end squeezes keyframes; leave preparation out")
         if self.sound is not None and (self.end_to_end or self.crn == "relational"):
             kind = "end_to_end" if self.end_to_end else self.crn
             raise ValueError(f"sound goes beside stored features of a transformer, mlp or ms-lstm; {kind} reads none")
