@@ -382,6 +382,15 @@ def test_rows_on_movienet_have_the_sizes_of_their_sources(tmp_path: Path) -> Non
     )
 
 
+def test_on_movienet_the_imagenet_encoder_sees_keyframes_as_pre_trained_ones_do(tmp_path: Path) -> None:
+    root = put_movienet_of_five(tmp_path / "movienet")
+    for table in ("table1", "table2", "nmi"):
+        steps = [step for row in plan(ReproduceSettings(table, root, output=Path("runs"))) for step in row.steps]
+        named = [step for step in steps if step.options.get("encoder") == "resnet50"]
+        assert named
+        assert all(step.options["preparation"] == "centre" for step in named)
+
+
 def test_nmi_is_measured_without_fine_tuning(tmp_path: Path) -> None:
     root = put_movienet_of_five(tmp_path / "movienet")
     rows = plan(ReproduceSettings("nmi", root, output=Path("runs")))
@@ -403,7 +412,7 @@ def test_without_weights_of_the_papers_encoder_the_built_in_one_is_taken_and_nam
     monkeypatch.setattr(torch_encoders, "trainable_encoder", none)
     planning.image_encoder.cache_clear()
     try:
-        name, identity = planning.image_encoder()
+        name, identity = planning.image_encoder("squeeze")
         assert (name, identity.split("-")[0]) == ("efficientnet_lite0", "efficientnet_lite0")
     finally:
         planning.image_encoder.cache_clear()

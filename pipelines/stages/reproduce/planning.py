@@ -6,7 +6,7 @@ import fnmatch
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.errors import BasslError
@@ -16,6 +16,9 @@ from pipelines.stages.reproduce.result import PlannedRow
 from pipelines.stages.reproduce.rows import ACROSS, BASSL, ROWS, TABLES, Cell, RowSpec, SystemSpec
 from pipelines.stages.reproduce.settings import ReproduceSettings, StageOptions
 from pipelines.stages.reproduce.steps import Step, in_order
+
+if TYPE_CHECKING:  # start-up time: NumPy
+    from pipelines.models.encoders import Preparation
 
 NEEDS_FILMS = "needs films"
 NO_WEIGHTS = "weights not there (data/README.md)"
@@ -187,7 +190,8 @@ def _finetuning(
     else:
         options["init"] = "none"
         if not data.features:
-            options["encoder"] = image_encoder(download)[0]
+            preparation = data.options.preparation
+            options |= {"encoder": image_encoder(preparation, download)[0], "preparation": preparation}
     options |= data.options.finetune.get(system.crn, {})
     if system.transfer != "encoder+crn":
         options |= data.options.network.get(system.crn, {})
@@ -217,9 +221,10 @@ def _baseline(
 
 def _image_features(data: Data, protocol: EvaluationProtocol, download: bool) -> Step:
     """The features of the labelled films by the ImageNet encoder."""
-    name, identity = image_encoder(download)
+    preparation = data.options.preparation
+    name, identity = image_encoder(preparation, download)
     folder = data.home / "features"
-    options: dict[str, Any] = {"encoder": name, "output": folder}
+    options: dict[str, Any] = {"encoder": name, "preparation": preparation, "output": folder}
     if data.kind == "movienet":  # elsewhere all films have labels
         options["labelled"] = True
     subjects = (str(protocol.index.output),)
@@ -227,13 +232,13 @@ def _image_features(data: Data, protocol: EvaluationProtocol, download: bool) ->
 
 
 @functools.cache
-def image_encoder(download: bool = True) -> tuple[str, str]:
+def image_encoder(preparation: Preparation, download: bool = True) -> tuple[str, str]:
     """Name and id of the encoder with ImageNet weights: the paper's, or the built-in one if these are unavailable."""
     if not download:
         return PAPER_ENCODER, f"{PAPER_ENCODER}-ID"
     from pipelines.models.encoders import load_encoder  # start-up time: NumPy
 
     try:
-        return PAPER_ENCODER, load_encoder(PAPER_ENCODER, "cpu").id
+        return PAPER_ENCODER, load_encoder(PAPER_ENCODER, "cpu", how=preparation).id
     except BasslError:
-        return DEFAULT_ENCODER, load_encoder(DEFAULT_ENCODER, "cpu").id
+        return DEFAULT_ENCODER, load_encoder(DEFAULT_ENCODER, "cpu", how=preparation).id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pipelines.options import accept_text, check_at_least
 
@@ -55,4 +55,5 @@ class StageOptions:
     # further ones for a network that is trained from scratch, by `--crn`
     network: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     baselines: Mapping[str, str] = field(default_factory=dict)  # by system, the one that replaces it
+    preparation: Literal["centre", "squeeze"] = "squeeze"  # of keyframes for the encoder with ImageNet weights
     epochs: int = 10  # of pre-training where the paper has ten; a row with another number is scaled in proportion
