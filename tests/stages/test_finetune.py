@@ -674,6 +674,8 @@ def test_the_last_run_is_found_and_what_cannot_be_taken_over_is_said(
     told("use --transfer encoder", crn="mlp", transfer="encoder+crn")
     told("has 2", "--neighbours 3", neighbours=3)
     told("has 16", "--width 8", width=8)
+    told("has 1", "--layers 3", layers=3)
+    told("has 2", "--heads 4", heads=4)
     told("holds a fine-tuned model, and a pre-trained model is needed", init=str(last.output))
     (data / "other").mkdir()
     other = write_labelled_films(data / "other", encoder="another").parent / "features.h5"

@@ -107,8 +107,9 @@ def shape_for(settings: FinetuneSettings, start: Start, width: int) -> Shape:
             raise BasslError(
                 f"{start.path}: its CRN reads encodings of width {crn.input_width}, and these have {width}"
             )
-        for name, here in (("neighbours", crn.neighbors), ("width", crn.width)):
-            if getattr(settings, name) not in (None, here):
+        own = {"neighbours": crn.neighbors, "width": crn.width, "layers": crn.layers, "heads": crn.heads}
+        for name, here in own.items():
+            if getattr(settings, name) not in (getattr(FinetuneSettings, name), here):
                 raise BasslError(
                     f"--{name} {getattr(settings, name)}: the CRN of {start.path} has {here}; "
                     "leave it out, or begin anew with --transfer encoder"
