@@ -13,7 +13,7 @@ from pipelines.stages.score.result import Comparison, ScoreResult
 from pipelines.stages.score.settings import ScoreSettings
 
 THRESHOLD = 0.5
-"""A score that ends a scene, as in the paper's release."""
+"""A score that ends a scene; after calibration, if there is one."""
 
 
 def measured(films: Sequence[FilmScores], threshold: float | None, settings: ScoreSettings) -> dict[str, Measure]:

@@ -26,8 +26,12 @@ class ScoreSettings:
     sound: Path = Path("data/features/sound.h5")
     """Store of sound (bassl extract-sound), for a model that was fine-tuned with sound."""
     threshold: float | None = None
-    """A shot with at least this score ends a scene. Unless given: 0.5 for a model (as in the paper's release); for
-    a list of scenes, the scenes that it lists."""
+    """A shot with at least this score ends a scene. Unless given: 0.5 for a model; for a list of scenes, the scenes
+    that it lists.
+
+    0.5 is that of softmax, as in the paper's release, for an imported or pre-trained model. A run of bassl finetune is
+    calibrated on its validation split: 0.5 is the threshold of best F1 there, and its result.json has both.
+    """
     tolerance: Seconds = 1.0
     """Greatest distance, in seconds, of a scene end from the end of its shot, where prediction and truth have different
     shots."""
