@@ -660,6 +660,17 @@ def test_what_cannot_be_is_refused_in_one_line(settings: PretrainSettings, pixel
             replace(settings, **changes)
 
 
+def test_weights_that_are_not_finite_are_not_saved(settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def overflowing(trainer: Any, *given: Any, **named: Any) -> Any:
+        trainer.model.objective.head_pp.weight.register_hook(lambda gradient: gradient * torch.nan)
+        return take_step(trainer, *given, **named)
+
+    monkeypatch.setattr(loop, "take_step", overflowing)
+    one_step = replace(settings, batch=180, epochs=1)
+    refusal(lambda: pretrain(one_step), "a weight of step 1 is not finite", error=BasslError)
+    assert not (settings.output / "state.pt").exists()
+
+
 def test_a_folder_with_a_run_is_not_touched_unasked(
     settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
