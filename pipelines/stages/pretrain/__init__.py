@@ -8,7 +8,8 @@ bassl_cli pretrain --index data/index.h5``).
 
 All random draws are functions of the seed, the step and the window, never of what ran before. So a run that was stopped
 continues with the same numbers, and several processes draw what one would (but for dropout, which each process draws
-for itself).
+for itself). With three or more processes they are the same up to rounding, because in the first step after a start DDP
+sums gradients in another order.
 """
 
 from __future__ import annotations

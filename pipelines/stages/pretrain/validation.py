@@ -111,6 +111,9 @@ def _encoded(
     dtype = next(network.parameters()).dtype
     encodings = torch.zeros(len(rows), encoder.width, device=process.device, dtype=dtype)
     mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), process.device) for v in (encoder.mean, encoder.std))
+    if process.world_size > 1:
+        for buffer in network.buffers():  # on a CPU each process has its own statistics of batch normalisation
+            dist.broadcast(buffer, 0)
     own = np.array_split(np.arange(len(rows)), process.world_size)[process.rank]
     at = int(own[0]) if len(own) else 0
     for part in _middle_keyframes(source, rows[own], size):
