@@ -269,7 +269,7 @@ def joined(
 def read_index(path: Path) -> Index:
     """Open an index and check it. Raises StoreError for a file that is missing, damaged, contradictory or no index."""
     with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
-        home = path.parent.resolve()
+        home = path.resolve().parent  # behind a link, stores are found from where the index lies
         pictures = read_strings(file, "videos/pictures")
         index = Index(
             path=path,

@@ -216,6 +216,14 @@ def test_everything_may_move_together(tmp_path: Path) -> None:
     assert index.features["f"] == tmp_path / "there" / "data" / "features" / "f.h5"
 
 
+def test_an_index_behind_a_link_finds_its_keyframes(tmp_path: Path) -> None:
+    one = pictured("a", tmp_path / "data" / "keyframes")
+    written(tmp_path / "data" / "index.h5", one)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "index.h5").symlink_to(tmp_path / "data" / "index.h5")
+    assert read_index(tmp_path / "elsewhere" / "index.h5").pictures == (one.pictures,)
+
+
 def test_paths_are_relative_wherever_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data" / "keyframes").mkdir(parents=True)
     (tmp_path / "data" / "keyframes" / "a.h5").touch()
