@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
-from bassl_cli.options import SCENES, with_settings
+from bassl_cli.options import SCENES, leave_out_exports, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, atomic_file
 from pipelines.scenes import SceneList, timecode
@@ -29,6 +29,7 @@ def split(
             help="The film and its scenes (scenes.json); or only scenes, of one or several films, which are found by "
             "what the scenes say.",
             show_default=False,
+            callback=leave_out_exports,
         ),
     ],
     settings: SplitSettings,
