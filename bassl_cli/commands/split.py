@@ -66,6 +66,8 @@ def split(
         files = files[1:] or [left if left.exists() else SCENES]
         if len(files) > 1:
             raise BasslError(f"{named}: is one film, and there are {len(files)} files of scenes; leave the film out")
+    elif others := [file for file in files if file != STDIO and file.suffix.lower() != ".json"]:
+        raise BasslError(f"{others[0]}: is no file of scenes; a film stands before the file of its scenes")
     rows: list[object] = []
     done: dict[str, Path] = {}
 
