@@ -19,9 +19,18 @@ from pipelines.options import Option, Time, kind_of, options_of, settings_from
 Command = Callable[..., None]
 Films = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
 
+
+def leave_out_exports(files: list[Path]) -> list[Path]:
+    """The files of scenes among files that the shell found."""
+    from pipelines.stages.export import without_exports  # start-up time: formats, which other commands do not need
+
+    return without_exports(files)
+
+
 SceneFile = Annotated[Path, typer.Argument(metavar="SCENES.JSON", help="Scenes, as predict or a page wrote them.")]
 SceneFiles = Annotated[
-    list[Path], typer.Argument(metavar="SCENES.JSON", help="Scenes, as predict or a page wrote them.")
+    list[Path],
+    typer.Argument(metavar="SCENES.JSON", help="Scenes, as predict or a page wrote them.", callback=leave_out_exports),
 ]
 SCENES = Path("scenes.json")
 _SHORT = {"output": "-o", "threshold": "-t", "workers": "-j"}

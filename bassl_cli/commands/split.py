@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
-from bassl_cli.options import SCENES, with_settings
+from bassl_cli.options import SCENES, leave_out_exports, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, atomic_file
 from pipelines.scenes import SceneList, timecode
@@ -29,6 +29,7 @@ def split(
             help="The film and its scenes (scenes.json); or only scenes, of one or several films, each found at the "
             "path in its scenes.json.",
             show_default=False,
+            callback=leave_out_exports,
         ),
     ],
     settings: SplitSettings,
@@ -65,6 +66,8 @@ def split(
         files = files[1:] or [left if left.exists() else SCENES]
         if len(files) > 1:
             raise BasslError(f"{named}: is one film, but {len(files)} files of scenes are given; leave the film out")
+    elif others := [file for file in files if file != STDIO and file.suffix.lower() != ".json"]:
+        raise BasslError(f"{others[0]}: is no file of scenes; name the film before its scenes")
     rows: list[object] = []
     done: dict[str, Path] = {}
 

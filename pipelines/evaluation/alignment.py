@@ -263,7 +263,8 @@ def _inner(
     """Which scene ends (M, 2) are not the end of the film, nor a border of its part, which are no scene ends to find.
 
     The end of the film is an end at the end of the shots (N, 2), or the last one of a list of scenes of this length,
-    unless the film continues and a shot ends there, too. Of a part, an end within the tolerance of a border is that
+    unless the film continues and a shot ends there, too. Where a list ends elsewhere, it is also an end within the
+    tolerance that is nearer to it than to the end of a shot. Of a part, an end within the tolerance of a border is that
     border, unless the end of a shot is nearer.
     """
     film_end = shots[-1, 1]
@@ -271,7 +272,8 @@ def _inner(
     to_shot = np.abs(shots[None, :-1, 1] - starts[:, None]).min(axis=1, initial=np.inf)
     at_list_end = starts >= length - 1e-9
     if part is None:
-        nearest = np.where(at_list_end, tolerance, np.minimum(to_shot, tolerance))
+        others = 0.0 if abs(length - film_end) <= tolerance else np.minimum(to_shot, tolerance)
+        nearest = np.where(at_list_end, tolerance, others)
         inner = (ends > 0) & (np.abs(starts - film_end) > nearest)
     else:
         inner = np.minimum(starts - part[0], part[1] - ends) > np.minimum(to_shot, tolerance)

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipelines.errors import BasslError, count
+from pipelines.scenes import Scene, Shot, group_shots, without_short
+
+
+def choose_scenes(
+    shots: Sequence[Shot], threshold: float, min_scene: float, drop_short: bool, scenes: int | None
+) -> tuple[Scene, ...]:
+    """The scenes of shots with scores, as `bassl predict` finds them with these settings.
+
+    Raises BasslError when the video cannot be divided in this way.
+    """
+    scores = [shot.score for shot in shots]
+    ends = [shot.end - shots[0].start for shot in shots]
+    chosen = choose_scene_ends(scores, ends, threshold, 0.0 if drop_short else min_scene, scenes)
+    found = group_shots(shots, chosen)
+    return without_short(found, min_scene) if drop_short else found
 
 
 def choose_scene_ends(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,12 @@ class ExportResult:
 def beside(file: Path, name: str) -> Path:
     """The path of a format beside a ``scenes.json``; in the current folder for one from stdin."""
     return file.with_name(("scenes" if file == STDIO else file.name.removesuffix(".json")) + FORMATS[name].ending)
+
+
+def without_exports(files: Sequence[Path]) -> list[Path]:
+    """The files but for exports in JSON beside another of them, which a pattern such as ``out/*.json`` finds too."""
+    exports = {beside(file, name) for file in files for name in FORMATS}
+    return [file for file in files if file not in exports or file.suffix != ".json"]
 
 
 def export(file: Path | str, settings: ExportSettings) -> ExportResult:

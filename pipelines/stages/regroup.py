@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.datasets.corrections import check_replaceable
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept
 from pipelines.options import Seconds, accept_text
+from pipelines.outputs.corrections import CHOICE, check_replaceable
 from pipelines.outputs.exports import is_scenes_json
-from pipelines.scenes import SceneList, group_shots, without_short
+from pipelines.scenes import SceneList
 from pipelines.stages.predict.settings import PredictSettings
-
-_CHOSEN = ("threshold", "min_scene", "drop_short", "scenes")
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class RegroupSettings:
     @property
     def given(self) -> dict[str, Any]:
         """The settings of prediction among them that are not None."""
-        return {name: value for name in _CHOSEN if (value := getattr(self, name)) is not None}
+        return {name: value for name in CHOICE if (value := getattr(self, name)) is not None}
 
 
 def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> SceneList:
@@ -59,7 +57,7 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
             output that cannot be written or is the input.
     """
     from pipelines.datasets.scene_list import read_scene_list  # start-up time: NumPy
-    from pipelines.models.scene_ends import choose_scene_ends  # start-up time: NumPy
+    from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
 
     file = Path(file)
     name = "scenes" if file == STDIO else file.name.removesuffix(".json")
@@ -74,28 +72,20 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
         check_replaceable(
             output,
             before.video.path,
-            lambda video: (video.get("id"), video.get("fingerprint")) == known,
+            lambda video: (video.id, video.fingerprint) == known,
             given,
         )
-    stored = {name: value for name, value in before.settings.items() if name in _CHOSEN and name != "scenes"}
+    stored = {name: value for name, value in before.settings.items() if name in CHOICE and name != "scenes"}
     try:
         wanted = PredictSettings(**{**stored, **settings.given})
     except (TypeError, ValueError) as error:
         raise BasslError(f"{file}: its settings are not those of a prediction ({error})") from error
-    ends = choose_scene_ends(
-        [shot.score for shot in before.shots],
-        [shot.end - before.shots[0].start for shot in before.shots],
-        wanted.threshold,
-        0.0 if wanted.drop_short else wanted.min_scene,
-        wanted.scenes,
-    )
     names = {(scene.start_shot, scene.end_shot): scene.name for scene in before.scenes}
+    chosen = {name: getattr(wanted, name) for name in CHOICE}
     scenes = tuple(
-        replace(scene, name=names.get((scene.start_shot, scene.end_shot))) for scene in group_shots(before.shots, ends)
+        replace(scene, name=names.get((scene.start_shot, scene.end_shot)))
+        for scene in choose_scenes(before.shots, **chosen)
     )
-    if wanted.drop_short:
-        scenes = without_short(scenes, wanted.min_scene)
-    chosen = {name: getattr(wanted, name) for name in _CHOSEN}
     kept = {name: value for name, value in before.settings.items() if name != "edited_by_hand"}
     result = replace(before, settings={**kept, **chosen}, scenes=scenes)
     result.save(output)

@@ -152,8 +152,9 @@ class Index:
         if lacking:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             raise StoreError(
-                f"{self.path}: has no keyframes of {lacking[0]}{more}; run `bassl extract-keyframes`, leave such films "
-                "out with `bassl build-index --only-complete`, or name a feature store with --features"
+                f"{self.path}: has no keyframes of {lacking[0]}{more}; run `bassl extract-keyframes`, or leave such "
+                "films out with `bassl build-index --only-complete`; pretrain and finetune can also read a feature "
+                "store (--features)"
             )
 
     def targets(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:

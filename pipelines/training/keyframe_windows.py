@@ -6,10 +6,13 @@ depend on what ran before it, on the number of processes, or on which worker rea
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from multiprocessing import parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any, Protocol, TypeVar
 
 import cv2
@@ -198,3 +201,12 @@ def _begin_worker(worker: int) -> None:
     torch.set_num_threads(1)
     # Ctrl-C reaches all processes of a terminal: the one that trains ends its step, for which it needs its data.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # PyTorch ends a worker when its parent has died: here that is the fork server, which lives as long as a worker.
+    Thread(target=_end_with_training, daemon=True).start()
+
+
+def _end_with_training() -> None:
+    training = parent_process()
+    assert training is not None
+    training.join()
+    os._exit(1)

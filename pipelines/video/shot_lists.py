@@ -64,9 +64,9 @@ def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
 
     Formats: one position a line, where a shot begins; two or more a line, of which the first two are where a shot
     begins and ends, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
-    frames, and the end is the last frame of the shot; or where one of them has a decimal point or a colon, all are
-    seconds or timecodes (``MM:SS``, ``HH:MM:SS.mmm``, ``HH:MM:SS:FF``). What lies between two listed shots belongs to
-    the earlier one.
+    frames, and the end is the last frame of the shot or the one after it; or where one of them has a decimal point or a
+    colon, all are seconds or timecodes (``MM:SS``, ``HH:MM:SS.mmm``, ``HH:MM:SS:FF``). What lies between two listed
+    shots belongs to the earlier one.
 
     Args:
         path: the file.
@@ -132,8 +132,7 @@ def _of_lines(path: Path, text: str, frame_rate: float) -> list[tuple[str, float
             raise DatasetError(f"{path}, {place}: mixes lines of one number (cuts) with lines of two (shots)")
         values = [_position(position, in_seconds, frame_rate, f"{path}, {place}") for position in positions]
         if len(values) == 2:
-            overlap = values[0] < last_end if in_seconds else values[0] <= last_end
-            if overlap or values[1] < values[0] or (in_seconds and values[1] == values[0]):
+            if values[0] < last_end or values[1] < values[0] or (in_seconds and values[1] == values[0]):
                 raise DatasetError(f"{path}, {place}: shot {positions[0]} to {positions[1]} is empty or overlaps")
             last_end = values[1]
         shots.append((place, values[0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -188,6 +189,18 @@ def test_several_lists_are_exported_each_beside_itself_or_into_a_folder_and_a_ba
         assert Path(f"out/{name}.scenes.csv").read_text() == Path(f"{name}.scenes.csv").read_text()
     code, _, err = bassl("export", "a.scenes.json", "b.scenes.json", "-o", "out.csv")
     assert (code, "--to FORMAT" in err) == (2, True)
+
+
+@pytest.mark.parametrize("command", [("export", "--to", "edl"), ("report",), ("split", "--chapters"), ("save-images",)])
+def test_exports_in_json_beside_the_scenes_are_no_scenes(bassl: Bassl, command: tuple[str, ...], film: Path) -> None:
+    for name in ("a", "b"):
+        shutil.copy(film, f"{name}.mp4")
+        scene_list([60, 60], [0, 1], 24, path=f"{name}.mp4").save(Path(f"{name}.json"))
+    assert bassl("export", "a.json", "b.json", "--to", "label-studio", "-q").code == 0
+    files = sorted(path.name for path in Path.cwd().glob("[ab].*json"))
+    assert len(files) == 4
+    code, _, err = bassl(command[0], *files, *command[1:])
+    assert (code, "label-studio" in err) == (0, False)
 
 
 def test_a_dash_is_stdin_and_stdout(tmp_path: Path) -> None:

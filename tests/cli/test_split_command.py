@@ -171,6 +171,7 @@ def test_chapters(bassl: Bassl, movie: Path) -> None:
         (["{movie}", "gone.json"], ["gone.json", "bassl predict"]),
         (["{movie}", "text.json"], ["text.json", "is not a scenes.json"]),
         (["text.json"], ["text.json"]),
+        (["text.json", "{movie}"], ["movie.mp4", "name the film before its scenes"]),
         (["{movie}", "--chapters", "--exact"], ["leave --exact out"]),
         (["{movie}", "-o", "text.json"], ["text.json"]),
         (["{movie}", "--expand", "-1"], ["0 seconds or more"]),
@@ -181,7 +182,7 @@ def test_chapters(bassl: Bassl, movie: Path) -> None:
         (["{movie}", "-f", "$VIDEO_NAME"], ["several files", "$SCENE_NUMBER"]),
         (["{movie}", "-o", "full"], ["movie-scene-004.mp4", "--overwrite"]),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_wrong_use_is_one_line_and_nothing_is_written(
     bassl: Bassl, movie: Path, arguments: list[str], words: list[str]

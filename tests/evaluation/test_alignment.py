@@ -53,6 +53,14 @@ def test_the_same_shots_are_compared_as_they_are() -> None:
     assert film.shots.dtype == np.int64
 
 
+def test_a_scene_end_just_before_the_end_of_both_lists_is_not_dropped() -> None:
+    short, whole = (0, 20, 49.5, 50), (0, 20, 50)
+    false_alarm = align(listed(*short, source=HERE), listed(*whole), tolerance=1.0).film
+    assert (false_alarm.labels.tolist(), false_alarm.decided(0.5).tolist()) == ([1, 0, 0], [True, True, False])
+    missed = align(GUESS, listed(*short), tolerance=1.0).film
+    assert missed.labels.tolist() == [0, 1, 0, 0, 1, 0]
+
+
 def test_true_scenes_go_to_the_predictions_shots() -> None:
     result = align(GUESS, listed(0, 20.4, 39.5, 50), tolerance=1.0)
     assert result.how == "shots of the prediction"

@@ -356,7 +356,12 @@ def test_a_store_that_others_made_is_not_taken_for_ours(index: Path, encoder: Sh
 
 def test_an_index_without_key_frames(tmp_path: Path, encoder: ShotEncoder) -> None:
     written(tmp_path / "index.h5", video("a"))
-    refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), "no keyframes of a", "bassl extract-keyframes")
+    told = (
+        "no keyframes of a",
+        "bassl extract-keyframes",
+        "pretrain and finetune can also read a feature store (--features)",
+    )
+    refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), *told)
 
 
 def test_only_the_videos_that_are_asked_for_are_encoded_and_need_keyframes(

@@ -583,6 +583,31 @@ def test_scenes_that_were_corrected_by_hand_are_not_written_over(film: Path, mod
     assert done.output.read_text() == corrected
 
 
+def test_scenes_that_were_joined_in_an_editor_are_not_written_over(film: Path, model: Path, tmp_path: Path) -> None:
+    settings = PredictSettings(model=model, threshold=0.01)
+    (done,) = predict_films([film], tmp_path, settings)
+    content = json.loads(done.output.read_text())
+    first, second, *others = content["scenes"]
+    joined = first | {name: second[name] for name in ("end_shot", "end_frame", "end", "end_timecode")}
+    content["scenes"] = [scene | {"index": index} for index, scene in enumerate([joined, *others])]
+    corrected = json.dumps(content)
+    done.output.write_text(corrected)
+    (left,) = predict_films([film], tmp_path, settings, pages=True)
+    assert "was corrected by hand" in left.error
+    assert done.output.read_text() == corrected
+
+
+def test_of_corrected_scenes_it_is_said_that_overwrite_would_replace_them(
+    film: Path, model: Path, tmp_path: Path
+) -> None:
+    (done,) = predict_films([film], tmp_path, PredictSettings(model=model))
+    content = json.loads(done.output.read_text())
+    content["scenes"][0]["name"] = "The chase"
+    done.output.write_text(json.dumps(content))
+    (left,) = predict_films([film], tmp_path, PredictSettings(model=model, threshold=0.4))
+    assert "was corrected by hand" in left.error
+
+
 def test_what_no_film_can_be_done_with_is_raised(library: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()

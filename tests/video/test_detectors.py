@@ -155,6 +155,7 @@ GOOD_LISTS = {
     "timecodes with milliseconds": ("00:00:01.250\n00:01:02.541\n", [1.25, 62.541]),
     "timecodes of minutes": ("0:00\n0:01.25\n1:02\n", [1.25, 62.0]),
     "timecodes with frames": ("00:00:00:00 00:00:01:06\n00:00:01:06 00:00:02:13\n", [1.25]),
+    "half-open ranges of frames": ("0 30\n30 61\n61 90\n", [30, 61]),
 }
 
 BAD_LISTS = {
@@ -164,7 +165,7 @@ BAD_LISTS = {
     "out of order": "61\n30\n",
     "twice the same": "30\n30\n",
     "negative": "-5\n30\n",
-    "overlapping shots": "0 30\n30 60\n",
+    "overlapping shots": "0 31\n30 60\n",
     "an empty shot": "0 29\n30 20\n",
     "cuts and shots mixed": "30\n61 89\n",
     "JSON without shots": "{}",

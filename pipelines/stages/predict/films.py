@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from pipelines.datasets.corrections import check_replaceable
 from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_inputs_kept, check_writable, remove_partials
 from pipelines.film_jobs import run_here, run_on_dask
 from pipelines.options import settings_from, values_of
+from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.film_pictures import FilmPictures
 from pipelines.processes import Send, cores
@@ -70,7 +70,7 @@ def predict_to_files(
     """
     check_inputs_kept((output, storyboard, page), (film, model.settings.shots, model.settings.model))
     if output is not None and is_scenes_json(output) and not overwrite:
-        check_replaceable(output, film, lambda video: _is_of(video, film))
+        _check_replaceable(output, film)
     pictured = FilmPictures(storyboard, page)
     found = model.predict(film, progress=progress, on_shot=pictured.add)
     if video_id is not None:
@@ -79,6 +79,10 @@ def predict_to_files(
     if output is not None:
         save(found, output)
     return found
+
+
+def _check_replaceable(output: Path, film: Path) -> None:
+    check_replaceable(output, film, lambda video: _is_of(video.fingerprint, video.path, film))
 
 
 @dataclass(frozen=True)
@@ -242,7 +246,7 @@ def _existing_result(task: PredictTask, settings: Mapping[str, Any]) -> FilmScen
         content = read_json(task.output, MAX_SCENES_BYTES)
         if (content["schema"], content["version"]) != (SCHEMA, SCHEMA_VERSION):
             raise ValueError
-        same = _is_of(content["video"], task.film)
+        same = _is_of(content["video"].get("fingerprint"), content["video"]["path"], task.film)
         before = content["settings"]
         facts: dict[str, Any] = {"scenes": len(content["scenes"]), "shots": len(content["shots"])}
         facts["duration"] = float(content["video"]["duration"])
@@ -252,13 +256,17 @@ def _existing_result(task: PredictTask, settings: Mapping[str, Any]) -> FilmScen
     if not same:
         return task.failed(f"{task.output}: holds the scenes of another film than {task.film}; {remedy}")
     if other:
+        try:
+            _check_replaceable(task.output, task.film)
+        except BasslError as error:
+            return task.failed(str(error))
         listed = ", ".join(f"{name.removesuffix('_id')} {before.get(name)} and not {settings[name]}" for name in other)
         return task.failed(f"{task.output}: was made with other settings ({listed}); {remedy}")
     return replace(task.finished(facts), status="kept")
 
 
-def _is_of(video: Mapping[str, Any], film: Path) -> bool:
+def _is_of(known_by: str | None, path: str, film: Path) -> bool:
     """Whether the video of a ``scenes.json`` is this film; by its name where the file has no fingerprint."""
-    if "fingerprint" in video:
-        return bool(video["fingerprint"] == fingerprint(film))
-    return PureWindowsPath(video["path"]).name == PureWindowsPath(film).name
+    if known_by is not None:
+        return known_by == fingerprint(film)
+    return PureWindowsPath(path).name == PureWindowsPath(film).name

@@ -13,7 +13,7 @@ from pipelines.errors import StoreError
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.progress import ReportProgress
-from pipelines.scenes import SceneList, Shot, group_shots, without_short
+from pipelines.scenes import SceneList, Shot
 from pipelines.stages.predict.settings import FilmOptions, PredictSettings
 from pipelines.video.film_process import FilmProcess
 from pipelines.video.films import fingerprint, safe_id
@@ -81,6 +81,7 @@ class SceneModel:
         # The film is read in a process of its own, from now on, while this one imports and loads what it needs.
         reading = FilmProcess(Path(video), reader_settings, lambda done, total: report("reading", done, total))
         with reading:
+            from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
             from pipelines.stages.predict import scoring  # start-up time: OpenCV
 
             film_fingerprint = fingerprint(Path(video))
@@ -90,10 +91,9 @@ class SceneModel:
         silence: list[str] = []
         if self._loaded.model.sound:
             film, silence = scoring.add_sound(film, Path(video))
-        scores, chosen = scoring.choose_scene_ends(self._loaded, film, settings)
-        found = zip(film.ranges, scores, film.transitions, strict=True)
+        found = zip(film.ranges, scoring.score_shots(self._loaded, film), film.transitions, strict=True)
         shots = tuple(Shot(i, *r, score=p, transition=how) for i, (r, p, how) in enumerate(found))
-        scenes = group_shots(shots, chosen)
+        wanted = settings.threshold, settings.min_scene, settings.drop_short, settings.scenes
         return SceneList(
             video=replace(
                 reading.facts,
@@ -103,7 +103,7 @@ class SceneModel:
             ),
             settings=self.record(settings),
             shots=shots,
-            scenes=without_short(scenes, settings.min_scene) if settings.drop_short else scenes,
+            scenes=choose_scenes(shots, *wanted),
             warnings=(*reading.warnings, *silence),
         )
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.models import scene_ends
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.encoder_options import DEFAULT_ENCODER, named_encoder
 from pipelines.models.encoders import KEYFRAMES, ShotEncoder, encode_groups, encoder_of_model, load_encoder
@@ -108,20 +107,10 @@ def add_sound(film: EncodedFilm, path: Path) -> tuple[EncodedFilm, list[str]]:
     return replace(film, features=with_sound(film.features, sounds)), warnings
 
 
-def choose_scene_ends(
-    loaded: LoadedModel, film: EncodedFilm, settings: PredictSettings
-) -> tuple[list[float], list[int]]:
-    """The score of each shot, and the shots that end scenes.
-
-    Raises:
-        BasslError: one line, where the film cannot be divided as the settings want it.
-    """
+def score_shots(loaded: LoadedModel, film: EncodedFilm) -> list[float]:
+    """The score of each shot of a film."""
     durations = np.array([end - start for *_, start, end in film.ranges])
-    scores = loaded.model.score(film.features, durations, film.colour)
-    ends = np.array([end for *_, end in film.ranges]) - film.ranges[0][2]
-    least = 0.0 if settings.drop_short else settings.min_scene
-    chosen = scene_ends.choose_scene_ends(scores, ends, settings.threshold, least, settings.scenes)
-    return [float(score) for score in scores], chosen
+    return [float(score) for score in loaded.model.score(film.features, durations, film.colour)]
 
 
 def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> ShotEncoder:

@@ -1,0 +1,55 @@
+"""Workers that read keyframes ahead of training."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+READER = """
+import os
+import torch
+from pipelines.training.keyframe_windows import read_ahead
+
+
+class Workers(torch.utils.data.Dataset):
+    def __getitem__(self, item):
+        return os.getpid()
+
+
+if __name__ == "__main__":
+    for worker in read_ahead(Workers(), lambda: iter(int, 1), workers=1, device=torch.device("cpu"), ahead=2):
+        print(worker, flush=True)
+        input()
+"""
+
+
+def test_workers_end_when_the_training_process_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "reader.py"
+    script.write_text(READER)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [sys.executable, script], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as training:
+        assert training.stdout is not None
+        worker = int(training.stdout.readline())
+        training.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while _runs(worker) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    left = _runs(worker)
+    if left:
+        os.kill(worker, signal.SIGKILL)
+    assert not left
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{process}/stat")  # a zombie, of which nobody has read the exit code, has ended
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
