@@ -370,6 +370,61 @@ def test_sound_comes_along_where_the_film_is_at_hand(film_with_sound: Path) -> N
     assert {link.text for link in root.iter("linkclipref")} == known
 
 
+@pytest.mark.parametrize(("rate", "display"), [(Fraction(25), "NDF"), (NTSC, "DF")], ids=str)
+def test_a_project_for_final_cut_pro_says_of_the_film_what_its_clips_need(rate: Fraction, display: str) -> None:
+    root = ElementTree.fromstring(content(scene_list([20, 30], rate=rate), "fcpxml"))
+    asset, sequence, event = root.find("resources/asset"), root.find(".//sequence"), root.find("event")
+    assert asset is not None
+    assert sequence is not None
+    assert event is not None
+    assert (root.tag, root.get("version")) == ("fcpxml", "1.10")
+    form = root.find("resources/format")
+    assert form is not None
+    assert (form.get("width"), form.get("height")) == ("640", "360")
+    assert {asset.get("format"), sequence.get("format")} == {form.get("id")}
+    assert {clip.get("ref") for clip in root.iter("asset-clip")} == {asset.get("id")}
+    for whole in (asset, sequence):
+        assert Fraction(whole.attrib["duration"][:-1]) * rate == 50
+    assert (asset.get("name"), asset.get("start"), asset.get("hasVideo")) == ("film.mp4", "0s", "1")
+    assert asset.get("hasAudio") is None
+    assert {found.get("kind") for found in root.iter("media-rep")} == {"original-media"}
+    assert [found.get("name") for found in (event, *event)] == ["film", "film"]
+    assert {found.get("tcFormat") for found in (sequence, *root.iter("asset-clip"))} == {display}
+
+
+@pytest.mark.parametrize("sound", [True, False], ids=["sound", "no sound"])
+def test_clips_for_final_cut_pro_7_are_linked_to_their_sound_and_to_the_file(
+    film_with_sound: Path, sound: bool
+) -> None:
+    scenes = scene_list([20, 30], path=str(film_with_sound) if sound else "/films/film.mp4")
+    root = ElementTree.fromstring(content(scenes, "fcp7"))
+    assert (root.tag, root.get("version"), root.findtext("sequence/duration")) == ("xmeml", "5", "50")
+    kinds = ["video", "audio", "audio"] if sound else ["video"]
+    tracks = root.findall("sequence/media/video/track") + root.findall("sequence/media/audio/track")
+    assert len(tracks) == len(kinds)
+    places = {}  # of each clip its kind of track, the number of the track of this kind, and its number there
+    linked = {}
+    for number, (kind, track) in enumerate(zip(kinds, tracks, strict=True)):
+        for at, item in enumerate(track.findall("clipitem"), 1):
+            places[item.get("id")] = (kind, str(max(1, number)), str(at))
+            found = [item.findtext(tag) for tag in ("enabled", "duration", "rate/timebase", "rate/ntsc")]
+            assert found == ["TRUE", "50", "25", "FALSE"]
+            linked[item.get("id")] = [[part.text for part in link] for link in item.findall("link")]
+    assert len(places) == 2 * len(kinds)
+    for clip, (_, _, scene) in places.items():
+        together = [[other, *place] for other, place in places.items() if place[2] == scene]
+        assert linked[clip] == (together if sound else [])
+    (file,) = [each for each in root.iter("file") if len(each)]
+    assert {each.get("id") for each in root.iter("file")} == {file.get("id")}
+    assert (file.findtext("duration"), file.findtext("rate/timebase")) == ("50", "25")
+    for of in (file.find("media/video"), root.find("sequence/media/video/format")):
+        assert of is not None
+        size = [of.findtext(f"samplecharacteristics/{side}") for side in ("width", "height")]
+        assert size == ["640", "360"]
+    heard = [file.findtext(f"media/audio/{tag}") for tag in ("samplecharacteristics/samplerate", "channelcount")]
+    assert heard == (["48000", "2"] if sound else [None, None])
+
+
 def test_the_film_is_named_as_a_uri(film_with_sound: Path) -> None:
     scenes = scene_list([50], path=str(film_with_sound))
     uri = film_with_sound.as_uri()
