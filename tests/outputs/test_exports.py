@@ -26,7 +26,7 @@ from pipelines.outputs.exports import FORMATS, check_ending, export, format_of, 
 from pipelines.outputs.exports.segments import one_line, segments_of
 from pipelines.outputs.exports.timecode import timecode_base
 from pipelines.outputs.exports.timeline import timeline_of
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneList, Transition
 from tests import films
 from tests.outputs.exporting import FILM_23, NTSC, edl_frame, named, scene_list, steady_films, unsteady_films
 
@@ -252,6 +252,9 @@ def test_a_rate_that_containers_round_is_still_constant() -> None:
     times = [round(frame / 24, 3) for frame in range(14_316)]
     scenes = scene_list([1146, 201, 12_968], rate=24.00033, times=times)
     assert edl_frames(content(scenes, "edl"), Fraction(24)) == frames_of(scenes, False)
+    # Where it is the rate that is a little off, timestamps drift by four frames in three hours.
+    scenes = scene_list([100_000, 60_000, 99_200], rate=24.00033)
+    assert edl_frames(content(scenes, "edl"), Fraction(24)) == frames_of(scenes, False)
 
 
 def test_a_rate_that_editors_do_not_have_goes_by_time() -> None:
@@ -279,6 +282,24 @@ def test_an_edl_to_the_letter() -> None:
 def test_timecode_at_23_976_counts_24_frames_a_second() -> None:
     events = edl_events(content(scene_list([24 * 3600, 24], rate=FILM_23), "edl"))
     assert events[1][4:6] == ["01:00:00:00", "01:00:01:00"]
+
+
+def test_how_a_scene_ends_is_how_its_last_shot_ends() -> None:
+    plain = scene_list([20, 30, 40, 10, 25], [1, 3, 4])
+    ends = {
+        0: Transition("wipe", 15, 25, 0.6, 1.0),
+        1: Transition("dissolve", 45, 55, 1.8, 2.2),
+        3: Transition("cut", 100, 100, 4.0, 4.0),
+    }
+    shots = tuple(replace(shot, transition=ends.get(shot.index)) for shot in plain.shots)
+    scenes = replace(plain, shots=shots)
+    assert [segment.transition for segment in segments_of(scenes)] == [ends[1], ends[3], None]
+    assert [segment.transition for segment in segments_of(scenes, shots=True)] == [shot.transition for shot in shots]
+    comments = [line for line in content(scenes, "edl").splitlines() if "ENDS WITH" in line]
+    assert comments == ["* ENDS WITH DISSOLVE: 00:00:01.800 TO 00:00:02.200"]
+    clips = json.loads(content(scenes, "otio"))["tracks"]["children"][0]["children"]
+    found = [clip["metadata"]["bassl"].get("transition") for clip in clips]
+    assert [how and how["kind"] for how in found] == ["dissolve", "cut", None]
 
 
 def test_above_60_frames_a_second_every_second_frame_has_a_label() -> None:
@@ -602,7 +623,15 @@ def test_a_task_for_label_studio(shots: bool) -> None:
     jsonschema.validate(tasks, LABEL_STUDIO)
     regions = tasks[0]["predictions"][0]["result"]
     assert len({region["id"] for region in regions}) == len(regions) == (3 if shots else 2)
+    assert {label for region in regions for label in region["value"]["timelinelabels"]} == {
+        "Shot" if shots else "Scene"
+    }
     assert tasks[0]["data"]["video"] == "/data/local-files/?d=my%20films/film.mp4"
+
+
+def test_a_film_whose_name_is_not_utf_8_is_named_by_its_bytes_for_label_studio() -> None:
+    (task,) = json.loads(content(scene_list([30], path="/films/caf\udce9.mp4"), "label-studio"))
+    assert task["data"]["video"] == "/data/local-files/?d=films/caf%E9.mp4"
 
 
 # --- names that mean harm -------------------------------------------------------------------------------------------
