@@ -115,6 +115,11 @@ def test_a_hard_cut_to_black_out_of_which_a_picture_fades_in_is_one_transition(h
     assert transition.end == pytest.approx(60 + hold + into, abs=3)
 
 
+def test_a_hard_cut_to_black_for_longer_than_a_fade_lasts_is_the_only_transition() -> None:
+    film = np.concatenate([still(6, 60), mixed(plain((0, 0, 0), 130), still(8, 80), 30)])
+    assert found(film) == [("cut", 60, 60)]
+
+
 def test_hard_cuts_to_black_and_from_it_are_two_cuts() -> None:
     film = np.concatenate([still(6, 40), plain((0, 0, 0), 30), still(8, 40)])
     assert found(film) == [("cut", 40, 40), ("cut", 70, 70)]
