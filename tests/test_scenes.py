@@ -95,7 +95,7 @@ def test_a_transition_or_a_confidence_that_is_none_is_refused(tmp_path: Path, pl
     else:
         content["scenes"][0]["confidence"] = 1.01
     (tmp_path / "scenes.json").write_text(json.dumps(content))
-    with pytest.raises(BasslError, match="'explosion', which is none of|confidence of scene 0 is 1.01, which is not"):
+    with pytest.raises(BasslError, match=r"'explosion', which is none of|confidence of scene 0 is 1\.01, which is not"):
         read_scene_list(tmp_path / "scenes.json")
 
 
