@@ -1,5 +1,7 @@
 """Atomic writing: a file appears complete under its name or not at all."""
 
+import errno
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -99,6 +101,20 @@ def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path, name: s
     write_atomically(tmp_path / name, b"new")
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_bytes() == b"new"
+
+
+def test_without_locks_what_another_process_may_be_writing_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    other = tmp_path / ".file.abcd1234.partial"
+    other.write_bytes(b"half")
+    write_atomically(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert sorted(tmp_path.iterdir()) == [other, tmp_path / "file"]
 
 
 def test_partial_files_are_removed_by_the_name_of_their_file(tmp_path: Path) -> None:

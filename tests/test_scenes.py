@@ -11,6 +11,7 @@ import pipelines
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots, timecode
+from pipelines.video.films import fingerprint
 
 SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
 
@@ -60,6 +61,42 @@ def test_a_scene_has_a_name_in_the_file_only_where_somebody_gave_it_one(tmp_path
     assert [scene.get("name") for scene in content["scenes"]] == ["The chase", None, None]
     assert "name" not in content["scenes"][1]
     assert read_scene_list(tmp_path / "scenes.json") == named
+
+
+def test_a_film_that_is_named_takes_the_place_of_the_one_that_a_list_names(tmp_path: Path) -> None:
+    scene_list().save(tmp_path / "scenes.json")
+    film = tmp_path / "moved.mp4"
+    film.write_bytes(b"frames")
+    facts = read_scene_list(tmp_path / "scenes.json", film).video
+    assert facts == replace(scene_list().video, path=str(film), fingerprint=fingerprint(film))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"sound_channels": 100_000}, "the sound_channels of the video is 100000, which is not between 0 and 512"),
+        ({"sound_tracks": -1}, "the sound_tracks of the video is -1, which is not between 0"),
+    ],
+)
+def test_facts_of_a_film_that_no_film_has_are_refused(tmp_path: Path, change: dict[str, int], words: str) -> None:
+    content = scene_list().to_dict()
+    content["video"] |= change
+    (tmp_path / "scenes.json").write_text(json.dumps(content))
+    with pytest.raises(BasslError, match=words):
+        read_scene_list(tmp_path / "scenes.json")
+
+
+@pytest.mark.parametrize("place", ["shots", "scenes"])
+def test_a_transition_or_a_confidence_that_is_none_is_refused(tmp_path: Path, place: str) -> None:
+    content = scene_list().to_dict()
+    if place == "shots":
+        how = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1.8, "end": 2.2}
+        content["shots"][0]["transition"] = how
+    else:
+        content["scenes"][0]["confidence"] = 1.01
+    (tmp_path / "scenes.json").write_text(json.dumps(content))
+    with pytest.raises(BasslError, match=r"'explosion', which is none of|confidence of scene 0 is 1\.01, which is not"):
+        read_scene_list(tmp_path / "scenes.json")
 
 
 @pytest.mark.parametrize(("name", "words"), [("", "is empty"), (7, "7 is not the name of scene 1")])

@@ -214,8 +214,6 @@ def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
         for row, line in table:
             if len(row) < len(header) or any(row[len(header) :]):
                 raise fault(path, f"has {len(row)} cells where the header has {len(header)}", line)
-        if not table:
-            raise fault(path, "lists no scenes")
         return header, table
     raise fault(path, "has no columns 'start' and 'end', nor 'start_frame' and 'end_frame'")
 

@@ -117,9 +117,8 @@ def align(
     report = replace(report, at_film_end=int((~inner).sum()))
     no_end = (INSIDE, DOUBTFUL) if doubtful == "ignore" else (INSIDE,)
     known = (rows.labels != DOUBTFUL) | (doubtful == "end")
-    if other is truth:
-        predicted_ends = _ends_of(rows.seconds, rows.predicted & known)
-    else:  # without those that were matched to doubtful ends
+    predicted_ends = None
+    if other is prediction:  # without those that were matched to doubtful ends
         unknown = rows.seconds[rows.predicted & ~known, 1]
         apart = np.abs(spans.mean(axis=1)[:, None] - unknown).min(axis=1, initial=np.inf)
         predicted_ends = spans[inner & (apart > tolerance)]
@@ -135,8 +134,6 @@ def align(
         pieces=how == "true scenes as shots",
         film=truth.video_id,
     )
-    if other is prediction:  # where it split a shot of the truth, that is no true end
-        film = replace(film, true_ends=_ends_of(seconds, ~np.isin(own, no_end)))
     return Alignment(
         film,
         how,
@@ -222,12 +219,6 @@ def _with_ends(
     if true:
         return _Rows(seconds, marks.astype(np.int8), predicted, scores), report
     return _Rows(seconds, labels.astype(np.int8), marks != 0, scores), report
-
-
-def _ends_of(seconds: NDArray[np.float64], marked: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """(M, 2) end times of the marked shots, without the film's last shot."""
-    ends = seconds[:-1, 1][marked[:-1]]
-    return np.column_stack([ends, ends])
 
 
 def cut_shots(

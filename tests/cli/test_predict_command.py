@@ -316,8 +316,10 @@ def test_scenes_of_another_film_and_labels_are_not_replaced(bassl: Bassl, film: 
     assert Path("scenes.json").read_text() == before
     labels = json.loads(before)
     labels["settings"] = {}
-    Path("film.scenes.json").write_text(json.dumps(labels))
-    assert "was not made by `bassl predict`" in bassl("predict", film, "--model", model).err
+    for content in (json.dumps(labels), "notes of a person"):
+        Path("film.scenes.json").write_text(content)
+        assert "was not made by `bassl predict`" in bassl("predict", film, "--model", model).err
+        assert Path("film.scenes.json").read_text() == content
 
 
 def test_no_input_is_written_over(bassl: Bassl, film: Path, model: Path) -> None:

@@ -115,6 +115,7 @@ def changed(keys: list[Any], value: Any) -> dict[str, Any]:
         (["shots", 0, "start_frame"], -1, "shot 0, from -1 to 50, starts before the video"),
         (["shots", 1, "end"], 1.0, "shot 1, from 2.0 to 1.0, is empty"),
         (["shots", 1, "index"], 2, "shot 1 has the index 2"),
+        (["shots", 1, "score"], 1.5, "the score of shot 1 is 1.5, not between 0 and 1"),
         (["shots", 4], ..., "its shots go from frame 0 to 200, the video to 250"),
         (["scenes", 1], ..., "to the end of its 5 shots"),
         (["scenes", 0, "end_shot"], 3, "its scenes do not follow one another"),

@@ -105,7 +105,9 @@ def test_two_lists_without_shots() -> None:
     assert result.how == "true scenes as shots"
     assert result.film.labels.tolist() == [1, 1, 0, 0]
     assert result.film.decided(0.5).tolist() == [True, False, True, False]
-    assert measure([result.film])["f1"].pooled == 0.5
+    values = measure([result.film])
+    assert values["f1"].pooled == 0.5
+    assert values["coverage"].pooled == pytest.approx((10 + 10 + 20) / 50)  # in seconds: there are no shots to count
 
 
 def test_boundaries_are_compared_where_they_were_said_to_be() -> None:
@@ -128,6 +130,13 @@ def test_a_list_that_ends_a_little_early_ends_with_the_film() -> None:
 def test_a_list_that_ends_where_a_shot_ends_and_the_film_goes_on_has_a_scene_end_there() -> None:
     result = align(GUESS, listed(0, 20, 40), tolerance=1.0)
     assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_a_list_that_does_not_say_where_its_last_scene_ends_ends_with_the_film() -> None:
+    other = predicted(shots(0, 10, 20, 30, 40, 41, 50), [1, 3])
+    chapters = replace(listed(0, 20, 40, 41), open_end=True)
+    assert evaluate([align(other, chapters, tolerance=0.5).film])["f1"] == 1.0
+    assert evaluate([align(chapters, replace(other, source=THERE), tolerance=0.5).film])["f1"] == 1.0
 
 
 def test_a_last_scene_shorter_than_the_tolerance_is_a_scene() -> None:
@@ -185,12 +194,28 @@ def test_a_true_end_in_a_part_far_from_its_shots_is_a_miss() -> None:
         assert evaluate([result.film])["recall"] == pytest.approx(2 / 3)
 
 
+@pytest.mark.parametrize(("edge", "true_end", "ends"), [(106.0, 105.4, 2), (105.5, 105.4, 3), (106.0, 144.6, 2)])
+def test_a_true_end_nearer_to_the_border_of_a_part_than_to_a_shot_end_is_that_border(
+    edge: float, true_end: float, ends: int
+) -> None:
+    guess = replace(predicted(shots(105, edge, 120, 140, 145), [1, 2]), part=True)
+    assert align(guess, listed(*sorted((0, 120, 140, 200, true_end))), tolerance=1.0).film.labels.sum() == ends
+
+
 def test_a_truth_of_a_part_is_what_a_whole_film_is_scored_on() -> None:
-    film = align(as_shots(0, 50, 120, 130, 150, 200), replace(PART, source=THERE, scores=None), tolerance=1.0).film
+    whole = as_shots(0, 50, 120, 130, 150, 200)
+    whole = replace(whole, scores=np.linspace(0, 1, len(whole.shots)))  # type: ignore[arg-type]
+    film = align(whole, replace(PART, source=THERE, scores=None), tolerance=1.0).film
+    assert film.scores.tolist() == pytest.approx(np.linspace(0, 1, 40)[21:29].tolist())  # five seconds a shot
     assert film.seconds is not None
     assert (film.seconds[0, 0], film.seconds[-1, 1]) == (105.0, 145.0)
     values = measure([film])
     assert (values["precision"].pooled, values["recall"].pooled) == (0.5, 0.5)
+
+
+def test_a_part_whose_truth_has_the_same_shots_is_said_to_be_a_part() -> None:
+    result = align(PART, replace(PART, source=THERE, scores=None), tolerance=1.0)
+    assert (result.how, result.part) == ("same shots", (105.0, 145.0))
 
 
 def test_parts_that_have_nothing_in_common_are_refused() -> None:
@@ -208,7 +233,7 @@ def test_scene_ends_behind_the_end_of_the_prediction_are_misses() -> None:
 
 
 def test_a_threshold_takes_the_place_of_the_listed_scenes() -> None:
-    result = align(GUESS, listed(0, 20, 40, 50), tolerance=1.0, threshold=0.15)
+    result = align(GUESS, listed(0, 20, 40, 50), tolerance=1.0, threshold=0.2)
     assert result.film.decided(0.5).tolist() == [False, True, True, True, False]
     with pytest.raises(DatasetError, match="no scores"):
         align(listed(0, 20, 50, source=HERE), listed(0, 20, 50), tolerance=1.0, threshold=0.5)
@@ -224,11 +249,34 @@ def test_frames_become_seconds_by_the_other_source_or_a_frame_rate() -> None:
     assert measure([align(guess, replace(frames, frame_rate=25.0), 0.0).film])["f1"].pooled == 1.0
 
 
+def test_the_times_of_equal_shots_are_those_of_a_source_or_follow_from_a_frame_rate() -> None:
+    guess = replace(GUESS, shots_seconds=None, frame_rate=None)
+    truth = replace(guess, source=THERE, scores=None)
+    assert align(guess, truth, 0.0).film.seconds is None
+    for result in (
+        align(guess, truth, 0.0, frame_rate=RATE),
+        align(guess, replace(truth, frame_rate=RATE), 0.0, frame_rate=1.0),
+        align(replace(guess, frame_rate=RATE), truth, 0.0, frame_rate=1.0),
+        align(guess, replace(truth, shots_seconds=GUESS.shots_seconds, frame_rate=1.0), 0.0),
+        align(replace(guess, shots_seconds=GUESS.shots_seconds, frame_rate=1.0), truth, 0.0),
+    ):
+        assert result.how == "same shots"
+        assert np.array_equal(result.film.seconds, GUESS.shots_seconds)  # type: ignore[arg-type]
+
+
+def test_scenes_of_a_truth_go_to_its_shots_where_these_have_no_labels() -> None:
+    scenes = replace(GUESS, source=THERE, scene_end=None, scores=None, scenes_seconds=shots(0, 10, 40, 50))
+    assert align(GUESS, scenes, tolerance=0.0).film.labels.tolist() == [1, 0, 0, 1, 0]
+
+
 def test_an_end_may_lie_anywhere_in_a_gap_of_the_truth() -> None:
     gap = VideoAnnotation("film", THERE, scenes_seconds=np.array([[0.0, 17], [23, 40], [40, 50]]))
     result = align(GUESS, gap, tolerance=0.0)
     assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
     assert measure([result.film], within=0.0)["boundary_f1"].pooled == 1.0
+    gap = VideoAnnotation("film", THERE, scenes_seconds=np.array([[0.0, 23], [26, 40], [40, 50]]))
+    result = align(GUESS, gap, tolerance=1.0)  # no shot ends in this one or near it
+    assert result.film.labels.tolist() == [0, 0, 1, 0, 1, 0]
 
 
 def test_doubtful_ends_count_or_are_left_out() -> None:

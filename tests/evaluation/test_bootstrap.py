@@ -1,6 +1,7 @@
 """Every metric of every draw against the plain metrics on films that were really drawn."""
 
 import math
+from statistics import harmonic_mean
 
 import numpy as np
 import pytest
@@ -48,6 +49,8 @@ def plain(films: list[FilmScores], threshold: float = 0.5) -> dict[str, float]:
         "precision": precision_score(labels, scores >= threshold, zero_division=0),
         "recall": recall_score(labels, scores >= threshold),
         "film_ap": float(np.mean([average_precision_score(y, s) for y, s in pairs])),
+        "film_auc": float(np.mean([roc_auc_score(y, s) for y, s in pairs])),
+        "film_precision": float(np.mean([precision_score(y, s >= threshold, zero_division=0) for y, s in pairs])),
         "film_f1": float(np.mean([f1_score(y, s >= threshold) for y, s in pairs])),
         "film_recall": float(np.mean([recall_score(y, s >= threshold) for y, s in pairs])),
     }
@@ -64,24 +67,33 @@ def test_each_draw_is_what_the_plain_metrics_say_of_its_films(levels: int) -> No
         for name in ("ap", "auc", "f1", "precision", "recall"):
             assert pooled[name][r] == pytest.approx(expected[name])
         assert means["miou"][r] == pytest.approx(expected["miou"])
-        for name in ("ap", "f1", "recall"):
+        for name in ("ap", "auc", "f1", "precision", "recall"):
             assert means[name][r] == pytest.approx(expected[f"film_{name}"])
         assert pooled["sum"][r] == pytest.approx(sum(expected[name] for name in ("ap", "miou", "auc", "f1")))
 
         parts = [coverage_overflow(film.labels, film.decided(0.5)) for film in these]
         shots = sum(part.shots for part in parts)
-        assert pooled["coverage"][r] == pytest.approx(sum(part.coverage * part.shots for part in parts) / shots)
-        assert pooled["overflow"][r] == pytest.approx(sum(part.overflow * part.shots for part in parts) / shots)
+        coverage = sum(part.coverage * part.shots for part in parts) / shots
+        overflow = sum(part.overflow * part.shots for part in parts) / shots
+        assert pooled["coverage"][r] == pytest.approx(coverage)
+        assert pooled["overflow"][r] == pytest.approx(overflow)
+        assert pooled["coverage_overflow_f"][r] == pytest.approx(harmonic_mean([coverage, 1 - overflow]))
+        assert means["coverage"][r] == pytest.approx(np.mean([part.coverage for part in parts]))
+        assert means["overflow"][r] == pytest.approx(np.mean([part.overflow for part in parts]))
         assert means["coverage_overflow_f"][r] == pytest.approx(np.mean([part.f for part in parts]))
 
-        matches = [film_boundaries(film, 0.5, 2.0) for film in these]
-        matched = sum(match.matched for match in matches if match)
-        both = sum(match.true + match.predicted for match in matches if match)
-        assert pooled["boundary_f1"][r] == pytest.approx(2 * matched / both)
-        assert means["boundary_f1"][r] == pytest.approx(np.mean([match.f1 for match in matches if match]))
+        matches = [match for film in these if (match := film_boundaries(film, 0.5, 2.0))]
+        matched, true = sum(match.matched for match in matches), sum(match.true for match in matches)
+        precision, recall = matched / sum(match.predicted for match in matches), matched / true
+        assert pooled["boundary_precision"][r] == pytest.approx(precision)
+        assert pooled["boundary_recall"][r] == pytest.approx(recall)
+        assert pooled["boundary_f1"][r] == pytest.approx(harmonic_mean([precision, recall]))
+        assert means["boundary_precision"][r] == pytest.approx(np.mean([match.precision for match in matches]))
+        assert means["boundary_recall"][r] == pytest.approx(np.mean([match.recall for match in matches]))
+        assert means["boundary_f1"][r] == pytest.approx(np.mean([match.f1 for match in matches]))
         counts = [recall_within_counts(film.labels * film.counted(), film.decided(0.5), film.seconds) for film in these]
-        recalls = [found / true for found, true in counts]
-        assert means["recall_at_3s"][r] == pytest.approx(np.mean(recalls))
+        assert pooled["recall_at_3s"][r] == pytest.approx(np.divide(*np.sum(counts, axis=0)))
+        assert means["recall_at_3s"][r] == pytest.approx(np.mean([found / true for found, true in counts]))
 
 
 def test_intervals_are_percentiles_of_draws() -> None:

@@ -100,6 +100,8 @@ def test_as_many_boundaries_are_paired_as_an_assignment_solver_pairs(seed: int) 
         pairs = int(near[rows, columns].sum())
         result = boundary_match(true, found, tolerance)
         assert (result.matched, result.true, result.predicted) == (pairs, len(true), len(found))
+        assert result.precision == pytest.approx(pairs / max(1, len(found)))
+        assert result.recall == pytest.approx(pairs / max(1, len(true)))
         assert result.f1 == pytest.approx(2 * pairs / max(1, len(true) + len(found)))
 
 

@@ -1,5 +1,7 @@
 """The evidence at the cuts of a film: sums and costs against plain loops, the same from either end, always finite."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -74,6 +76,60 @@ def test_scaling_and_turning_the_features_changes_no_evidence() -> None:
     _, expected = cut_evidence(features, lengths)
     for same in (1e-3 * features, features @ turn):
         np.testing.assert_allclose(cut_evidence(same, lengths)[1], expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_of_time_only_the_number_of_shots_within_seconds_depends_on_its_unit(even: bool) -> None:
+    rng = np.random.default_rng(6)
+    features, lengths = rng.normal(size=(50, 9)), np.ones(50) if even else rng.uniform(1, 9, size=50)
+    kinds, expected = cut_evidence(features, lengths)
+    _, found = cut_evidence(features, 4 * lengths)
+    counts = np.array([kind.startswith("shots within") for kind in kinds])
+    np.testing.assert_allclose(found[:, ~counts], expected[:, ~counts], atol=1e-3)
+    assert (found[:, counts] <= expected[:, counts]).all()
+    assert (found[:, counts] < expected[:, counts]).any(axis=0).all()
+
+
+# Of each family of evidence, how many there are and their root mean square over a film that never changes.
+LEARNED_FROM = {
+    "cost": (12, 0.9691),
+    "local cost": (28, 1.1659),
+    "across": (18, 0.9192),
+    "contrast": (16, 0.9697),
+    "less alike side": (16, 0.8758),
+    "more alike side": (16, 1.4022),
+    "closest pair": (14, 1.8263),
+    "closest pairs": (14, 1.5804),
+    "less taken up": (14, 1.0679),
+    "more taken up": (14, 1.3362),
+    "links": (12, 2.1039),
+    "nearest": (6, 1.5284),
+    "association": (6, 8.8725),
+    "predictive": (16, 1.8622),
+    "mean plain": (4, 5.6952),
+    "mean whitened": (4, 2.1094),
+    "length": (1, 0.88),
+    "length change": (1, 0.9719),
+    "longer length": (1, 0.9197),
+    "second length": (1, 0.2013),
+    "shots within  s": (5, 3.2985),
+}
+
+
+def test_evidence_is_that_which_the_built_in_model_learned_from() -> None:
+    """Weights of a model fit the evidence that it was trained on: where this changes, the model must be trained again
+    (`make default-model`), and then these numbers."""
+    at = np.arange(60)
+    content = np.sin(np.outer(at // 7 % 4 + 1, np.arange(1, 13))) + 0.4 * np.sin(
+        np.outer(at + 1, np.arange(1, 13)) ** 1.5
+    )
+    hues = 1 + np.cos(np.outer(at // 5, np.arange(1, 7)))
+    kinds, table = cut_evidence(content, 2 + np.sin(at), hues / hues.sum(axis=1, keepdims=True))
+    families: dict[str, list[np.ndarray]] = {}
+    for kind, column in zip(kinds, table.T.astype(np.float64), strict=True):
+        families.setdefault(re.sub(r"film |near | of|from|\S*\d\S*", "", kind).strip(), []).append(column)
+    found = {name: (len(of), float(np.sqrt(np.square(of).mean()))) for name, of in families.items()}
+    assert found == {name: (number, pytest.approx(size, abs=1e-3)) for name, (number, size) in LEARNED_FROM.items()}
 
 
 def test_time_still_passes_where_all_shots_are_of_one_length() -> None:

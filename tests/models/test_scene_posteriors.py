@@ -139,3 +139,5 @@ def test_a_film_has_no_more_axes_than_it_varies_along(N: int, D: int, axes: int)
     x = np.random.default_rng(5).normal(size=(N, D))
     assert principal_parts(x, 16).shape == (N, axes)
     assert principal_parts(np.ones((N, D)), 16).shape == (N, 0)
+    assert principal_parts(np.full((N, D), 0.1), 16).shape == (N, 0)  # the mean of which has rounding errors
+    assert principal_parts(x * np.append(1000.0, np.full(D - 1, 0.1)), 16).shape == (N, min(axes, 1))

@@ -26,7 +26,7 @@ from pipelines.outputs.exports import FORMATS, check_ending, export, format_of, 
 from pipelines.outputs.exports.segments import one_line, segments_of
 from pipelines.outputs.exports.timecode import timecode_base
 from pipelines.outputs.exports.timeline import timeline_of
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneList, Transition
 from tests import films
 from tests.outputs.exporting import FILM_23, NTSC, edl_frame, named, scene_list, steady_films, unsteady_films
 
@@ -252,6 +252,9 @@ def test_a_rate_that_containers_round_is_still_constant() -> None:
     times = [round(frame / 24, 3) for frame in range(14_316)]
     scenes = scene_list([1146, 201, 12_968], rate=24.00033, times=times)
     assert edl_frames(content(scenes, "edl"), Fraction(24)) == frames_of(scenes, False)
+    # Where it is the rate that is a little off, timestamps drift by four frames in three hours.
+    scenes = scene_list([100_000, 60_000, 99_200], rate=24.00033)
+    assert edl_frames(content(scenes, "edl"), Fraction(24)) == frames_of(scenes, False)
 
 
 def test_a_rate_that_editors_do_not_have_goes_by_time() -> None:
@@ -279,6 +282,24 @@ def test_an_edl_to_the_letter() -> None:
 def test_timecode_at_23_976_counts_24_frames_a_second() -> None:
     events = edl_events(content(scene_list([24 * 3600, 24], rate=FILM_23), "edl"))
     assert events[1][4:6] == ["01:00:00:00", "01:00:01:00"]
+
+
+def test_how_a_scene_ends_is_how_its_last_shot_ends() -> None:
+    plain = scene_list([20, 30, 40, 10, 25], [1, 3, 4])
+    ends = {
+        0: Transition("wipe", 15, 25, 0.6, 1.0),
+        1: Transition("dissolve", 45, 55, 1.8, 2.2),
+        3: Transition("cut", 100, 100, 4.0, 4.0),
+    }
+    shots = tuple(replace(shot, transition=ends.get(shot.index)) for shot in plain.shots)
+    scenes = replace(plain, shots=shots)
+    assert [segment.transition for segment in segments_of(scenes)] == [ends[1], ends[3], None]
+    assert [segment.transition for segment in segments_of(scenes, shots=True)] == [shot.transition for shot in shots]
+    comments = [line for line in content(scenes, "edl").splitlines() if "ENDS WITH" in line]
+    assert comments == ["* ENDS WITH DISSOLVE: 00:00:01.800 TO 00:00:02.200"]
+    clips = json.loads(content(scenes, "otio"))["tracks"]["children"][0]["children"]
+    found = [clip["metadata"]["bassl"].get("transition") for clip in clips]
+    assert [how and how["kind"] for how in found] == ["dissolve", "cut", None]
 
 
 def test_above_60_frames_a_second_every_second_frame_has_a_label() -> None:
@@ -368,6 +389,61 @@ def test_sound_comes_along_where_the_film_is_at_hand(film_with_sound: Path) -> N
     assert [[clip.findtext("sourcetrack/trackindex") for clip in track] for track in tracks] == [["1"] * 2, ["2"] * 2]
     known = {clip.get("id") for clip in root.iter("clipitem")}
     assert {link.text for link in root.iter("linkclipref")} == known
+
+
+@pytest.mark.parametrize(("rate", "display"), [(Fraction(25), "NDF"), (NTSC, "DF")], ids=str)
+def test_a_project_for_final_cut_pro_says_of_the_film_what_its_clips_need(rate: Fraction, display: str) -> None:
+    root = ElementTree.fromstring(content(scene_list([20, 30], rate=rate), "fcpxml"))
+    asset, sequence, event = root.find("resources/asset"), root.find(".//sequence"), root.find("event")
+    assert asset is not None
+    assert sequence is not None
+    assert event is not None
+    assert (root.tag, root.get("version")) == ("fcpxml", "1.10")
+    form = root.find("resources/format")
+    assert form is not None
+    assert (form.get("width"), form.get("height")) == ("640", "360")
+    assert {asset.get("format"), sequence.get("format")} == {form.get("id")}
+    assert {clip.get("ref") for clip in root.iter("asset-clip")} == {asset.get("id")}
+    for whole in (asset, sequence):
+        assert Fraction(whole.attrib["duration"][:-1]) * rate == 50
+    assert (asset.get("name"), asset.get("start"), asset.get("hasVideo")) == ("film.mp4", "0s", "1")
+    assert asset.get("hasAudio") is None
+    assert {found.get("kind") for found in root.iter("media-rep")} == {"original-media"}
+    assert [found.get("name") for found in (event, *event)] == ["film", "film"]
+    assert {found.get("tcFormat") for found in (sequence, *root.iter("asset-clip"))} == {display}
+
+
+@pytest.mark.parametrize("sound", [True, False], ids=["sound", "no sound"])
+def test_clips_for_final_cut_pro_7_are_linked_to_their_sound_and_to_the_file(
+    film_with_sound: Path, sound: bool
+) -> None:
+    scenes = scene_list([20, 30], path=str(film_with_sound) if sound else "/films/film.mp4")
+    root = ElementTree.fromstring(content(scenes, "fcp7"))
+    assert (root.tag, root.get("version"), root.findtext("sequence/duration")) == ("xmeml", "5", "50")
+    kinds = ["video", "audio", "audio"] if sound else ["video"]
+    tracks = root.findall("sequence/media/video/track") + root.findall("sequence/media/audio/track")
+    assert len(tracks) == len(kinds)
+    places = {}  # of each clip its kind of track, the number of the track of this kind, and its number there
+    linked = {}
+    for number, (kind, track) in enumerate(zip(kinds, tracks, strict=True)):
+        for at, item in enumerate(track.findall("clipitem"), 1):
+            places[item.get("id")] = (kind, str(max(1, number)), str(at))
+            found = [item.findtext(tag) for tag in ("enabled", "duration", "rate/timebase", "rate/ntsc")]
+            assert found == ["TRUE", "50", "25", "FALSE"]
+            linked[item.get("id")] = [[part.text for part in link] for link in item.findall("link")]
+    assert len(places) == 2 * len(kinds)
+    for clip, (_, _, scene) in places.items():
+        together = [[other, *place] for other, place in places.items() if place[2] == scene]
+        assert linked[clip] == (together if sound else [])
+    (file,) = [each for each in root.iter("file") if len(each)]
+    assert {each.get("id") for each in root.iter("file")} == {file.get("id")}
+    assert (file.findtext("duration"), file.findtext("rate/timebase")) == ("50", "25")
+    for of in (file.find("media/video"), root.find("sequence/media/video/format")):
+        assert of is not None
+        size = [of.findtext(f"samplecharacteristics/{side}") for side in ("width", "height")]
+        assert size == ["640", "360"]
+    heard = [file.findtext(f"media/audio/{tag}") for tag in ("samplecharacteristics/samplerate", "channelcount")]
+    assert heard == (["48000", "2"] if sound else [None, None])
 
 
 def test_the_film_is_named_as_a_uri(film_with_sound: Path) -> None:
@@ -547,7 +623,15 @@ def test_a_task_for_label_studio(shots: bool) -> None:
     jsonschema.validate(tasks, LABEL_STUDIO)
     regions = tasks[0]["predictions"][0]["result"]
     assert len({region["id"] for region in regions}) == len(regions) == (3 if shots else 2)
+    assert {label for region in regions for label in region["value"]["timelinelabels"]} == {
+        "Shot" if shots else "Scene"
+    }
     assert tasks[0]["data"]["video"] == "/data/local-files/?d=my%20films/film.mp4"
+
+
+def test_a_film_whose_name_is_not_utf_8_is_named_by_its_bytes_for_label_studio() -> None:
+    (task,) = json.loads(content(scene_list([30], path="/films/caf\udce9.mp4"), "label-studio"))
+    assert task["data"]["video"] == "/data/local-files/?d=films/caf%E9.mp4"
 
 
 # --- names that mean harm -------------------------------------------------------------------------------------------

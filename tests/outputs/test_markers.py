@@ -108,6 +108,25 @@ def test_markers_of_resolve_begin_at_the_timecode_of_the_film() -> None:
     assert "10:00:02:00" in lines[6]
 
 
+def test_tags_for_cvat_have_a_label_and_an_attribute_that_its_task_declares() -> None:
+    scenes = named(scene_list([48, 100]), "One", "")
+    for shots, kind, names in ((False, "Scene", ["One", "Scene 2"]), (True, "Shot", ["Shot 1", "Shot 2"])):
+        root = ElementTree.fromstring(content(scenes, "cvat", shots))
+        (label,) = root.iterfind("meta/task/labels/label")
+        assert label.findtext("name") == kind
+        declared = [(field.tag, field.text) for field in label.iterfind("attributes/attribute/*")]
+        assert declared == [("name", "name"), ("mutable", "False"), ("input_type", "text")]
+        sizes = [(image.get("width"), image.get("height")) for image in root.findall("image")]
+        assert (
+            sizes
+            == [tuple(side.text for side in root.iterfind("meta/task/original_size/*"))] * 2
+            == [("640", "360")] * 2
+        )
+        assert [tag.get("label") for tag in root.iterfind("image/tag")] == [kind] * 2
+        named_by = [(attribute.get("name"), attribute.text) for attribute in root.iterfind("image/tag/attribute")]
+        assert named_by == [("name", name) for name in names]
+
+
 @pytest.mark.parametrize("rate", [Fraction(24), NTSC], ids=str)
 def test_opentimelineio_reads_the_events_of_the_markers_for_resolve(rate: Fraction) -> None:
     otio = pytest.importorskip("opentimelineio")

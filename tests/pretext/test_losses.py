@@ -154,6 +154,15 @@ def test_shotcol() -> None:
     agree(lambda: losses.shotcol(query, dense, TAU), transcribed, (query, dense))
 
 
+def test_the_nearest_shot_is_found_in_full_precision_under_autocast() -> None:
+    others = F.normalize(torch.randn(64, 1, 6) + 0.01 * torch.randn(64, 4, 6), dim=-1)  # next to equal
+    dense = torch.cat([others[:, :2], F.normalize(torch.randn(64, 1, 6), dim=-1), others[:, 2:]], dim=1)
+    similarity = (dense.double() @ dense.double()[:, 2, :, None]).squeeze(2)
+    similarity[:, 2] = -2
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(losses.nearest_other(dense), similarity.argmax(dim=1))
+
+
 def test_the_nearest_shot_is_never_the_centre_itself() -> None:
     dense = torch.randn(200, 9, 4)
     nearest = losses.nearest_other(dense)

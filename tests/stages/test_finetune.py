@@ -180,6 +180,9 @@ def test_a_run_leaves_its_models_its_result_and_its_logs(settings: FinetuneSetti
     # 177 shots at 30 in a step are 6 steps.
     assert (result.step, result.steps) == (36, 36)
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 37))
+    losses = np.array([float(row["loss"]) for row in rows_of_log(settings)]).reshape(2, 3, 6)  # seeds, epochs, steps
+    of_epochs = [[row["loss"] for row in seed["epochs"]] for seed in content["seeds"]]
+    np.testing.assert_allclose(of_epochs, losses.mean(axis=2), rtol=1e-6)
     assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1, 2, 3, 1, 2, 3]
     assert states[-1].validation.keys() == {"val_ap", "val_auc", "val_f1", "val_miou"}
     rate = [state.rate for state in states if not state.validation][:18]

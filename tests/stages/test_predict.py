@@ -37,10 +37,11 @@ from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import FilmScenes, predict_films, scoring
+from pipelines.stages.predict.model import _reading as how_films_are_read
 from pipelines.stores.features import colour_of, features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import keyframe_facts
-from pipelines.video.shots import FilmedShot
+from pipelines.video.shots import FilmedShot, ReaderSettings
 from tests import films
 from tests.conftest import CUTS
 from tests.dask_cluster import Cluster
@@ -98,6 +99,7 @@ def test_all_that_made_the_result_is_recorded(result: SceneList, model: Path) ->
     del expected["duration"]  # recorded as the end
     expected |= {"model": str(model), "bassl": pipelines.__version__, "encoder_id": "efficientnet_lite0-4ea011fa77bb"}
     assert expected.items() <= result.settings.items()
+    assert not {"encoder_options", "duration"} & {*result.settings}
     assert result.settings["precision"] == "int8"
     assert result.settings["model_id"] == hashlib.sha256(model.read_bytes()).hexdigest()[:12]
 
@@ -346,6 +348,38 @@ def test_the_scores_are_those_that_the_stages_give(
     np.testing.assert_allclose([shot.score for shot in result.shots], expected, rtol=0, atol=1e-5)
     assert result.settings["detector"] == "content"
     assert result.settings["model"] == str(run)
+
+
+def trained_on(pictures: object, keyframes: object = 4) -> OpenedModel:
+    """A model whose header says how the keyframes were made that it learned from."""
+    return OpenedModel(
+        Path("run"), Path("run/model.safetensors"), "boundary", {"pictures": pictures, "keyframes": keyframes}
+    )
+
+
+def test_a_film_is_read_as_the_keyframes_of_the_model_were_made_unless_settings_say_otherwise() -> None:
+    made = {"lines": 120, "detector": "content", "detector_threshold": 20.0, "min_shot": 0.2, "quality": 50}
+    own = ReaderSettings("content", 20.0, 0.2, keyframes=4, lines=120)
+    assert how_films_are_read(trained_on(made), PredictSettings()) == own
+    assert how_films_are_read(trained_on(made), PredictSettings(min_shot=0.5)) == replace(own, min_shot=0.5)
+    stricter = PredictSettings("content", detector_threshold=31.0)
+    assert how_films_are_read(trained_on(made), stricter) == replace(own, detector_threshold=31.0)
+    # Options of one detector mean nothing to another.
+    other = ReaderSettings("adaptive", keyframes=4, lines=120)
+    assert how_films_are_read(trained_on(made), PredictSettings("adaptive")) == other
+    part = PredictSettings(start=2.0, duration=3.0)
+    assert how_films_are_read(trained_on(made), part) == replace(own, start=2.0, end=5.0)
+    assert how_films_are_read(trained_on({}, None), PredictSettings()) == ReaderSettings()
+
+
+@pytest.mark.parametrize(
+    ("pictures", "keyframes"),
+    [({"lines": "120"}, 3), ({"detector": 7}, 3), ({}, "3"), ([240], 3)],
+    ids=["lines", "detector", "keyframes", "a list"],
+)
+def test_a_model_that_does_not_say_how_its_keyframes_were_made_is_refused(pictures: object, keyframes: object) -> None:
+    with pytest.raises(StoreError, match=r"model\.safetensors: does not say how its keyframes were made"):
+        how_films_are_read(trained_on(pictures, keyframes), PredictSettings())
 
 
 @pytest.mark.parametrize("missing", ["quality", "lines"])

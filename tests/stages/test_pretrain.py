@@ -29,7 +29,7 @@ from pipelines.evaluation.representation import knn_precision
 from pipelines.models.bassl import load_bassl_model
 from pipelines.models.image_networks import trainable_encoder
 from pipelines.options import options_of
-from pipelines.pretext.objective import PretextObjective
+from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
@@ -245,6 +245,23 @@ def test_a_killed_run_goes_on_bit_for_bit_in_the_middle_of_an_epoch(settings: Pr
     one, two = ([[row[c] for c in columns] for row in rows_of_log(each)] for each in (settings, whole))
     assert one == two
     assert pretrain(replace(settings, resume=True)).step == 135  # nothing is left to do
+
+
+def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_model_that_was_saved(
+    settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+
+    def step(*given: Any, **more: Any) -> PretextLoss:
+        steps.append(1)
+        loss = take_step(*given, **more)
+        return loss._replace(total=loss.total * torch.nan) if len(steps) == 11 else loss
+
+    monkeypatch.setattr(loop, "take_step", step)
+    refusal(lambda: pretrain(settings), "the loss of step 11 is not finite", "--base-rate", error=BasslError)
+    saved = load_bassl_model(settings.output / "model.safetensors")  # at the end of the first epoch
+    assert saved.training["step"] == 9
+    assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 11))
 
 
 def test_rows_behind_the_saved_step_are_taken_back(settings: PretrainSettings) -> None:

@@ -95,6 +95,8 @@ def test_colour_comes_in_the_rows_of_an_index_with_zeros_where_it_is_not_known(t
         colour_of(index, [tmp_path / "f.h5"]), np.vstack([colour["a"], np.zeros((4, 2), np.float32)])
     )
     assert colour_of(index, [tmp_path / "old.h5"]) is None
+    write_features(tmp_path / "wide.h5", "x", {"b": given["b"]}, colour={"b": np.ones((1, 3), np.float32)})
+    refusal(lambda: colour_of(index, [tmp_path / "f.h5", tmp_path / "wide.h5"]), "colour of different widths")
 
 
 def test_the_same_features_make_the_same_bytes(tmp_path: Path) -> None:
@@ -251,7 +253,9 @@ def test_features_in_the_rows_of_an_index(tmp_path: Path) -> None:
     write_features(tmp_path / "some.h5", "x", {name: given[name] for name in ("a", "c")})
     write_features(tmp_path / "rest.h5", "y", {"b": given["b"]})
     write_features(tmp_path / "float.h5", "x", {name: values.astype(np.float32) for name, values in given.items()})
-    for stores, encoder in ((["all"], "x"), (["some", "rest"], "x + y"), (["float"], "x")):
+    others = {name: np.full((2, 3), 9, np.float32) for name in ("0", "bb")}  # of films that the index does not have
+    write_features(tmp_path / "more.h5", "x", {**open_features(tmp_path / "float.h5").videos, **others})
+    for stores, encoder in ((["all"], "x"), (["some", "rest"], "x + y"), (["float"], "x"), (["more"], "x")):
         name, found = features_of(index, [tmp_path / f"{store}.h5" for store in stores])
         assert (name, found.dtype) == (encoder, np.float32)
         np.testing.assert_array_equal(found, np.repeat(expected[:, None], 3, axis=1))

@@ -368,6 +368,7 @@ FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
     "shots that overlap": ({"shots/frames": np.tile([0, 10], (8, 1))}, "overlaps the one before"),
     "shots of three numbers": ({"shots/frames": np.zeros((8, 3), np.int32)}, "different lengths"),
     "times that overlap": ({"shots/seconds": np.tile([0.0, 1.0], (8, 1))}, "in time"),
+    "times of fewer shots": ({"shots/seconds": np.zeros((7, 2))}, "different lengths"),
     "endless times": ({"shots/seconds": np.full((8, 2), np.inf)}, "times"),
     "keyframes that fall": ({"shots/jpeg": np.zeros((8, 3), np.int64)}, "nowhere in their store"),
     "keyframes before the file": (
@@ -445,3 +446,9 @@ def test_the_rows_and_times_of_a_video(tmp_path: Path) -> None:
     assert np.array_equal(index.times(0, 50.0), [[0, 1], [1, 2], [2, 3]])
     assert index.times(1) is None
     assert np.array_equal(index.times(1, 5.0), [[0, 2], [2, 4]])
+    assert index.shot_seconds(0, 50.0).tolist() == [1, 1, 1]
+    assert index.shot_seconds(1, 5.0).tolist() == [2, 2]
+    half_timed = replace(video("a", 2), seconds=np.array([[0.0, 1.0], [np.nan, np.nan]]))
+    index = written(tmp_path / "index.h5", half_timed)
+    assert index.times(0) is None
+    assert np.array_equal(index.times(0, 5.0), [[0, 2], [2, 4]])

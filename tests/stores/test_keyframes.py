@@ -21,6 +21,7 @@ from pipelines.stores.keyframes import (
     VERSION,
     KeyframeStore,
     StoredShot,
+    read_keyframe_jpegs,
     read_keyframes,
     write_keyframes,
 )
@@ -73,6 +74,17 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert (store.video, store.source, store.settings) == (FACTS, SOURCE, SETTINGS)
     assert read_jpegs(store, 0, 3) == [list(shot.jpegs) for shot in SHOTS]
     assert read_jpegs(store, 1, 2) == [list(SHOTS[1].jpegs)]
+
+
+def test_one_keyframe_of_each_shot_is_read_by_its_position_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5")
+    store = read_keyframes(path)
+    for position in range(3):
+        assert read_keyframe_jpegs(store, position) == [shot.jpegs[position] for shot in SHOTS]
+    path.write_bytes(path.read_bytes().replace(b"six", b"six".upper(), 1))
+    assert read_keyframe_jpegs(store, 0) == [shot.jpegs[0] for shot in SHOTS]
+    with pytest.raises(StoreError, match=r"a\.h5: is damaged: a keyframe of shot 2; "):
+        read_keyframe_jpegs(store, 1)
 
 
 def test_how_shots_end_is_read_and_is_unknown_in_a_store_that_does_not_say(tmp_path: Path) -> None:

@@ -94,9 +94,15 @@ def test_the_adaptive_frame_score_is_that_of_pyscenedetect(rng: np.random.Genera
 
 
 # Around the thresholds of 15 and of three times the neighbours, and runs in which nothing moves.
-SCORES = st.lists(
-    st.sampled_from([0.0, 0.0, 1e-6, 1.0, 5.0, 14.9, 15.0, 15.1, 45.0, 60.0]) | st.floats(0, 255), max_size=120
+FEW_SCORES = st.lists(
+    st.sampled_from([0.0, 1e-6, 1.0, 5.0, 14.9, 15.0, 15.1, 45.0, 60.0]) | st.floats(0, 255), max_size=9
 )
+PEAKS = st.builds(
+    lambda around, times: [around, around, times * around + 15 * (around < 5), around, around],
+    st.sampled_from([0.0, 1e-6, 5.0, 8.0]),
+    st.sampled_from([2.9, 3.0, 3.1]),
+)
+SCORES = st.lists(PEAKS | FEW_SCORES, max_size=12).map(lambda parts: [score for part in parts for score in part])
 
 
 @given(SCORES, st.sampled_from([1.0, 5.0, 23.976, 25.0, 120.0]))

@@ -107,6 +107,19 @@ def test_a_fade_out_that_ends_in_a_hard_cut_is_one_transition() -> None:
     assert transition.start == pytest.approx(80, abs=3)
 
 
+@pytest.mark.parametrize(("hold", "into"), [(8, 12), (20, 30)])
+def test_a_hard_cut_to_black_out_of_which_a_picture_fades_in_is_one_transition(hold: int, into: int) -> None:
+    film = np.concatenate([still(6, 60), mixed(plain((0, 0, 0), hold + into), still(8, 80), into)])
+    (transition,) = found(film)
+    assert (transition.kind, transition.start) == ("fade", 60)
+    assert transition.end == pytest.approx(60 + hold + into, abs=3)
+
+
+def test_a_hard_cut_to_black_for_longer_than_a_fade_lasts_is_the_only_transition() -> None:
+    film = np.concatenate([still(6, 60), mixed(plain((0, 0, 0), 130), still(8, 80), 30)])
+    assert found(film) == [("cut", 60, 60)]
+
+
 def test_hard_cuts_to_black_and_from_it_are_two_cuts() -> None:
     film = np.concatenate([still(6, 40), plain((0, 0, 0), 30), still(8, 40)])
     assert found(film) == [("cut", 40, 40), ("cut", 70, 70)]
@@ -189,7 +202,10 @@ def test_light_that_changes_is_no_transition(shot: type, to: float) -> None:
     assert found(film[::-1].copy()) == []
 
 
-@pytest.mark.parametrize("shares", [(1.0,), (0.7, 0.7), (1.0, 1.0, 1.0), (1.0, 0.8, 0.5, 0.3, 0.1)])
+SLOW = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+
+
+@pytest.mark.parametrize("shares", [(1.0,), (0.7, 0.7), (1.0, 1.0, 1.0), (1.0, 0.8, 0.5, 0.3, 0.1), (1.0,) * 3 + SLOW])
 @pytest.mark.parametrize("shot", [still, pan])
 def test_a_flash_is_no_transition(shot: type, shares: Sequence[float]) -> None:
     film = shot(16, 80)

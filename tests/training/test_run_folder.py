@@ -1,0 +1,98 @@
+"""The folder of a run: one process at a time, nothing replaced unasked, and a log that goes on where the run does."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import BasslError, StoreError
+from pipelines.models.opening import MODEL, STATE
+from pipelines.training.run_folder import (
+    LOG,
+    RESULT,
+    VALIDATION,
+    RunLog,
+    check_identity,
+    open_run_folder,
+    read_log,
+    seed_file,
+)
+
+OF_A_RUN = (STATE, MODEL, LOG, VALIDATION, RESULT, seed_file(3))
+
+
+def opened(folder: Path, resume: bool = False, overwrite: bool = False) -> list[str]:
+    """The names in the folder while a run has it."""
+    with open_run_folder(folder, resume, overwrite):
+        return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", OF_A_RUN)
+def test_a_folder_with_a_file_of_a_run_is_used_only_when_it_may_be_replaced(tmp_path: Path, name: str) -> None:
+    for there in (name, "notes.txt", "seed-one.safetensors", f".{MODEL}.abcd1234.partial"):
+        (tmp_path / there).write_text("a run")
+    with pytest.raises(BasslError, match=r"holds a run; go on with --resume, replace it with --overwrite"):
+        opened(tmp_path)
+    assert (tmp_path / name).read_text() == "a run"
+    (tmp_path / "tensorboard").mkdir()
+    assert opened(tmp_path, overwrite=True) == ["notes.txt", "seed-one.safetensors"]
+
+
+@pytest.mark.parametrize("name", [MODEL, seed_file(0)])
+def test_a_model_without_the_state_of_its_training_is_not_gone_on_from(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(BasslError, match=r"holds a model and no state\.pt to go on from"):
+        opened(tmp_path, resume=True)
+    (tmp_path / STATE).touch()
+    assert opened(tmp_path, resume=True) == sorted([name, STATE])
+
+
+def test_a_folder_of_one_run_is_for_one_process_at_a_time(tmp_path: Path) -> None:
+    with open_run_folder(tmp_path / "run", False, False), pytest.raises(BasslError, match="run: another process is"):
+        opened(tmp_path / "run")
+    assert opened(tmp_path / "run") == []
+
+
+def test_a_file_in_the_place_of_the_folder_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "run").touch()
+    with pytest.raises(BasslError, match=r"run: cannot be written \(file exists\)$"):
+        opened(tmp_path / "run")
+
+
+def test_a_run_goes_on_only_with_the_settings_that_it_began_with(tmp_path: Path) -> None:
+    begun = {"stage": "finetune", "settings": {"rate": 0.1, "crn": {"width": 8}}}
+    check_identity(tmp_path, begun, {"stage": "finetune", "settings": {"crn": {"width": 8}, "rate": 0.1}})
+    for now, difference in (
+        ({"rate": 0.1, "crn": {"width": 9}}, "width 8 and not 9"),
+        ({"rate": 0.1, "crn": {"width": 8, "depth": 2}}, "depth None and not 2"),
+        ({"crn": {"width": 8}}, "rate 0.1 and not None"),
+    ):
+        with pytest.raises(BasslError, match=f"its run was begun with {difference}; resume it as it was"):
+            check_identity(tmp_path, begun, {"stage": "finetune", "settings": now})
+    # Runs of earlier versions did not note their keyframes.
+    check_identity(tmp_path, begun, {**begun, "keyframes of the index": 7})
+    with pytest.raises(BasslError, match="begun with another index"):
+        check_identity(tmp_path, {**begun, "keyframes of the index": 6}, {**begun, "keyframes of the index": 7})
+
+
+def test_a_log_has_each_step_once_after_a_run_was_killed_and_went_on(tmp_path: Path) -> None:
+    with RunLog(tmp_path, 0) as log:
+        for step in (1, 2, 3, 4):
+            log.write(LOG, {"step": step, "loss": step / 3})
+    with (tmp_path / LOG).open("a") as file:
+        file.write("5")  # killed in the middle of a row
+    assert [row["step"] for row in read_log(tmp_path / LOG)] == [1, 2, 3, 4]
+    with RunLog(tmp_path, 2) as log:
+        log.write(LOG, {"step": 3, "loss": 7.0})
+    assert read_log(tmp_path / LOG) == [
+        {"step": step, "loss": pytest.approx(loss, rel=1e-7)} for step, loss in ((1, 1 / 3), (2, 2 / 3), (3, 7))
+    ]
+    with RunLog(None, 0) as log:
+        log.write(VALIDATION, {"step": 3, "loss": 7.0})
+    assert read_log(tmp_path / VALIDATION) == []
+
+
+@pytest.mark.parametrize("content", ["step,loss\n1,x\n2,3\n", "step,loss\ninf,1\n", "epoch\n1\n", "step,step\n1,2\n"])
+def test_a_table_that_is_no_log_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / LOG).write_text(content)
+    with pytest.raises(StoreError, match=r"log\.csv(, line 2)?: is not (a row of|the log of)[^\n]*$"):
+        read_log(tmp_path / LOG)
