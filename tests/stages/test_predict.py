@@ -37,7 +37,7 @@ from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import FilmScenes, predict_films, scoring
-from pipelines.stages.predict.model import _reading as how_films_are_read
+from pipelines.stages.predict.model import _reader_settings as how_films_are_read
 from pipelines.stores.features import colour_of, features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import keyframe_facts
