@@ -17,7 +17,7 @@ from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.opening import BUILT_IN
 from pipelines.models.threads import one_thread
 from recipes.default_model.card import model_card, training_facts
-from recipes.default_model.fitting import AS_IT_IS, DRAWS, FOLDS, Report, fit, prepare
+from recipes.default_model.fitting import DRAWS, FOLDS, UNCHANGED, Report, fit, prepare
 from recipes.default_model.study import Study, measure
 from recipes.default_model.videos import read_videos
 
@@ -41,7 +41,7 @@ def make_default_model(
     videos = read_videos(folder)
     draws = prepare(videos, DRAWS, report, evidence)
     study = measure(videos, draws, FOLDS, report)
-    plain = [forms[AS_IT_IS] for forms in draws[0]]
+    plain = [forms[UNCHANGED] for forms in draws[0]]
     member = fit(plain, study.penalty)
     model = BoundaryModel(
         crn="relational",

@@ -48,17 +48,17 @@ def model_card(study: Study, number: int) -> str:
             ],
         ),
         CARD_DATA.format(hues=HUES),
-        "## What was measured",
+        "## Results",
         "",
         CARD_PROTOCOL,
         f"### Cross-validation over all {len(study.videos)} videos",
         "",
-        f"{min(number, len(study.videos))} folds of whole videos. What counts as evidence was chosen by tests within "
-        "each set, that is, on these same videos; docs/default-model.md tells what was chosen how.",
+        f"{min(number, len(study.videos))} folds of whole videos. The kinds of evidence were chosen by tests within "
+        "each set, that is, on these same videos; docs/default-model.md lists what was chosen and how.",
         "",
         *_table(
             ["", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "AP, mean of films", "F1, mean of films"],
-            [_row("all", study.validation), _row("the same, colour not known", study.colourless)],
+            [_row("all", study.validation), _row("without colour", study.colourless)],
         ),
         "",
         "The operating point was fitted on these logits, so F1 and mIoU are a little optimistic; AP and AUC do not "
@@ -66,10 +66,11 @@ def model_card(study: Study, number: int) -> str:
         "",
     ]
     lines += [
-        "### Blind tests",
+        "### Tests on unseen videos",
         "",
-        "Trained on all videos of one set, tested on all of the other; and nested cross-validation. Penalty and "
-        "operating point were chosen within what was learned from. Intervals of 95 % are of 1,000 draws of films.",
+        "Trained on all videos of one set and tested on all videos of the other; and nested cross-validation. Penalty "
+        "and operating point were chosen on the training videos. In brackets: 95 % intervals over 1,000 bootstrap "
+        "draws of films.",
         "",
         *_table(
             ["trained on", "tested on", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "penalty", "AP without colour"],
@@ -83,11 +84,11 @@ def model_card(study: Study, number: int) -> str:
     lines += [
         "### Without learning",
         "",
-        "Over the same similarities. Left-right contrast: the mean similarity among the shots on each side of a cut "
-        "less the mean across it. Closest pair across: the greatest similarity of a shot before the cut and a shot "
-        "after it, negated. GraphCut: as `bassl baseline` has it, of the whole film. The number of shots on a side is "
-        "the one that is best for the row, chosen on its own labels, in the baselines' favour. Chance is the share of "
-        "scene ends, above.",
+        "Baselines on the same similarities. Left-right contrast: the mean similarity among the shots on each side of "
+        "a cut, minus the mean similarity across it. Closest pair across: the greatest similarity of a shot before the "
+        "cut and a shot after it, negated. GraphCut: `bassl baseline graph-cut`, on the whole film. The number of "
+        "shots on a side is the best one for the row, chosen on its own labels, which favours the baselines. The AP of "
+        "chance is the share of scene ends in the table of the data.",
         "",
         *_table(
             ["set", "baseline", "shots on a side", "AP", "AUC"],
@@ -105,10 +106,10 @@ def model_card(study: Study, number: int) -> str:
         "",
         "### Perturbed films",
         "",
-        "Cross-validation as above, model and operating point the same, the held-out videos as another encoder, "
-        "another shot detector or another editor might have made them (`recipes/default_model/perturbations.py`). "
-        "These forms had a part in the choice of the penalty. A stand-in: it says how little the model depends on what "
-        "is particular to these features and shots, not how good those of another encoder are.",
+        "The same cross-validation, models and operating point, with the held-out videos changed as another encoder, "
+        "another shot detector or another editor might change them (`recipes/default_model/perturbations.py`). The "
+        "penalty was chosen with these perturbations too. They only approximate other inputs: the table shows how far "
+        "the model depends on these features and shots, not how good it is with another encoder.",
         "",
         *_table(
             ["held-out videos", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5"],
@@ -117,14 +118,14 @@ def model_card(study: Study, number: int) -> str:
         "",
         "## What a score means",
         "",
-        "A score of 0.5 is an **operating point**, the one with the best F1 in cross-validation; it is not a "
-        f"probability of one half. `score = sigmoid({study.calibration.slope:.4f} * "
+        "A score of 0.5 is the **operating point** with the best F1 in cross-validation; it is not a probability of "
+        f"one half. `score = sigmoid({study.calibration.slope:.4f} * "
         f"(logit {-study.calibration.offset:+.4f}))`: the slope is that of Platt scaling, the offset puts the "
-        "operating point at 0.5. This is how often a scene did end with a shot, by its score, in cross-validation:",
+        "operating point at 0.5. Share of the shots that end a scene, by score, in cross-validation:",
         "",
         *_table(["score", "shots", "scene ends", "share"], _reliability(labels, scores)),
         "",
-        "And this is what other thresholds would do:",
+        "Results with other thresholds:",
         "",
         *_table(["threshold", "precision", "recall", "F1", "mIoU"], _thresholds(films)),
         "",
@@ -192,72 +193,83 @@ def _thresholds(films: Sequence[FilmScores]) -> list[list[str]]:
 CARD_HEAD = """\
 # Model card: the built-in model
 
-This file is written by `make default-model`; do not edit it by hand.
+`make default-model` writes this file; do not edit it by hand.
 
 ## What it is
 
-`relational.safetensors` scores every shot of a film: does a scene end with it? It reads relations between shots, never
-their features, and so works with any shot encoder. At each cut it weighs {kinds} kinds of evidence by a linear model:
-what a cut there costs a graph of the shots (normalised cuts of the whole film and of the surroundings, at several
-scales of time), how much more alike the shots are on either side than across, how closely what follows takes up what
-came before, how many links between shots the cut severs, how likely a scene ends there over all divisions of the film
-into scenes, by several measures of what makes a range of shots a scene, the lengths of the shots next to it, and how
-many shots lie within {pace} seconds of it. All but the last two rest on similarities of shots: of their content
-features at unit length joined with the square root of the hue histogram of the middle frame at the weights {colours},
-each kind a mean over these; about the film's mean and about the mean of the 64 shots on either side. A cut whose logit
-is below that of one of the two cuts on either side then loses up to {loss:g} to it: two neighbouring cuts are hardly
-both scene ends. A film without colour is scored by its content and pace: what that costs is below.
+`relational.safetensors` gives each shot of a film a score: the higher, the more likely a scene ends with this shot.
+It reads only relations between shots, never the features themselves, and so works with any shot encoder. At each
+cut (the boundary between two consecutive shots) a linear model weighs {kinds} kinds of evidence:
 
-Fitting: logistic regression, the classes balanced, with a penalty of {penalty:g} on the squares of the weights
-(evidence scaled to deviation 1), solved exactly. The penalty, out of {among}, was chosen on the same
-videos by one rule: the best mean AP in cross-validation, the held-out videos shown as they are and in eleven
-perturbations, {draws} of each.
+- the cost of the cut in a graph of the shots: normalised cuts of the whole film and of the surroundings, at several
+  scales of time;
+- the contrast: how much more similar shots on the same side are than shots across the cut;
+- recurrence: how similar the shots after the cut are to shots before it;
+- the number of links between similar shots that the cut severs;
+- the posterior probability of a scene end here over all divisions of the film into scenes, for several models of a
+  scene;
+- the lengths of the shots next to the cut;
+- the number of shots within {pace} seconds of it.
+
+All but the last two are computed from similarities of shots. The content features of a shot, at unit length, are
+joined with the square root of the hue histogram of its middle frame, at the weights {colours}; each kind of
+evidence is the mean over these weights. Similarities are taken about the film's mean and about the mean of the 64
+shots on either side. Two neighbouring cuts are rarely both scene ends, so the logit of a cut is reduced by up to
+{loss:g} if a cut at most two away has a higher one. A film without colour is scored by content and lengths only;
+the tables below show the loss.
+
+Fitting: logistic regression with balanced classes and a penalty of {penalty:g} on the squared
+weights, for evidence scaled to standard deviation 1; the optimum is exact (Newton's method). The
+penalty was chosen from {among} on the same videos: the one with the best mean AP in
+cross-validation, with the held-out videos unchanged and in eleven perturbations, {draws} of each.
 """
 CARD_DATA = """
-Measured and trained on per-shot features of public sets, in the layout that `data/README.md` describes. The shipped
-model was trained on `bbc`, BBC Planet Earth (Baraldi et al. 2015, labels of annotator 0), 11 episodes; and `ovsd`,
-Open Video Scene Detection (Rotman et al. 2016, CC BY-SA 3.0), 14 of its 21 films. Features: VGG19 (ImageNet
-weights), globally pooled, 512 dimensions, and OpenCV's hue histogram in {hues} bins, of the middle frame of each shot;
-shots by TransNetV2; 25 frames a second assumed. Neither films nor
-features are in the package; the weights are all that was kept of them.
+The model was trained and measured on per-shot features of public data sets, in the layout that `data/README.md`
+describes: `bbc`, BBC Planet Earth (Baraldi et al. 2015, labels of annotator 0), 11 episodes; and `ovsd`, Open Video
+Scene Detection (Rotman et al. 2016, CC BY-SA 3.0), 14 of its 21 films. Features: VGG19 (ImageNet weights), globally
+pooled, 512 dimensions, and OpenCV's hue histogram in {hues} bins, both of the middle frame of each shot. Shots were
+detected by TransNetV2; 25 frames per second are assumed. The package contains neither films nor features, only the
+weights.
 """
 CARD_PROTOCOL = """\
-All in percent. AP (the primary number), AUC and F1 are pooled over shots, mIoU is a mean over films, as in the release
-of the BaSSL paper. The last shot of a video has the label 0 in these files although the film ends with it; it is
-counted like any other shot.
+All figures are in percent. AP (the primary metric), AUC and F1 are pooled over shots; mIoU is the mean over films,
+as in the release of the BaSSL paper. In these files the last shot of a video has the label 0, although the film
+ends with it; it is counted like any other shot.
 
 The BaSSL paper (Table of BBC and OVSD) gives AP 39.98 on BBC and 28.68 on OVSD, for a model trained on MovieNet and
-not fine-tuned. Features, shots and the choice of videos differ here: for orientation only, not comparable.
+not fine-tuned. Its features, shots and choice of videos differ, so these figures are not comparable with those
+below.
 """
 CARD_TAIL = """\
 ## Limits
 
-- It was trained on 25 videos: nature documentaries, and short and independent films, part of them animated. News,
-  sport, talk and user video were not among them.
-- The shipped model saw all of these videos. Their scores on them say nothing; only the tables above do.
-- Annotators disagree about scenes. A good share of what counts as a mistake here is another reading of the film.
-- It sees pictures only, no sound and no speech, and compares no shots that lie more than {apart} apart.
-- It relies on shots being found about as TransNetV2 finds them; a detector that cuts much finer or coarser shifts
-  what a number of shots means.
-- Grey pixels have the hue 0, like red ones: a film in black and white is one without colour.
-- The calibration is for VGG19 features of one frame a shot. With another encoder the order of the scores is what to
-  trust first; the threshold may need adjusting.
+- It was trained on 25 videos: nature documentaries, and short and independent films, some of them animated. There was
+  no news, sport, talk or user video.
+- The shipped model was trained on all of these videos. How it scores them says nothing; only the tables above do.
+- Annotators disagree about scenes. Many of the errors counted here are a different reading of the film.
+- It uses images only, no sound and no speech, and compares no shots that are more than {apart} shots apart.
+- It expects shots about as TransNetV2 detects them. With a detector that finds many more or fewer shots, evidence that
+  is counted in shots changes its meaning.
+- Grey pixels have hue 0, like red ones, so a black-and-white film counts as a film without colour.
+- The calibration is for VGG19 features of one frame per shot. With another encoder the order of the scores is more
+  reliable than their values; the threshold may need adjusting.
 
-## Making it again
+## How to make it again
 
     make default-model FEATURES=DIR
 
-`DIR` holds one `.npz` a video, in a folder a set: `features` (N, D) float, `shots` (N, 2) int64 half-open frame
-ranges, `scene_end` (N,) uint8, and `colour` (N, {hues}) float, the hue histograms, unless a folder `SET-hue` beside the
-folder of a set has them as `features`. It writes the model and this card, and takes a core about half an
-hour; stopped, it goes on with the evidence that it has kept in `data/evidence`. The same files on the same machine with
-the same PyTorch give the same model, byte by byte.
+`DIR` has one folder per data set, with one `.npz` file per video: `features` (N, D) float, `shots` (N, 2) int64
+half-open frame ranges, `scene_end` (N,) uint8, and `colour` (N, {hues}) float, the hue histograms. Instead of
+`colour` there may be a folder `SET-hue` beside the folder `SET`, whose files have the histograms as `features`. The
+command writes the model and this card in about half an hour on one core. An interrupted run continues with the
+evidence that it has stored in `data/evidence`. The same files give the same model, byte for byte, on the same
+machine with the same PyTorch.
 
 ## Licence
 
-The weights are published under the licence of this project. They were learned from features that derive from
-films, annotations (OVSD: CC BY-SA 3.0; BBC Planet Earth: its authors' terms) and ImageNet weights of VGG19, each
-under its own terms, which apply to whoever uses those files.
+The weights are published under the licence of this project. They were learned from features that derive from films,
+annotations (OVSD: CC BY-SA 3.0; BBC Planet Earth: its authors' terms) and ImageNet weights of VGG19. Each of these
+has its own terms, which apply to whoever uses those files.
 """
 
 

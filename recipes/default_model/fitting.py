@@ -34,7 +34,7 @@ FOLDS = 5
 """Folds of cross-validation."""
 DRAWS = 5
 """Random draws of the perturbations over which the penalty is chosen; with one it depends a little on the draw."""
-AS_IT_IS = "as they are"
+UNCHANGED = "unchanged"
 
 
 class Form(NamedTuple):
@@ -50,7 +50,7 @@ class Form(NamedTuple):
 
 
 Forms = Mapping[str, Form]
-"""All forms of one video: `AS_IT_IS` first, then each perturbation."""
+"""All forms of one video: `UNCHANGED` first, then each perturbation."""
 
 
 def form_of(video: ShotFeatures, evidence: Path | None = None) -> Form:
@@ -89,7 +89,7 @@ def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.rando
 def forms_of(video: ShotFeatures, number: int, seed: int, evidence: Path | None = None) -> Forms:
     """A video as it is and in one draw of each perturbation, which depends on the seed, the video's number in the whole
     and the form only. `evidence`: see `form_of`."""
-    return {AS_IT_IS: form_of(video, evidence)} | {
+    return {UNCHANGED: form_of(video, evidence)} | {
         name: form_of(perturb(video, perturbation, np.random.default_rng((seed, number, k))), evidence)
         for k, (name, perturbation) in enumerate(PERTURBATIONS.items())
     }
@@ -190,7 +190,7 @@ def choose(draws: Sequence[Sequence[Forms]], number: int = FOLDS) -> tuple[float
     Raises:
         ValueError: fewer than two videos with a scene end.
     """
-    plain = [forms[AS_IT_IS] for forms in draws[0]]
+    plain = [forms[UNCHANGED] for forms in draws[0]]
     blind = {penalty: cross_validate(plain, penalty, number) for penalty in PENALTIES}
     # AP is not defined for a film without scene ends.
     judging = [i for i, form in enumerate(plain) if form.video.scene_end.any()]

@@ -130,16 +130,16 @@ def even(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
 
 
 PERTURBATIONS: Mapping[str, Perturbation] = {
-    "features to a power": raised,
-    "an eighth to a half of the dimensions": thinned,
-    "projected at random, then ReLU": projected,
+    "features raised to a power": raised,
+    "1/8 to 1/2 of the dimensions": thinned,
+    "random projection and ReLU": projected,
     "noise on the features": noisy,
     "shots merged": merged,
     "shots split": split,
-    "shots missing": dropped,
-    "lengths to a power": stretched,
-    "noise on the lengths": jittered,
-    "all shots of one length": even,
+    "shots removed": dropped,
+    "shot lengths raised to a power": stretched,
+    "noise on the shot lengths": jittered,
+    "equal shot lengths": even,
     "scenes reordered": with_scenes_reordered,
 }
 

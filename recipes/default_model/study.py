@@ -14,8 +14,8 @@ from pipelines.models.calibration import Calibration, calibrated
 from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
 from pipelines.models.relational import ensemble_logits
 from recipes.default_model.fitting import (
-    AS_IT_IS,
     FOLDS,
+    UNCHANGED,
     Form,
     Forms,
     Logits,
@@ -153,7 +153,7 @@ def learn_and_test(
         number: folds.
     """
     penalty, models = choose([[films[i] for i in taught] for films in draws], number)
-    plain = [forms[AS_IT_IS] for forms in draws[0]]
+    plain = [forms[UNCHANGED] for forms in draws[0]]
     known = [plain[i] for i in taught]
     operating = calibrate(blind_logits(models, known), [form.video for form in known])
     model = fit(known, penalty)
@@ -188,7 +188,7 @@ def measure(
     report("choosing the penalty by cross-validation")
     penalty, blind = choose(draws, number)
     films = draws[0]
-    plain = [forms[AS_IT_IS] for forms in films]
+    plain = [forms[UNCHANGED] for forms in films]
     logits = blind_logits(blind, plain)
     calibration = calibrate(logits, videos)
 

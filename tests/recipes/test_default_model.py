@@ -20,8 +20,8 @@ from pipelines.training.relational_films import LabelledFilm, as_film, with_scen
 from recipes.default_model import __main__ as make, fitting
 from recipes.default_model.__main__ import main
 from recipes.default_model.fitting import (
-    AS_IT_IS,
     PENALTIES,
+    UNCHANGED,
     Form,
     Forms,
     calibrate,
@@ -115,7 +115,7 @@ def test_training_learns_scenes_of_films_it_has_not_seen(taught: BoundaryModel) 
 
 def test_what_it_learned_holds_for_another_encoder(taught: BoundaryModel) -> None:
     unseen = [made_up(seed, D=200) for seed in range(200, 204)]
-    for name in ("features to a power", "projected at random, then ReLU", "noise on the features"):
+    for name in ("features raised to a power", "random projection and ReLU", "noise on the features"):
         shown = [perturb(video, PERTURBATIONS[name], np.random.default_rng(0)) for video in unseen]
         assert pooled_ap([taught.score(v.features, v.seconds) for v in shown], shown) > 0.75, name
 
@@ -174,13 +174,13 @@ def drawn() -> list[list[Forms]]:
 
 def test_a_film_is_shown_as_it_is_and_in_each_perturbation_the_same_each_time(drawn: list[list[Forms]]) -> None:
     shown = drawn[0]
-    again = forms_of(shown[0][AS_IT_IS].video, 0, 0)
-    assert list(again) == list(shown[0]) == [AS_IT_IS, *PERTURBATIONS]
+    again = forms_of(shown[0][UNCHANGED].video, 0, 0)
+    assert list(again) == list(shown[0]) == [UNCHANGED, *PERTURBATIONS]
     for name, form in shown[0].items():
         np.testing.assert_array_equal(form.tokens, again[name].tokens)
-        if name != AS_IT_IS:
-            assert form.tokens.shape != again[AS_IT_IS].tokens.shape or not np.array_equal(
-                form.tokens, again[AS_IT_IS].tokens
+        if name != UNCHANGED:
+            assert form.tokens.shape != again[UNCHANGED].tokens.shape or not np.array_equal(
+                form.tokens, again[UNCHANGED].tokens
             )
             assert np.diff(form.video.shots).mean() == pytest.approx(1000, abs=1)
     assert not np.array_equal(drawn[1][0]["noise on the features"].tokens, shown[0]["noise on the features"].tokens)
@@ -193,7 +193,7 @@ def test_the_penalty_is_the_one_that_does_best_on_what_is_held_out_in_every_form
     table = np.zeros((len(PENALTIES), 3))
     for p, penalty in enumerate(PENALTIES):
         for i in range(3):
-            model = fit([forms[AS_IT_IS] for k, forms in enumerate(shown) if k % 2 != i % 2], penalty)
+            model = fit([forms[UNCHANGED] for k, forms in enumerate(shown) if k % 2 != i % 2], penalty)
             precision = [
                 average_precision(form.video.scene_end, ensemble_logits([model], form.tokens))
                 for films in drawn
@@ -202,8 +202,8 @@ def test_the_penalty_is_the_one_that_does_best_on_what_is_held_out_in_every_form
             table[p, i] = np.mean(precision)
     assert chosen == PENALTIES[table.mean(axis=1).argmax()]
     for i in range(4):
-        expected = fit([forms[AS_IT_IS] for k, forms in enumerate(shown) if k % 2 != i % 2], chosen)
-        tokens = shown[i][AS_IT_IS].tokens
+        expected = fit([forms[UNCHANGED] for k, forms in enumerate(shown) if k % 2 != i % 2], chosen)
+        tokens = shown[i][UNCHANGED].tokens
         np.testing.assert_allclose(models[i].token_logits(tokens), expected.token_logits(tokens))
 
 
