@@ -43,12 +43,12 @@ def train(
     """Run the public function of a training stage, named as its command, on the machines; its result in the process
     that is to show it, None in the others. Raises what `job` and the stage raise; typer.Exit where it was stopped."""
     settings = replace(settings, device=machines.device or settings.device)
-    advice = f"go on with --resume --output {settings.output}"
+    advice = f"continue with --resume --output {settings.output}"
     with job(machines, stage.__name__, advice) as shows, console.training_progress(quiet) as progress:
         result: Any = stage(settings, progress)
     if result.stopped:
         if is_worker():
             raise typer.Exit(STOPPED)
-        console.complain(f"stopped after step {result.step} of {result.steps}; go on with --resume")
+        console.complain(f"stopped after step {result.step} of {result.steps}; continue with --resume")
         raise typer.Exit(stopped_code())
     return result if shows else None

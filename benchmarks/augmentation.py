@@ -112,7 +112,7 @@ def main() -> None:
         "batched, only what is drawn": B / cpu_seconds(draw, arguments.repeats),
     }
     ratio = figures["batched"] / figures["picture by picture"]
-    print(f"windows of {S} keyframes a second on one core of a CPU; the GPU was not measured")
+    print(f"windows of {S} keyframes per second on one core of a CPU; the GPU was not measured")
     for name, value in figures.items():
         print(f"  {name}: {value:,.1f}")
     shares = f"{drawn.jittered.float().mean():.0%} of them jittered, {drawn.blurred.float().mean():.0%} blurred"

@@ -239,7 +239,7 @@ class Film:
     pictures: Callable[[], Pictures]
     shots: NDArray[np.int64]
     ends: Mapping[str, NDArray[np.uint8]]
-    rate: float  # frames a second
+    rate: float  # frames per second
 
 
 def drawn_film(number: int) -> Film:

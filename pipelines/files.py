@@ -89,7 +89,7 @@ def new_files(
     for target in targets:
         check_writable(target)
         if target.exists() and not overwrite:
-            raise BasslError(f"{target}: is there already; name another folder with -o, or give --overwrite")
+            raise BasslError(f"{target}: already exists; name another folder with -o, or give --overwrite")
     with files_together(folder, "bassl-files") as temporary:
         yield targets, [temporary / target.name for target in targets]
 
@@ -207,7 +207,7 @@ def check_writable(path: Path) -> None:
     except OSError as error:  # such as a name that is too long
         raise BasslError(f"{path}: cannot be written ({os_reason(error)})") from error
     if not os.access(path.parent, os.W_OK):
-        raise BasslError(f"{path}: its folder may not be written")
+        raise BasslError(f"{path}: its folder cannot be written (permission denied)")
 
 
 def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None]) -> None:

@@ -83,7 +83,9 @@ def run_on_dask(tasks: Sequence[FilmTask[R]], work: Work, address: str) -> Gener
             client.submit(_run, task, work, key=f"bassl-{task.video_id}-{os.urandom(4).hex()}", pure=False): task
             for task in (task.absolute() for task in tasks)
         }
-        gone = BasslError(f"the Dask scheduler at {address} has gone; run again to go on where it stopped")
+        gone = BasslError(
+            f"the Dask scheduler at {address} is no longer reachable; run again to continue where it stopped"
+        )
         for future in completed(futures):
             if future.status in ("cancelled", "lost"):
                 raise gone

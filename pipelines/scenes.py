@@ -19,7 +19,7 @@ from pipelines.files import write_atomically
 SCHEMA = "bassl.scenes"
 SCHEMA_VERSION = 1
 
-NO_FILM = "the film is not there, or was changed since; name it with --film"
+NO_FILM = "the film was not found, or was changed since; name it with --film"
 """What a warning says after the path of a ``scenes.json``."""
 
 
@@ -29,10 +29,10 @@ class VideoFacts:
 
     ``width`` and ``height`` are pixels as shown (after the rotation that phones write). ``duration`` is in seconds and
     ``frames`` counts what could be decoded; where a part of the video was read, both are those of its end.
-    ``frame_rate`` is the nominal rate in frames a second; times never come from it. ``id`` is the film's, as stores and
-    labels have it, ``fingerprint`` is that of :func:`pipelines.video.films.fingerprint`, ``start_timecode`` is what the
-    file calls its first frame, and ``sound_channels`` and ``sound_rate`` (Hz) are of the first of its ``sound_tracks``;
-    None where a file does not say.
+    ``frame_rate`` is the nominal rate in frames per second; times never come from it. ``id`` is the film's id in stores
+    and labels, ``fingerprint`` comes from :func:`pipelines.video.films.fingerprint`, ``start_timecode`` is the timecode
+    of the first frame, and ``sound_channels`` and ``sound_rate`` (Hz) are of the first of its ``sound_tracks``; None
+    where a file does not have it.
     """
 
     path: str
@@ -166,7 +166,7 @@ def parse_time(text: str, frame_rate: float | None = None) -> float:
 
     Args:
         text: the time.
-        frame_rate: frames a second, for a timecode that ends in a frame number (non-drop-frame).
+        frame_rate: frames per second, for a timecode that ends in a frame number (non-drop-frame).
 
     Raises:
         ValueError: the message continues a sentence that begins with the text, such as "is neither seconds nor ...".

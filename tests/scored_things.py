@@ -69,7 +69,7 @@ def put_pretrained(path: Path, head: str = "head_pp") -> Path:
 def scene_list(
     cuts: Sequence[float], ends: Sequence[int], scores: Sequence[float], name: str = "film.mp4"
 ) -> SceneList:
-    """A result of `bassl predict`: shots between cuts (in seconds, at 25 frames a second), and where scenes end."""
+    """A result of `bassl predict`: shots between cuts (in seconds, at 25 frames per second), and where scenes end."""
     shots = tuple(
         Shot(i, round(25 * start), round(25 * end), float(start), float(end), score)
         for i, (start, end, score) in enumerate(zip(cuts[:-1], cuts[1:], scores, strict=True))

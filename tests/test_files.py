@@ -68,7 +68,7 @@ def test_where_no_file_can_be_is_told_in_one_line(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(BasslError, match="may not be written"):
+    with pytest.raises(BasslError, match="folder cannot be written"):
         check_writable(tmp_path / "scenes.json")
 
 

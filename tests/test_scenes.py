@@ -19,7 +19,7 @@ SCORES = (0.1, 0.8, 0.3, 0.6, 0.9)
 
 
 def shots_of(scores: tuple[float, ...] = SCORES) -> tuple[Shot, ...]:
-    """Shots of two seconds at 25 frames a second."""
+    """Shots of two seconds at 25 frames per second."""
     return tuple(Shot(i, 50 * i, 50 * i + 50, 2.0 * i, 2.0 * i + 2, score) for i, score in enumerate(scores))
 
 

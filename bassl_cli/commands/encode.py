@@ -27,7 +27,7 @@ def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = 
         raise BasslError("--dask encodes on the workers of the cluster; leave --gpus and --processes out")
     settings = replace(settings, device=machines.device or settings.device)
     with (
-        job(machines, "encode", "run the same command again to go on") as shows,
+        job(machines, "encode", "run the same command again to continue") as shows,
         console.stage_progress(quiet) as progress,
     ):
         try:

@@ -31,7 +31,7 @@ def reproduce(
     Example: bassl reproduce table1
     """
     if timed and not plan:
-        raise typer.BadParameter("--time belongs to --plan")
+        raise typer.BadParameter("--time is an option of --plan; add --plan")
     if plan:
         _show_plan(plan_rows(settings), settings, _seconds_per_image(settings.gpus) if timed else None)
         return
@@ -50,7 +50,7 @@ def reproduce(
     if not quiet:
         console.say(f"wrote {', '.join(map(str, result.files))}")
     if result.stopped:
-        console.complain("stopped; run it again to go on")
+        console.complain("stopped; run it again to continue")
         raise typer.Exit(stopped_code())
     if result.failed:
         raise typer.Exit(1)

@@ -29,7 +29,7 @@ def save_images(
     Examples: bassl save-images scenes.json -n 1 --width 640, bassl save-images out/*.json -o images/
     """
     if len(files) > 1 and settings.film is not None:
-        raise BasslError("several files have films of their own; leave --film out")
+        raise BasslError("--film is for one scenes.json; leave it out for several")
     saved: list[SavedImage] = []
 
     def save(file: Path) -> None:

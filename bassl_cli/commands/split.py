@@ -97,14 +97,16 @@ def _film_of(named: Path | None, scenes: Path) -> tuple[Path, SceneList]:
     listed = read_scene_list(scenes)
     film = named or film_at(Path(listed.video.path), listed.video)
     if film is None:
-        raise BasslError(f"{listed.video.path}: the film is not there, or was changed since; name it before {scenes}")
+        raise BasslError(f"{listed.video.path}: the film was not found, or was changed since; name it before {scenes}")
     return film, listed
 
 
 def _set_chapters(named: Path | None, scenes: Path, quiet: bool) -> Path:
     """Write chapters into the film of a list of scenes, which then has the film's new fingerprint."""
     if scenes == STDIO:
-        raise BasslError("--in-place changes the film, which its file of scenes must know; name that file")
+        raise BasslError(
+            "--in-place changes the film and then updates its scenes.json; name that file instead of stdin"
+        )
     film, listed = _film_of(named, scenes)
     content = json.loads(scenes.read_bytes())
     with atomic_file(scenes) as partial:

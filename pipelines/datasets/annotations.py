@@ -77,7 +77,7 @@ class VideoAnnotation:
         if self.scene_end is not None:
             check_labels(self.scene_end, self.source)
         if self.frame_rate is not None and not 0 < self.frame_rate <= MAX_POSITION:
-            raise fault(self.source, f"{self.frame_rate} is not a number of frames a second")
+            raise fault(self.source, f"{self.frame_rate} is not a number of frames per second")
         if self.split is not None and (not self.split or not self.split.isprintable()):
             raise fault(self.source, f"{quote(self.split)} is not the name of a split")
 

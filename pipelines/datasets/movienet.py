@@ -261,7 +261,7 @@ def _read_labels(path: Path) -> dict[int, int]:
         if due is None:
             due = shot if shot in (0, 1) else 0
         if shot != due:
-            raise fault(path, f"labels shot {shot} where shot {due} is due", number)
+            raise fault(path, f"labels shot {shot} where shot {due} is expected", number)
         labels[shot] = _label(parse_int(fields[1], "a label", path, number), path, number)
         due += 1
     return labels

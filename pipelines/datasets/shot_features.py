@@ -36,7 +36,7 @@ class ShotFeatures:
     scene_end: NDArray[np.uint8]  # (N,) uint8, 1 at the last shot of a scene
     # (N, H) float32 hue histograms, each of sum 1 (`pipelines.models.colour`); None where the file has none
     colour: NDArray[np.float32] | None = None
-    frame_rate: float | None = None  # frames a second; None where the file does not say
+    frame_rate: float | None = None  # frames per second; None where the file does not say
 
     @property
     def seconds(self) -> NDArray[np.float64]:
@@ -155,7 +155,7 @@ def _colour(values: NDArray[Any], N: int, path: Path) -> NDArray[np.float32]:
 
 def _frame_rate(value: NDArray[Any], path: Path) -> float:
     if value.shape != () or value.dtype.kind not in "iuf" or not 0 < value <= 1000:
-        raise DatasetError(f"{path}: frame_rate must be one number of frames a second, not {value}")
+        raise DatasetError(f"{path}: frame_rate must be one number of frames per second, not {value}")
     return float(value)
 
 

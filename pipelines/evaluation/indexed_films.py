@@ -11,7 +11,7 @@ from pipelines.stores.index import Index
 
 def film_scores(index: Index, video: int, scores: NDArray[np.float64], frame_rate: float | None = None) -> FilmScores:
     """Labels, shots and times of a video of an index, with the scores (N,) of a model, as in :class:`FilmScores`;
-    `frame_rate` (frames a second) is for an index without times."""
+    `frame_rate` (frames per second) is for an index without times."""
     span = index.span(video)
     return FilmScores(
         labels=index.targets(np.arange(span.start, span.stop)).astype(np.uint8),

@@ -97,7 +97,7 @@ def settings_fit(path: Path) -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
         raise StoreError(
-            f"{path}: its weights and settings do not fit each other; get or make the model again"
+            f"{path}: its weights and settings do not fit each other; train or download the model again"
         ) from error
 
 
@@ -148,7 +148,7 @@ def _check_there(path: Path) -> None:
 
 
 def _no_model(path: Path) -> StoreError:
-    return StoreError(f"{path}: not a safetensors file, or truncated; get or make the model again")
+    return StoreError(f"{path}: not a safetensors file, or truncated; train or download the model again")
 
 
 def _checked(path: Path, metadata: Any) -> dict[str, str]:
@@ -158,7 +158,7 @@ def _checked(path: Path, metadata: Any) -> dict[str, str]:
     if version != SCHEMA_VERSION:
         raise StoreError(
             f"{path}: model file of version {version}, this bassl reads version {SCHEMA_VERSION}; "
-            "use the bassl that wrote it, or make the model again"
+            "use the bassl that wrote it, or train the model again"
         )
     return metadata
 
@@ -181,9 +181,9 @@ def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
     try:
         settings = json.loads(metadata["settings"])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: its settings cannot be read; get or make the model again") from error
+        raise StoreError(f"{path}: its settings cannot be read; train or download the model again") from error
     if not isinstance(settings, dict):
-        raise StoreError(f"{path}: its settings cannot be read; get or make the model again")
+        raise StoreError(f"{path}: its settings cannot be read; train or download the model again")
     return settings
 
 
@@ -210,7 +210,7 @@ def _check_digest(path: Path) -> None:
     if digest is None and header["__metadata__"].keys() == {"schema", "schema_version", "kind", "settings"}:
         warnings.warn(f"{path}: has no digest; whether it is damaged cannot be told", BasslWarning, stacklevel=2)
     elif digest != found:
-        raise StoreError(f"{path}: is damaged, its digest is another one; get or make the model again")
+        raise StoreError(f"{path}: is damaged: its digest does not match; train or download the model again")
 
 
 def _read_header(file: BinaryIO) -> dict[str, Any]:

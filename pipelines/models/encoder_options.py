@@ -34,7 +34,7 @@ def check_device(device: str) -> None:
         ValueError: one line.
     """
     if re.fullmatch(r"auto|cpu|(cuda|mps|xpu)(:\d+)?", device) is None:
-        raise ValueError(f"no device is called {device!r}; there are auto, cpu, cuda and cuda:1")
+        raise ValueError(f"unknown device {device!r}; choose auto, cpu, cuda or a numbered GPU such as cuda:1")
 
 
 def check_encoder(encoder: str | Path) -> None:
@@ -49,8 +49,8 @@ def check_encoder(encoder: str | Path) -> None:
     if isinstance(encoder, Path) or Path(encoder).suffix:
         raise BasslError(f"{encoder}: no such run, model or ONNX file; check the path")
     raise BasslError(
-        f"no encoder is called {encoder!r}; there are {DEFAULT_ENCODER}, resnet50, timm:NAME, ONNX files (*.onnx) and "
-        "those in the folders of pre-trained runs"
+        f"unknown encoder {encoder!r}; choose {DEFAULT_ENCODER}, resnet50, timm:NAME, an ONNX file (*.onnx) or "
+        "the folder of a pre-trained run"
     )
 
 

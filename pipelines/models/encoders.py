@@ -274,12 +274,12 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
             if encoder.id == model.encoder:
                 return encoder
     except ValueError as error:
-        raise StoreError(f"{file}: its shot encoder is no {name}; get or make the model again") from error
+        raise StoreError(f"{file}: its shot encoder is not a {name}; train or download the model again") from error
     except BasslError as error:
         raise BasslError(f"{file}: {error}") from error
     raise StoreError(
         f"{file}: was trained on features of {model.encoder}, and its shot encoder is {encoder.id} here; use the "
-        "bassl that made it, or make it again"
+        "bassl that made it, or train it again"
     )
 
 

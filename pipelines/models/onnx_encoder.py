@@ -141,7 +141,7 @@ def _session(path: Path, content: bytes) -> onnxruntime.InferenceSession:
             raise BasslError(
                 f"{path}: keeps its weights in another file; export it into one (torch.onnx: external_data=False)"
             ) from error
-        raise BasslError(f"{path}: is no ONNX network that can be run ({first_line(error)})") from error
+        raise BasslError(f"{path}: is not an ONNX network that can be run ({first_line(error)})") from error
 
 
 def _input(path: Path, session: onnxruntime.InferenceSession) -> tuple[str, Sequence[Any]]:

@@ -152,7 +152,7 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
         raise StoreError(f"{path}: no such run or model; check the path, or give {DEFAULT!r} for the built-in model")
     if not file.is_file():
         unfinished = file != path and (path / STATE).exists()
-        advice = "its run is unfinished; go on with --resume" if unfinished else "check the path"
+        advice = "its run is unfinished; continue with --resume" if unfinished else "check the path"
         raise StoreError(f"{file}: no such model file; {advice}")
     with file.open("rb") as opened:
         is_zip = opened.read(4) == b"PK\x03\x04"

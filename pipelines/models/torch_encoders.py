@@ -124,7 +124,7 @@ def encoder_of_weights(
     try:
         return rebuild_encoder(name, model.encoder, device, keyframes, int(size), how)
     except (TypeError, ValueError) as error:
-        raise StoreError(f"{path}: its shot encoder is no {name}; get or make the model again") from error
+        raise StoreError(f"{path}: its shot encoder is not a {name}; train or download the model again") from error
     except BasslError as error:
         raise BasslError(f"{path}: {error}") from error
 
@@ -167,7 +167,7 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device).cpu()
     except (RuntimeError, AssertionError) as error:
-        raise BasslError(f"the device {name!r} is not there: {str(error).splitlines()[0]}") from error
+        raise BasslError(f"the device {name!r} is not available: {str(error).splitlines()[0]}") from error
     return device
 
 

@@ -58,5 +58,5 @@ def model_path(checkpoint: Path) -> Path:
 def _check_output(file: Path, output: Path, overwrite: bool) -> None:
     check_inputs_kept((output,), (file,))
     if output.exists() and not overwrite:
-        raise BasslError(f"{output}: is there already; name another file or give --overwrite")
+        raise BasslError(f"{output}: already exists; name another file or give --overwrite")
     check_writable(output)

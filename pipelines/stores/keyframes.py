@@ -136,7 +136,7 @@ def read_keyframes(path: Path) -> KeyframeStore:
         jpeg = file["jpeg"]
         start = jpeg.id.get_offset()
         if start is None or jpeg.dtype != np.uint8 or jpeg.chunks is not None:
-            raise StoreError(f"{path}: is damaged: its keyframes are not one stretch of bytes; {_REMEDY}")
+            raise StoreError(f"{path}: is damaged: its keyframes are not contiguous; {_REMEDY}")
         store = KeyframeStore(
             path=path,
             video_id=path.stem,

@@ -71,7 +71,7 @@ def process_group(device: str = "auto") -> Iterator[Process]:
         yield Process(dist.get_rank(), dist.get_world_size(), own)
     except RuntimeError as error:
         if _is_lost_peer(error):
-            raise BasslError("another process of this job ended; go on with --resume") from error
+            raise BasslError("another process of this job ended; continue with --resume") from error
         raise
 
 

@@ -103,7 +103,7 @@ def _error_of(rank: int, failure: Any) -> BasslError:
         if failure.exitcode < 0
         else f"failed with exit code {failure.exitcode}"
     )
-    return BasslError(f"process {rank} of the job {how}, and the job with it; go on with --resume")
+    return BasslError(f"process {rank} of the job {how}, and the job with it; continue with --resume")
 
 
 @contextmanager

@@ -19,12 +19,12 @@ def limits_in_one_line(relief: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise BasslError(f"the GPU's memory is short ({first_line(error)}); {relief}") from error
+        raise BasslError(f"the GPU is out of memory ({first_line(error)}); {relief}") from error
     except RuntimeError as error:
         if "DataLoader worker" in str(error):
             raise BasslError(
                 f"a process that reads keyframes ended ({first_line(error)}); where memory is short, fewer --workers "
-                "or more shared memory (docker run --shm-size) may help; go on with --resume"
+                "or more shared memory (docker run --shm-size) may help; continue with --resume"
             ) from error
         if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
             raise BasslError(f"--compile does not work here ({first_line(error)}); leave it out") from error

@@ -56,7 +56,7 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
             lock.enter_context(locked(folder))
         except BlockingIOError as error:
             raise BasslError(
-                f"{folder}: another process is training in it; wait for its end, or name another folder"
+                f"{folder}: another process is training in it; wait until it ends, or name another folder"
             ) from error
         except OSError as error:
             raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
@@ -70,11 +70,11 @@ def _prepare(folder: Path, resume: bool, overwrite: bool) -> None:
         held += (seeds := seed_files(folder)).values()
         if held and not (resume or overwrite):
             raise BasslError(
-                f"{folder}: holds a run; go on with --resume, replace it with --overwrite, or name another"
+                f"{folder}: holds a run; continue with --resume, replace it with --overwrite, or name another"
             )
         if resume and folder / STATE not in held and (folder / MODEL in held or seeds):
             raise BasslError(
-                f"{folder}: holds a model and no {STATE} to go on from; replace it with --overwrite, or name another"
+                f"{folder}: has a model but no {STATE} to continue from; replace it with --overwrite, or name another"
             )
         if overwrite:
             for path in held:
@@ -125,7 +125,9 @@ def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str,
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name) and (name in before or name not in _NOTED_LATER):
             what = f"{name} {before.get(name)} and not {now.get(name)}" if "index" not in name else "another index"
-            raise BasslError(f"{folder}: its run was begun with {what}; resume it as it was, or use --overwrite")
+            raise BasslError(
+                f"{folder}: its run was started with {what}; resume it with the same settings, or use --overwrite"
+            )
 
 
 # --- log --------------------------------------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ class RunLog:
         try:
             self._write(path, row, self._board)
         except OSError as error:
-            raise BasslError(f"{path}: cannot be written ({os_reason(error)}); go on with --resume") from error
+            raise BasslError(f"{path}: cannot be written ({os_reason(error)}); continue with --resume") from error
 
     @staticmethod
     def _write(path: Path, row: Mapping[str, float], board: Any) -> None:
@@ -193,7 +195,7 @@ def read_log(path: Path) -> list[dict[str, float]]:
         try:
             found.append({name: float(cell) for name, cell in zip(header, row, strict=True)})
             if not math.isfinite(found[-1]["step"]):
-                raise ValueError("a step that is no number")
+                raise ValueError("a step that is not a number")
         except ValueError as error:
             raise StoreError(f"{path}, line {line}: is not a row of {len(header)} numbers") from error
     return found

@@ -211,7 +211,7 @@ class VideoDecoder:
         if self._jumps:
             self.warnings.append(
                 f"{self.path}: its clock jumps forward {len(self._jumps)} time(s), by {sum(self._jumps):.1f} s in all, "
-                "as in joined recordings; the film goes on there without a gap"
+                "as in joined recordings; the film continues there without a gap"
             )
         if stop == math.inf:
             self._note_missing_end(end, first or 0.0)
@@ -361,7 +361,7 @@ def open_container(path: Path) -> InputContainer:
     except FileNotFoundError as error:
         raise VideoError(f"{path}: no such file") from error
     except PermissionError as error:
-        raise VideoError(f"{path}: may not be read (permission denied)") from error
+        raise VideoError(f"{path}: cannot be read (permission denied)") from error
     except (av.FFmpegError, OSError) as error:
         raise VideoError(f"{path}: not a video that can be read ({_reason(error)})") from error
     formats = container.format.name.split(",")

@@ -169,7 +169,7 @@ DETECTORS: dict[str, Callable[[float, int, float | None], ShotDetector]] = {
 def make_detector(
     name: str, frame_rate: float, min_shot: float | None = None, threshold: float | None = None
 ) -> ShotDetector:
-    """The detector called ``name`` for a film with ``frame_rate`` frames a second.
+    """The detector called ``name`` for a film with ``frame_rate`` frames per second.
 
     Args:
         min_shot: least length of a shot in seconds; None is PySceneDetect's default, and none for transnetv2.
@@ -179,7 +179,7 @@ def make_detector(
         BasslError: an unknown name, or a detector whose package is not installed.
     """
     if name not in DETECTORS:
-        raise BasslError(f"no shot detector is called {name!r}; there are {', '.join(DETECTORS)}")
+        raise BasslError(f"unknown shot detector {name!r}; choose from {', '.join(DETECTORS)}")
     if min_shot is None:
         min_shot = 0.0 if name == "transnetv2" else MIN_SHOT_SECONDS
     return DETECTORS[name](frame_rate, max(1, round(min_shot * frame_rate)), threshold)

@@ -70,7 +70,7 @@ def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
 
     Args:
         path: the file.
-        frame_rate: frames a second, for timecodes that end in a frame number.
+        frame_rate: frames per second, for timecodes that end in a frame number.
 
     Raises:
         DatasetError: one line that says which line of the file is wrong.

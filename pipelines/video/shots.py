@@ -21,11 +21,11 @@ DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "th
 def check_detector(name: str, threshold: float | None, min_shot: float | None) -> None:
     """Raises ValueError, one line, for an unknown shot detector, or options that none can have."""
     if name not in DETECTOR_NAMES:
-        raise ValueError(f"no shot detector is called {name!r}; there are {', '.join(DETECTOR_NAMES)}")
+        raise ValueError(f"unknown shot detector {name!r}; choose from {', '.join(DETECTOR_NAMES)}")
     if threshold is not None and not 0 < threshold < math.inf:
         raise ValueError(f"the threshold of a shot detector must be above 0, not {threshold:g}")
     if min_shot is not None and not 0 <= min_shot < math.inf:
-        raise ValueError(f"the least length of a shot must be 0 seconds or more, not {min_shot:g}")
+        raise ValueError(f"the minimum length of a shot must be 0 seconds or more, not {min_shot:g}")
 
 
 def part_of(start: float | None, end: float | None, duration: float | None) -> tuple[float | None, float | None]:

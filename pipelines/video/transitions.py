@@ -33,7 +33,7 @@ Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
 _ROWS, _COLUMNS, _BLOCKS = 8, 16, 4
-_SAMPLES_PER_SECOND = 30.0  # of films with more frames a second, every second frame is sampled, every third, ...
+_SAMPLES_PER_SECOND = 30.0  # of films with more frames per second, every second frame is sampled, every third, ...
 _SHORTEST, _LONGEST = 5, 66  # samples from the last one of A to the first one of B
 _LENGTHS = 24  # number of lengths between these that are tried
 _LONGEST_FADE = 96  # samples from the first one that fades out to the last one that fades in
@@ -284,7 +284,7 @@ class TransitionDetector:
     transition. A fade is a stretch of one colour with a mixture before or after it.
 
     Args:
-        frame_rate: frames a second.
+        frame_rate: frames per second.
         shortest: least frames of a shot.
         threshold: of the hard cuts, as that of :class:`AdaptiveCuts`.
     """

@@ -30,6 +30,6 @@ def read_videos(folder: Path) -> list[ShotFeatures]:
             raise DatasetError(f"{folder}: colour {name} has other shots than {own}, or no such video; leave it out")
         sums = colour.features.sum(axis=1, keepdims=True)
         if (colour.features < 0).any() or (sums <= 0).any():
-            raise DatasetError(f"{folder}: colour {name} has rows that are no histograms")
+            raise DatasetError(f"{folder}: colour {name} has rows that are not histograms; compute them again")
         videos[own] = replace(videos[own], colour=colour.features / sums)
     return list(videos.values())

@@ -70,7 +70,7 @@ def test_what_extract_keyframes_left_is_found(run: Run, tmp_path: Path) -> None:
         "wrote data/index.h5",
     ]
     assert read_index(tmp_path / "data" / "index.h5").video_ids == ("film",)
-    complaint(run(), "data/index.h5", "is there already", "--overwrite")
+    complaint(run(), "data/index.h5", "already exists", "--overwrite")
     shown = run("--show")
     assert shown.stdout == done.stdout
     assert shown.stderr == "".join(done.stderr.splitlines(keepends=True)[:2])

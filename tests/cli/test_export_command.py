@@ -36,7 +36,7 @@ def test_every_format_by_its_name(bassl: Bassl, name: str) -> None:
     code, out, err = bassl("export", "--to", name)
     assert (code, out, err.splitlines()[-1]) == (0, "", f"2 scenes; wrote {path}")
     missing = (
-        f"warning: film.mp4: the film is not there, or was changed since; name it with --film; {path} refers to it"
+        f"warning: film.mp4: the film was not found, or was changed since; name it with --film; {path} refers to it"
     )
     assert err.startswith(missing) == FORMATS[name].media
     assert ("YouTube" in err) == (name == "youtube")
@@ -113,7 +113,7 @@ def test_without_the_film_a_list_has_its_timecode_and_sound_and_a_warning(
         code, _, err = bassl("export", "s.json", "-o", "after.edl")
         assert (code, err.splitlines()[0]) == (
             0,
-            f"warning: {here}: the film is not there, or was changed since; name it with --film; "
+            f"warning: {here}: the film was not found, or was changed since; name it with --film; "
             "after.edl refers to it all the same",
         )
         assert Path("after.edl").read_bytes() == Path("before.edl").read_bytes()

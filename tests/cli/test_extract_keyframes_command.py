@@ -115,7 +115,7 @@ def test_settings_are_kept_and_others_are_one_line(bassl: Bassl) -> None:
         (["none.mp4"], "bassl: none.mp4: no such file"),
         (["movies/*.flv"], "bassl: movies/*.flv: no such file"),
         (["empty"], "bassl: empty: holds no films"),
-        (["movies", "--detector", "none"], "bassl: no shot detector is called 'none'; "),
+        (["movies", "--detector", "none"], "bassl: unknown shot detector 'none'; "),
         (["movies", "--quality", "0"], "bassl: JPEG quality goes from 1 to 100, not 0"),
         (["movies", "-j", "0"], "bassl: there must be at least one worker, not 0"),
         (["movies", "-o", "movies/bad.mp4"], "bassl: movies/bad.mp4: cannot be made (file exists)"),

@@ -62,7 +62,7 @@ def test_a_file_that_is_there_is_kept_unless_told_otherwise(tmp_path: Path, chec
     mine.write_text("a week of training")
     run = execute(checkpoint, "-o", mine)
     assert (run.code, run.out) == (2, "")
-    assert run.err == f"bassl: {mine}: is there already; name another file or give --overwrite\n"
+    assert run.err == f"bassl: {mine}: already exists; name another file or give --overwrite\n"
     assert mine.read_text() == "a week of training"
     run = execute(checkpoint, "-o", checkpoint, "--overwrite")
     assert (run.code, run.err) == (2, f"bassl: {checkpoint}: is an input of this command; name another file to write\n")

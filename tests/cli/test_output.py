@@ -120,10 +120,10 @@ def test_an_interruption_is_one_line_and_a_run_that_says_how_to_go_on_adds_none(
         raise KeyboardInterrupt
 
     def stopped(*arguments: object) -> None:
-        console.complain("stopped after step 3 of 9; go on with --resume")
+        console.complain("stopped after step 3 of 9; continue with --resume")
         raise typer.Exit(130)
 
-    for act, line in ((interrupted, "interrupted"), (stopped, "stopped after step 3 of 9; go on with --resume")):
+    for act, line in ((interrupted, "interrupted"), (stopped, "stopped after step 3 of 9; continue with --resume")):
         monkeypatch.setattr(models, "list_models", act)
         run = bassl("models")
         assert (run.code, run.err) == (130, f"bassl: {line}\n")

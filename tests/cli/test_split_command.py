@@ -227,7 +227,7 @@ def test_chapters_are_not_written_into_what_they_do_not_fit(bassl: Bassl, movie:
     known.save("known.json")
     other = films.write_film(tmp_path / "other.mkv", films.pictures(FRAMES), options=GROUPS)
     for words, arguments in {
-        "is no Matroska or WebM file; leave --in-place out": (movie, "known.json", "--chapters", "--in-place"),
+        "is not a Matroska or WebM file; leave --in-place out": (movie, "known.json", "--chapters", "--in-place"),
         "is not the film of these scenes": (other, "known.json", "--chapters", "--in-place"),
         "add --chapters": (movie, "known.json", "--in-place"),
         "name that file": ("-", "--chapters", "--in-place"),

@@ -387,7 +387,7 @@ def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
         ({"shots": [[0, 1]], "scene_end": [1]}, "label of the last shot is 1"),
         ({"shots": [[0, 1], [1, 2]], "scene_end": [3, 0]}, "label of shot 0 is 3"),
         ({"shots": [[0, 1]], "keyframe_files": [(), ()]}, "2 shots with keyframes, but 1"),
-        ({"shots": [[0, 1]], "frame_rate": float("nan")}, "nan is not a number of frames a second"),
+        ({"shots": [[0, 1]], "frame_rate": float("nan")}, "nan is not a number of frames per second"),
         ({"shots": [[0, 1]], "split": ""}, "'' is not the name of a split"),
         ({"shots_seconds": [[0.0, float("nan")]]}, "shot 0, from 0.0 to nan, is outside the valid range"),
         ({"scenes_seconds": [[0.0, float("inf")]]}, "scene 0, from 0.0 to inf, is outside the valid range"),

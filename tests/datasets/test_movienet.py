@@ -227,9 +227,9 @@ def test_key_frames_of_other_shots(tmp_path: Path) -> None:
     [
         ("", "holds no labels"),
         ("0000 0\n0001 1\n", "has 2 labels, but"),
-        ("0000 0\n0001 1\n0003 0\n0004 0\n", "line 3: labels shot 3 where shot 2 is due"),
-        ("0000 0\n0001 1\n0001 1\n0002 0\n", "line 3: labels shot 1 where shot 2 is due"),
-        ("0002 0\n0003 1\n0004 1\n", "line 1: labels shot 2 where shot 0 is due"),
+        ("0000 0\n0001 1\n0003 0\n0004 0\n", "line 3: labels shot 3 where shot 2 is expected"),
+        ("0000 0\n0001 1\n0001 1\n0002 0\n", "line 3: labels shot 1 where shot 2 is expected"),
+        ("0002 0\n0003 1\n0004 1\n", "line 1: labels shot 2 where shot 0 is expected"),
         ("0000 0\n0001 1\n0002 0\n0003 1\n0004 0\n0005 1\n", "labels shot 5, but"),
         ("0000 0\n0001 2\n", "line 2: 2 is not a label"),
         ("0000 0\n0001\n", "line 2: '0001' is not a shot and its label"),

@@ -17,7 +17,7 @@ from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
 
 
 def scenes_json(ends: tuple[int, ...] = (2, 5), path: str = "movies/film.mp4") -> dict[str, Any]:
-    """A scenes.json of five shots of 50 frames at 25 frames a second."""
+    """A scenes.json of five shots of 50 frames at 25 frames per second."""
 
     def timed(start: int, end: int) -> dict[str, Any]:
         return {"start_frame": start, "end_frame": end, "start": start / 25, "end": end / 25}
@@ -102,7 +102,7 @@ def changed(keys: list[Any], value: Any) -> dict[str, Any]:
         (["video", "path"], None, "null is not the path of a video"),
         (["video", "path"], "", "'' is not usable as the id of a video"),
         (["video", "id"], "a\0b", "is not usable as the id of a video"),
-        (["video", "frame_rate"], 0, "0.0 is not a number of frames a second"),
+        (["video", "frame_rate"], 0, "0.0 is not a number of frames per second"),
         (["shots"], {}, "an object is not the list of shots"),
         (["shots"], [], "lists no shots"),
         (["scenes"], [], "lists no scenes"),

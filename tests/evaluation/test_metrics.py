@@ -178,7 +178,7 @@ def test_precision_and_recall_are_scikit_learns(seed: int) -> None:
 def looped_recall_at_3s(
     labels: NDArray[np.uint8], predicted: NDArray[np.bool_], frames: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """As the release walks over shots: the five before and after, ends of shots at 24 frames a second."""
+    """As the release walks over shots: the five before and after, ends of shots at 24 frames per second."""
     hits = total = 0
     for i in range(len(labels)):
         if labels[i] != 1:

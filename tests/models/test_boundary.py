@@ -206,7 +206,7 @@ def test_a_model_that_was_only_pretrained_scores_nothing(tmp_path: Path) -> None
 def test_a_missing_run_and_other_files_are_refused(tmp_path: Path) -> None:
     refusal(lambda: open_model(tmp_path).boundary_model(), "no such model file; check the path")
     (tmp_path / "state.pt").touch()
-    refusal(lambda: open_model(tmp_path).boundary_model(), "its run is unfinished; go on with --resume")
+    refusal(lambda: open_model(tmp_path).boundary_model(), "its run is unfinished; continue with --resume")
     refusal(lambda: open_model(tmp_path / "none").boundary_model(), "no such run or model")
     (tmp_path / "text").write_text("nothing")
     refusal(lambda: open_model(tmp_path / "text").boundary_model(), "not a safetensors file")

@@ -95,8 +95,8 @@ def test_the_default_encoder_tells_pictures_apart_and_says_the_same_again(rng: n
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("vgg", "there are efficientnet_lite0, resnet50, timm:NAME, ONNX files"),
-        ("", "there are efficientnet_lite0"),
+        ("vgg", "choose efficientnet_lite0, resnet50, timm:NAME, an ONNX file"),
+        ("", "choose efficientnet_lite0"),
         ("timm:resnet5", "timm has no model 'resnet5'; similar: .*resnet5"),
         ("timm:", "timm has no model ''"),
     ],
@@ -109,14 +109,14 @@ def test_an_unknown_encoder_is_told_with_those_there_are(name: str, reason: str)
 
 @pytest.mark.parametrize("name", ["quantum", "", "cpu:x", "meta"])
 def test_a_device_that_is_not_there_is_told(name: str) -> None:
-    with pytest.raises(BasslError, match=f"the device '{name}' is not there") as caught:
+    with pytest.raises(BasslError, match=f"the device '{name}' is not available") as caught:
         choose_device(name)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_cuda_where_there_is_none_is_told() -> None:
-    with pytest.raises(BasslError, match="the device 'cuda' is not there"):
+    with pytest.raises(BasslError, match="the device 'cuda' is not available"):
         choose_device("cuda")
     assert choose_device("auto") == torch.device("cpu")
 
@@ -300,7 +300,7 @@ def test_encoders_of_models_that_cannot_be_had(state: dict[str, Tensor], tmp_pat
         (None, {}, "has no shot encoder"),
         ("ovsd-512d", {}, "trained on features called 'ovsd-512d', which cannot be computed"),
         ("efficientnet_lite0-000000000000", {}, "and efficientnet_lite0 with 3 keyframes per shot is"),
-        ("resnet34", state, "its shot encoder is no resnet34"),
+        ("resnet34", state, "its shot encoder is not a resnet34"),
         ("vgg", state, "no encoder 'vgg' can be trained"),
     ):
         put_model(path, name, weights)

@@ -149,7 +149,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_bytes_that_are_no_network_are_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("bytes") / "net.onnx"
     path.write_bytes(content)
-    assert "is no ONNX network that can be run" in refusal(path)
+    assert "is not an ONNX network that can be run" in refusal(path)
 
 
 @pytest.mark.parametrize(

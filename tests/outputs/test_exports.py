@@ -792,7 +792,7 @@ def test_a_scene_list_comes_back_as_it_was(tmp_path: Path) -> None:
         (lambda d: d.update(version=9), "version 9"),
         (lambda d: d.update(settings=[]), "its settings are not an object"),
         (lambda d: d["video"].pop("width"), "width"),
-        (lambda d: d["video"].update(frame_rate=0), "0.0 is not a number of frames a second"),
+        (lambda d: d["video"].update(frame_rate=0), "0.0 is not a number of frames per second"),
         (lambda d: d["shots"][0].update(score=2), "score of shot 0 is 2"),
         (lambda d: d["shots"][0].update(score=None), "score of shot 0"),
         (lambda d: d["scenes"][1].update(confidence=-1), "confidence of scene 1"),

@@ -48,8 +48,8 @@ def test_nothing_to_draw_is_one_line(tmp_path: Path) -> None:
     film = films(1)[0]
     listed = FilmScores(film.labels, np.full(len(film.labels), np.nan), film.shots, predicted=film.scores > 0.5)
     for bad, words in (
-        (listed, "for want of scores"),
-        (one_film([0, 0], [0.1, 0.9]), "for want of scene ends"),
+        (listed, "because it has no scores"),
+        (one_film([0, 0], [0.1, 0.9]), "because it has no scene ends"),
         (one_film([0, 1], [0.1, 1.5]), "not between 0 and 1"),
     ):
         refusal(lambda bad=bad: save_curves(path, {"mine": [bad]}, 0.5), "mine", words, error=BasslError)  # type: ignore[misc]

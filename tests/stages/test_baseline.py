@@ -144,4 +144,4 @@ def test_the_command_says_the_same(bassl: Bassl, index: Path) -> None:
     assert Path("dp.md").read_text().startswith("| metric ")
     refused = bassl("baseline", "lstm", "--index", index)
     assert (refused.code, refused.out) == (2, "")
-    assert "no system is called" in refused.err
+    assert "unknown system" in refused.err

@@ -328,7 +328,7 @@ def test_a_disk_that_is_full_is_one_line_a_film(library: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"detector": "none"}, "no shot detector is called 'none'; there are transitions, adaptive"),
+        ({"detector": "none"}, "unknown shot detector 'none'; choose from transitions, adaptive"),
         ({"keyframes": 0}, "a shot can have 1 to 100 keyframes, not 0"),
         ({"lines": 2}, "a keyframe can have 16 to 4320 lines, not 2"),
         ({"quality": 101}, "JPEG quality goes from 1 to 100, not 101"),
@@ -483,7 +483,7 @@ def test_a_scheduler_that_goes_away_is_one_line(library: Path, stores: Path, tmp
 
     with pytest.raises(BasslError) as caught:
         extract_keyframes([library], ExtractSettings(output=tmp_path / "out", dask=cluster.address), kill)
-    expected = f"the Dask scheduler at {cluster.address} has gone; run again to go on where it stopped"
+    expected = f"the Dask scheduler at {cluster.address} is no longer reachable; run again to continue where it stopped"
     assert str(caught.value) == expected
     cluster.close()
     extract(library, output=tmp_path / "out")

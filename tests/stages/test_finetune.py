@@ -567,7 +567,7 @@ def test_what_cannot_be_is_refused_in_one_line(settings: FinetuneSettings, tmp_p
     told("no videos with scene ends", "test, train, val", splits=("tarin",))
     told("no such", index=tmp_path / "none.h5")
     told("has no features of", features=(write_labelled_films(tmp_path, splits={"x": ""}).parent / "features.h5",))
-    told("--select test wants it", select="test", test_split="tset")
+    told("which --select test needs", select="test", test_split="tset")
     told("auto, cpu or cuda", device="tpu")
     told("the ms-lstm has none", crn="ms-lstm")
     told("cannot be shared", crn="transformer", heads=5)
@@ -669,7 +669,7 @@ def test_the_last_run_is_found_and_what_cannot_be_taken_over_is_said(
     assert result.notes[0] == f"begins with {pretrained / 'model.safetensors'}"
     # A fine-tuned run beside it is none to begin with.
     mlp = replace(last, crn="mlp", width=16, neighbours=2, output=pretrained.parent / "mlp")
-    assert any("mlp begins anew" in note for note in finetune(mlp).notes)
+    assert any("mlp starts from scratch" in note for note in finetune(mlp).notes)
 
     def told(*words: str | Path, **changes: Any) -> None:
         refusal(lambda: finetune(replace(after, **changes)), *words, error=BasslError)

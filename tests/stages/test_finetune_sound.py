@@ -30,7 +30,7 @@ from pipelines.video import sound
 from tests import films
 from tests.small_stores import refusal
 
-RATE, SHOT, SHOTS, TONES = 10, 10, 24, 16000  # frames a second, frames of a shot, shots of a film, samples a second
+RATE, SHOT, SHOTS, TONES = 10, 10, 24, 16000  # frames per second, frames of a shot, shots of a film, samples a second
 ENDS = {
     "a": (2, 6, 9, 14, 18, 23),
     "b": (3, 5, 10, 13, 19, 23),

@@ -173,10 +173,10 @@ def test_what_cannot_be_used_is_an_error_of_its_kind(film: Path, model: Path, tm
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"encoder": "vgg"}, "no encoder is called 'vgg'; there are efficientnet_lite0"),
+        ({"encoder": "vgg"}, "unknown encoder 'vgg'; choose efficientnet_lite0"),
         ({"encoder": "gone.onnx"}, "gone.onnx: no such run, model or ONNX file"),
-        ({"device": "quantum"}, "no device is called 'quantum'"),
-        ({"detector": "sharp"}, "no shot detector is called 'sharp'; there are"),
+        ({"device": "quantum"}, "unknown device 'quantum'"),
+        ({"detector": "sharp"}, "unknown shot detector 'sharp'; choose from"),
     ],
 )
 def test_unknown_names_are_refused_when_settings_are_made(wrong: dict[str, Any], words: str) -> None:
@@ -280,7 +280,7 @@ def test_a_loaded_model_predicts_many_films_and_loads_nothing_again(
 
 def test_a_model_that_is_not_there_is_told_when_it_is_loaded(tmp_path: Path) -> None:
     for attempt in (lambda: load_model(tmp_path / "none"), lambda: load_model(encoder="vgg")):
-        with pytest.raises(BasslError, match=r"none: no such run or model|no encoder is called 'vgg'"):
+        with pytest.raises(BasslError, match=r"none: no such run or model|unknown encoder 'vgg'"):
             attempt()
 
 
@@ -443,7 +443,11 @@ def test_a_mismatch_is_an_error_and_no_guess(film: Path, staged: Path, tmp_path:
         ),
         ({"encoder": "ovsd-512d", "encoder_name": None}, None, "features called 'ovsd-512d', which cannot be computed"),
         ({"shape": MLPSettings(2, 8, 8)}, None, "reads features of width 8, and those of .* have 1280"),
-        ({"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": "resnet18"}, None, "shot encoder is no resnet18"),
+        (
+            {"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": "resnet18"},
+            None,
+            "shot encoder is not a resnet18",
+        ),
         ({"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": None}, None, "no encoder '' can be trained"),
         ({"pictures": {"lines": "many"}}, None, "does not say how its keyframes were made"),
     ):
@@ -653,7 +657,7 @@ def test_what_no_film_can_be_done_with_is_raised(library: Path, model: Path, tmp
             lambda: predict_films([library], tmp_path, replace(settings, shots=Path("s"))),
             "s: is a list of shots of one",
         ),
-        (lambda: predict_films([library], tmp_path, replace(settings, encoder="vgg")), "no encoder is called"),
+        (lambda: predict_films([library], tmp_path, replace(settings, encoder="vgg")), "unknown encoder"),
     ]
     for attempt, words in attempts:
         with pytest.raises(BasslError, match=words):

@@ -703,7 +703,7 @@ def test_a_folder_with_a_run_is_not_touched_unasked(
         refusal(lambda: pretrain(replace(settings, resume=True)), "not all processes find the same", error=BasslError)
     (settings.output / "state.pt").unlink()
     model = (settings.output / "model.safetensors").read_bytes()
-    refusal(lambda: pretrain(replace(settings, resume=True)), "holds a model and no state.pt", error=BasslError)
+    refusal(lambda: pretrain(replace(settings, resume=True)), "has a model but no state.pt", error=BasslError)
     assert (settings.output / "model.safetensors").read_bytes() == model
     pretrain(replace(settings, overwrite=True))
     assert_equal(before, weights(settings))

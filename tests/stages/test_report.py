@@ -106,7 +106,7 @@ def test_without_film_and_store_it_is_a_page_without_pictures(place: Path, bassl
     run = bassl("report", place / "scenes.json")
     assert (run.code, run.out) == (0, "")
     warning = (
-        "warning: film.mp4: the film is not there, or was changed since; name it with --film; a page without images"
+        "warning: film.mp4: the film was not found, or was changed since; name it with --film; a page without images"
     )
     assert warning in run.err.splitlines()
     assert run.err.splitlines()[-1] == f"5 scenes, 8 shots; wrote {place / 'scenes.html'}"

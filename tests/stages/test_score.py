@@ -331,7 +331,7 @@ def test_what_is_not_there_is_refused(
         ({"threshold": 1.5}, ["threshold", "1.5"]),
         ({"tolerance": -1.0}, ["tolerance"]),
         ({"within": float("nan")}, ["tolerance"]),
-        ({"frame_rate": 0.0}, ["frames a second"]),
+        ({"frame_rate": 0.0}, ["frames per second"]),
         ({"resamples": -1}, ["resamples"]),
         ({"seed": -1}, ["seed must be at least 0"]),
         ({"doubtful": "maybe"}, ["one of end, ignore", "'maybe'"]),
@@ -383,7 +383,7 @@ def test_a_scenes_json_against_a_csv(tmp_path: Path) -> None:
     assert (result.measures["precision"].pooled, result.measures["recall"].pooled) == (0.5, 0.5)
     (note,) = result.notes
     assert "1 of 2 true scene ends matched to ends of the prediction's shots, 0.50 s away on average" in note
-    assert "1 found none within the tolerance" in note
+    assert "1 had no match within the tolerance" in note
     assert score(guess, truth, replace(QUICK, threshold=0.95)).measures["recall"].pooled == 0.0
 
 
@@ -471,8 +471,8 @@ def test_folders_are_matched_by_name(tmp_path: Path) -> None:
     assert result.measures["f1"].pooled == 1.0
     broken, alone, missing = result.problems
     assert "broken.json" in broken
-    assert "a.scenes.json: no truth is called a" in alone
-    assert "d.csv: no prediction is called d" in missing
+    assert "a.scenes.json: no truth of this name (a)" in alone
+    assert "d.csv: no prediction of this name (d)" in missing
 
 
 def test_files_are_matched_by_their_own_names_where_their_videos_have_others(tmp_path: Path) -> None:

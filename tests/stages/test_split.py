@@ -438,7 +438,7 @@ def test_the_scenes_of_another_film_are_refused(tmp_path: Path, scenes: SceneLis
 def test_what_is_there_is_kept_unless_told_otherwise(film: Path, scenes: SceneList, tmp_path: Path) -> None:
     old = tmp_path / "My_film-scene-003.mp4"
     old.write_text("old")
-    with pytest.raises(BasslError, match=r"scene-003\.mp4: is there already; .* --overwrite"):
+    with pytest.raises(BasslError, match=r"scene-003\.mp4: already exists; .* --overwrite"):
         split(film, scenes, SplitSettings(tmp_path))
     assert list(tmp_path.iterdir()) == [old]
     assert old.read_text() == "old"

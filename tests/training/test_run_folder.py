@@ -30,7 +30,7 @@ def opened(folder: Path, resume: bool = False, overwrite: bool = False) -> list[
 def test_a_folder_with_a_file_of_a_run_is_used_only_when_it_may_be_replaced(tmp_path: Path, name: str) -> None:
     for there in (name, "notes.txt", "seed-one.safetensors", f".{MODEL}.abcd1234.partial"):
         (tmp_path / there).write_text("a run")
-    with pytest.raises(BasslError, match=r"holds a run; go on with --resume, replace it with --overwrite"):
+    with pytest.raises(BasslError, match=r"holds a run; continue with --resume, replace it with --overwrite"):
         opened(tmp_path)
     assert (tmp_path / name).read_text() == "a run"
     (tmp_path / "tensorboard").mkdir()
@@ -40,7 +40,7 @@ def test_a_folder_with_a_file_of_a_run_is_used_only_when_it_may_be_replaced(tmp_
 @pytest.mark.parametrize("name", [MODEL, seed_file(0)])
 def test_a_model_without_the_state_of_its_training_is_not_gone_on_from(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
-    with pytest.raises(BasslError, match=r"holds a model and no state\.pt to go on from"):
+    with pytest.raises(BasslError, match=r"has a model but no state\.pt to continue from"):
         opened(tmp_path, resume=True)
     (tmp_path / STATE).touch()
     assert opened(tmp_path, resume=True) == sorted([name, STATE])
@@ -66,11 +66,11 @@ def test_a_run_goes_on_only_with_the_settings_that_it_began_with(tmp_path: Path)
         ({"rate": 0.1, "crn": {"width": 8, "depth": 2}}, "depth None and not 2"),
         ({"crn": {"width": 8}}, "rate 0.1 and not None"),
     ):
-        with pytest.raises(BasslError, match=f"its run was begun with {difference}; resume it as it was"):
+        with pytest.raises(BasslError, match=f"its run was started with {difference}; resume it with the same settings"):
             check_identity(tmp_path, begun, {"stage": "finetune", "settings": now})
     # Runs of earlier versions did not note their keyframes.
     check_identity(tmp_path, begun, {**begun, "keyframes of the index": 7})
-    with pytest.raises(BasslError, match="begun with another index"):
+    with pytest.raises(BasslError, match="started with another index"):
         check_identity(tmp_path, {**begun, "keyframes of the index": 6}, {**begun, "keyframes of the index": 7})
 
 

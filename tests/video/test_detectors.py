@@ -74,7 +74,7 @@ def test_no_cut_is_reported_later_than_the_detector_says(name: str) -> None:
 
 
 def test_an_unknown_detector_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(BasslError, match=r"'sharp'; there are transitions, adaptive, .*transnetv2"):
+    with pytest.raises(BasslError, match=r"'sharp'; choose from transitions, adaptive, .*transnetv2"):
         make_detector("sharp", 24.0)
 
 

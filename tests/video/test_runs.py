@@ -21,7 +21,7 @@ X264 = {"preset": "veryfast", "crf": "20", "bf": "2", "g": "30"}
 X265 = {"preset": "ultrafast", "x265-params": "keyint=30:min-keyint=30:bframes=3:log-level=none:open-gop="}
 VP9 = {"g": "30", "deadline": "realtime", "cpu-used": "8", "auto-alt-ref": "1", "lag-in-frames": "12"}
 
-# name of the file: (codec, its options, whether a decoder can begin anew in the middle)
+# name of the file: (codec, its options, whether a decoder can restart in the middle)
 KINDS: dict[str, tuple[str, dict[str, str], bool]] = {
     "closed.mp4": ("libx264", X264, True),
     "closed.mkv": ("libx264", X264, True),

@@ -17,7 +17,7 @@ from pipelines.outputs.exports.timecode import parse_smpte, smpte, timecode_base
 from pipelines.outputs.exports.timeline import Clip, Media, Timeline, timeline_of
 from pipelines.scenes import SceneList, timecode
 
-# Timecode counts no more frames a second than this.
+# Timecode counts no more frames per second than this.
 FASTEST_EDL = 60
 
 
@@ -30,10 +30,10 @@ def edl(scenes: SceneList, shots: bool = False) -> str:
     """A CMX 3600 edit decision list: one cut event per scene, source and record timecodes.
 
     The film's own timecode, where it has one, is on the source side; the record side starts at zero. At 29.97 and 59.94
-    timecodes are drop-frame, unless the film's own is not. Above 60 frames a second every second frame has a label, and
-    cuts go to the nearest. The format is meant for 999 events; more are numbered on with four digits, which tools of
-    today read. A dissolve, fade or wipe is in the pictures already, so that its event is a cut in its middle; a comment
-    names it, with its seconds in the film.
+    timecodes are drop-frame, unless the film's own is not. Above 60 frames per second every second frame has a label,
+    and cuts are rounded to the nearest. The format is meant for 999 events; further ones have numbers of four digits,
+    which current tools read. A dissolve, fade or wipe is already in the pictures, so its event is a cut in its middle;
+    a comment names it, with its seconds in the film.
     """
     timeline = timeline_of(scenes, shots, FASTEST_EDL)
 

@@ -9,7 +9,7 @@ _NTSC_BASES = (24, 30, 48, 60, 120)
 
 
 def edit_rate(frame_rate: float) -> Fraction:
-    """The nearest rate that editing tools have: whole frames a second, or 1000/1001 of 24, 30, 48, 60 or 120.
+    """The nearest rate that editing tools have: whole frames per second, or 1000/1001 of 24, 30, 48, 60 or 120.
 
     >>> edit_rate(23.976), edit_rate(25.0)
     (Fraction(24000, 1001), Fraction(25, 1))
@@ -35,7 +35,7 @@ def smpte(frame: int, rate: Fraction, drop: bool) -> str:
     base = timecode_base(rate)
     if drop:
         if not may_drop(rate):
-            raise ValueError(f"there is no drop-frame timecode at {rate} frames a second")
+            raise ValueError(f"there is no drop-frame timecode at {rate} frames per second")
         dropped = base // 15
         minute = 60 * base - dropped
         tens, rest = divmod(frame, 10 * minute + dropped)

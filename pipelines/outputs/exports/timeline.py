@@ -50,7 +50,7 @@ class Timeline:
     """Clips one after the other, without gap; not of all of the film, where scenes were left out or a part was read."""
 
     name: str  # of the film, without ending
-    rate: Fraction  # frames a second, exact
+    rate: Fraction  # frames per second, exact
     drop: bool  # whether its timecodes are drop-frame
     source_start: int  # the frame that the film's own timecode gives to its first frame; 0 where it has none
     length: int  # frames of the film
@@ -75,10 +75,9 @@ class Timeline:
 
 
 def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = None) -> Timeline:
-    """A timeline of the scenes of a film, or of its shots, with at most ``fastest`` frames a second. Where the film has
-    a constant rate, frames are those that were counted; where it varies, editing tools show the film at a constant rate
-    by its timestamps, and so the cuts are placed by their times. Raises VideoError where the film exists, but is no
-    video."""
+    """A timeline of the scenes of a film, or of its shots, with at most ``fastest`` frames per second. If the film has
+    a constant frame rate, frames are those that were counted; if it varies, editing tools show the film at a constant
+    rate by its timestamps, and so the cuts are placed by their times. Raises VideoError if the file is not a video."""
     rate = edit_rate(scenes.video.frame_rate)
     if fastest is not None:
         rate = edit_rate(float(rate / -(-timecode_base(rate) // fastest)))

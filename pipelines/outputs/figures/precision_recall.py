@@ -36,7 +36,7 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
         labels, scores = pooled_shots(films)
         if np.isnan(scores).any() or not labels.any():
             lacking = "scores" if np.isnan(scores).any() else "scene ends"
-            raise BasslError(f"{name}: has no curves to plot, for want of {lacking}")
+            raise BasslError(f"{name}: has no curves to plot, because it has no {lacking}")
         if (scores < 0).any() or (scores > 1).any():
             raise BasslError(f"{name}: has scores that are not between 0 and 1, so no reliability diagram can be drawn")
 

@@ -42,7 +42,7 @@ class BaselineFilm:
 def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreResult:
     """Find and score scenes, see :func:`pipelines.stages.baseline.baseline`."""
     if settings.system not in SYSTEMS:
-        raise BasslError(f"no system is called {settings.system!r}; there are {', '.join(SYSTEMS)}")
+        raise BasslError(f"unknown system {settings.system!r}; choose from {', '.join(SYSTEMS)}")
     system = SYSTEMS[settings.system]
     if settings.extra and not system.several:
         able = ", ".join(name for name, one in SYSTEMS.items() if one.several)

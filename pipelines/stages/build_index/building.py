@@ -27,7 +27,7 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
     """See :func:`pipelines.stages.build_index.build_index`."""
     check_writable(settings.output)
     if settings.output.exists() and not settings.overwrite:
-        raise BasslError(f"{settings.output}: is there already; --overwrite makes it again")
+        raise BasslError(f"{settings.output}: already exists; --overwrite makes it again")
     read = [file for source in map(Path, sources) for file in (source, *source.glob("*.h5")) if file.is_file()]
     listed = settings.split if isinstance(settings.split, Path) else None
     check_inputs_kept((settings.output,), (*read, *settings.labels, listed))
@@ -170,7 +170,9 @@ def _listed_splits(
     if not isinstance(content, dict) or not all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
     ):
-        raise DatasetError(f'{path}: is no list of video ids for each split, such as {{"train": [...], "val": [...]}}')
+        raise DatasetError(
+            f'{path}: is not a list of video ids for each split, such as {{"train": [...], "val": [...]}}'
+        )
     split_of: dict[str, str] = {}
     for split, names in content.items():
         for name in names:

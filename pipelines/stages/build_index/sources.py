@@ -128,7 +128,7 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
         )
     pictures = record.keyframe_files
     if pictures is not None and not isinstance(pictures, KeyframeFolder):
-        raise DatasetError(f"{record.source}: its keyframes do not lie in one folder a film")
+        raise DatasetError(f"{record.source}: its keyframes are not in one folder per film")
     # MovieNet's films without a shot list have keyframes only: each shot then counts as one frame.
     frames = record.shots if record.shots is not None else np.arange(shots)[:, None] + np.arange(2)
     if record.shots_seconds is not None:

@@ -70,7 +70,7 @@ def _make_folder(path: Path) -> None:
     except OSError as error:
         raise BasslError(f"{path}: cannot be made ({os_reason(error)})") from error
     if not os.access(path, os.W_OK):
-        raise BasslError(f"{path}: may not be written")
+        raise BasslError(f"{path}: cannot be written (permission denied)")
 
 
 def _existing_result(task: FilmTask) -> FilmResult | None:

@@ -18,7 +18,7 @@ class ExtractSettings:
     """Folder of the keyframe stores, one for each film."""
     detector: str = "transitions"
     """Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram, hash and
-    threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames a second on two cores."""
+    threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames per second on two cores."""
     detector_threshold: float | None = None
     """Threshold of the shot detector, in its own unit; a lower one gives more shots. Unless given: its own."""
     min_shot: Seconds | None = None

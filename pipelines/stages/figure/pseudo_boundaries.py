@@ -30,7 +30,7 @@ def _centre(index: Index, text: str) -> tuple[int, int]:
     """The video and the shot that ``VIDEO:SHOT`` names."""
     name, _, number = text.rpartition(":")
     if not name or not (number.isascii() and number.isdigit()) or len(number) > 9:
-        raise BasslError(f"{text!r} names no window; it is VIDEO:SHOT, such as {index.video_ids[0]}:8")
+        raise BasslError(f"{text!r} is not a window; give VIDEO:SHOT, such as {index.video_ids[0]}:8")
     video = named_video(index, name)
     shots = len(index.rows([video]))
     if int(number) >= shots:

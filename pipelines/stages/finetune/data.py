@@ -62,7 +62,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         train, val, test = of(settings.splits), of([settings.validate_split]), of([settings.test_split])
     else:
         train, val, test = [i for i in range(len(index.splits)) if counts[i][0]], [], []
-        report("no video of the index has a split: all labelled ones are learned from")
+        report("no video of the index has a split: all labelled videos are used for training")
     if not both_classes(train):
         there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
         raise BasslError(
@@ -71,13 +71,13 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         )
     for name, videos in ((settings.validate_split, val), (settings.test_split, test)):
         if set(videos) & set(train):
-            report(f"the split {name} is learned from, and so neither chosen nor tested on")
+            report(f"the split {name} is used for training, so it neither selects the epoch nor tests the model")
             videos.clear()
         elif not both_classes(videos):
             videos.clear()
     if settings.select == "test" and not test:
         test_split = settings.test_split
-        raise BasslError(f"{settings.index}: has no labelled videos in {test_split}, and --select test wants it")
+        raise BasslError(f"{settings.index}: has no labelled videos in {test_split}, which --select test needs")
     if settings.select == "test":
         report("the epoch is chosen on the test split: the result is better than it should be; do not report it")
         return Split(train, val, test, "test")

@@ -122,7 +122,7 @@ def _check_encoder(made_by: str, start: Start, own: FrozenEncoder | None, stores
         return
     raise BasslError(
         f"{', '.join(map(str, stores))}: features of {made_by}, and {start.path} was pre-trained with {wanted}; leave "
-        "--features out, name its --preparation (centre or squeeze), or begin anew with --init none"
+        "--features out, name its --preparation (centre or squeeze), or start from scratch with --init none"
     )
 
 

@@ -165,7 +165,7 @@ class KeyframeTask:
             try:
                 encoder.network.load_state_dict(self.pretrained)
             except RuntimeError as error:
-                raise StoreError(f"{self.start.path}: its shot encoder is no {self.encoder}") from error
+                raise StoreError(f"{self.start.path}: its shot encoder is not a {self.encoder}") from error
         return encoder
 
     def _order(self, videos: Sequence[int], batch: int, epochs: int, seed: int) -> WindowOrder:

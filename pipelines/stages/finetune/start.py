@@ -49,7 +49,7 @@ def find_start(settings: FinetuneSettings, report: Report) -> Start:
     if wanted == "encoder+crn":
         raise BasslError(f"--transfer encoder+crn: {obstacle}; use --transfer encoder")
     if wanted is None:
-        report(f"{obstacle}: the {settings.crn} begins anew (--transfer encoder)")
+        report(f"{obstacle}: the {settings.crn} starts from scratch (--transfer encoder)")
     return Start(path, weights, "encoder")
 
 
@@ -59,7 +59,7 @@ def _pretrained(settings: FinetuneSettings, report: Report) -> tuple[Path, Bassl
     file = model_file(path)
     if not file.exists():
         raise BasslError(
-            f"{file}: no such model; name a run or a model file with --init, or begin anew with --init none"
+            f"{file}: no such model; name a run or a model file with --init, or start from scratch with --init none"
         )
     weights = open_model(file).weights
     if settings.init == "last":
@@ -92,7 +92,7 @@ def last_pretrained(folder: Path) -> Path:
     if not found:
         raise BasslError(
             f"{folder}: holds no pre-trained run; make one with `bassl pretrain`, name a model with --init PATH, "
-            "or begin anew with --init none"
+            "or start from scratch with --init none"
         )
     return max(found)[1]
 
@@ -112,7 +112,7 @@ def shape_for(settings: FinetuneSettings, start: Start, width: int) -> Shape:
             if getattr(settings, name) not in (getattr(FinetuneSettings, name), here):
                 raise BasslError(
                     f"--{name} {getattr(settings, name)}: the CRN of {start.path} has {here}; "
-                    "leave it out, or begin anew with --transfer encoder"
+                    "leave it out, or start the CRN from scratch with --transfer encoder"
                 )
         if settings.dropout is None:
             return crn

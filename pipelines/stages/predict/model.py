@@ -145,7 +145,7 @@ def _reader_settings(opened: OpenedModel, settings: PredictSettings) -> ReaderSe
     detector = made.get("detector") if isinstance(made, dict) else made
     if not (isinstance(lines, int | None) and isinstance(detector, str | None) and isinstance(keyframes, int | None)):
         raise StoreError(
-            f"{opened.file}: does not say how its keyframes were made: {made}; get or make the model again"
+            f"{opened.file}: does not say how its keyframes were made: {made}; train or download the model again"
         )
     chosen = ReaderSettings(
         settings.detector or detector or DEFAULT_DETECTOR,

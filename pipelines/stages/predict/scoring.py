@@ -57,7 +57,7 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
     quality = model.pictures.get("quality")
     if not isinstance(quality, int | None):
         raise StoreError(
-            f"{file}: does not say how its keyframes were made: {model.pictures}; get or make the model again"
+            f"{file}: does not say how its keyframes were made: {model.pictures}; train or download the model again"
         )
     encoder = _encoder(model, file, settings)
     width = encoder.width

@@ -23,7 +23,7 @@ class PredictSettings:
 
     detector: str | None = None
     """Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram, hash and
-    threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames a second on two cores.
+    threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames per second on two cores.
     Unless given: the model's own, or transitions.
 
     The model's own is the one that its keyframes were made with.
@@ -72,7 +72,7 @@ class PredictSettings:
         if not 0.0 < self.threshold < 1.0:
             raise ValueError(f"the threshold must lie between 0 and 1, not {self.threshold:g}")
         if not (math.isfinite(self.min_scene) and self.min_scene >= 0.0):
-            raise ValueError(f"the least length of a scene must be 0 seconds or more, not {self.min_scene:g}")
+            raise ValueError(f"the minimum length of a scene must be 0 seconds or more, not {self.min_scene:g}")
         if self.scenes is not None and self.scenes < 1:
             raise ValueError(f"the number of scenes must be 1 or more, not {self.scenes}")
 

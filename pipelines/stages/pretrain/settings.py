@@ -92,7 +92,9 @@ class PretrainSettings:
         check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up", "workers", "seed")
         check_at_least(self, 0, "validate_epochs")
         if self.batch < 2:
-            raise ValueError(f"batch must be at least 2, for windows are compared with each other, not {self.batch}")
+            raise ValueError(
+                f"batch must be at least 2, because windows are compared with each other, not {self.batch}"
+            )
         if not self.base_rate > 0 or not self.trust > 0 or not self.warm_up <= 1 or not 0 <= self.dropout < 1:
             raise ValueError("base_rate and trust must be above 0, warm_up at most 1, and dropout in 0 to 1")
         if self.width % self.heads:

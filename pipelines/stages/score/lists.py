@@ -90,8 +90,8 @@ def _matched_by_name(
         if name is not None:
             pairs.append((guess, left.pop(name)))
             alone.remove(guess)
-    lines = [f"{guess.source}: no truth is called {guess.video_id}; left out" for guess in alone]
-    lines += [f"{true.source}: no prediction is called {true.video_id}; left out" for true in left.values()]
+    lines = [f"{guess.source}: no truth of this name ({guess.video_id}); left out" for guess in alone]
+    lines += [f"{true.source}: no prediction of this name ({true.video_id}); left out" for true in left.values()]
     return sorted(pairs, key=lambda pair: pair[1].video_id), lines
 
 
@@ -120,7 +120,7 @@ def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
         notes.append(
             f"{films}{matched} of {ends} {whose} scene ends matched to {_MATCHED_TO[how]}, {mean:.2f} s away on "
             f"average, {most:.2f} s at most"
-            + (f"; {ends - matched} found none within the tolerance and cut the shot they lie in" * (matched < ends))
+            + (f"; {ends - matched} had no match within the tolerance and split their shot" * (matched < ends))
         )
     for name, one in alignments.items():
         if one.part is not None:

@@ -50,7 +50,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         model = opened.pseudo_boundary_model()
         notes.append(
             f"{path} is pre-trained only: scored by its head for pseudo-boundaries (BaSSL without fine-tuning), "
-            "whose threshold nothing has chosen"
+            "whose threshold is not fitted"
         )
     else:
         model = opened.boundary_model()
@@ -89,8 +89,8 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     films = scored(model, encoder, features, colour, 0)
     if timeless := sum(film.seconds is None for film in films):
         notes.append(
-            f"{timeless} of {len(films)} films have no times in seconds, so Recall@3s and boundaries leave them "
-            f"out, and the model takes them to have {ASSUMED_FRAME_RATE:g} frames a second; --frame-rate gives them"
+            f"{timeless} of {len(films)} films have no times in seconds, so Recall@3s and boundary F1 leave them "
+            f"out, and the model assumes {ASSUMED_FRAME_RATE:g} frames per second; give it with --frame-rate"
         )
     of_seeds = {}
     for i, (seed, file) in enumerate(seeds.items()):

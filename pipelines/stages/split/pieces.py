@@ -83,7 +83,7 @@ def edit_chapters(film: Path, scenes: SceneList) -> str:
             f"{film}: is not the film of these scenes, or was changed since; leave --in-place out to write a copy"
         )
     if ending_for(film, "chapters") not in (".mkv", ".webm") or film.suffix.lower() not in (".mkv", ".webm"):
-        raise VideoError(f"{film}: is no Matroska or WebM file; leave --in-place out to write a copy with chapters")
+        raise VideoError(f"{film}: is not a Matroska or WebM file; leave --in-place out to write a copy with chapters")
     program = shutil.which("mkvpropedit")
     if program is None:
         raise BasslError(

@@ -36,9 +36,9 @@ class SplitSettings:
     def __post_init__(self) -> None:
         accept_text(self)
         if not 0 <= self.expand < math.inf:
-            raise ValueError(f"handles have 0 seconds or more, not {self.expand:g}")
+            raise ValueError(f"--expand must be 0 seconds or more, not {self.expand:g}")
         if not self.exact and (self.crf is not None or self.preset is not None):
-            raise ValueError("crf and preset are of encoding; add --exact, or leave them out to copy")
+            raise ValueError("crf and preset apply only to encoding; add --exact, or leave them out to copy")
         if self.crf is not None and not 0 <= self.crf <= 51:
             raise ValueError(f"the crf must lie between 0 and 51, not {self.crf}")
         check_template(self.filename, _NAMES)
