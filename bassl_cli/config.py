@@ -79,7 +79,7 @@ def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> Non
             if choices and one not in choices:
                 raise BasslError(f"{path}: [{name}] {key}: must be one of {', '.join(choices)}, not {one!r}")
         if kind in (str, Path):
-            each = [_resolved(path.absolute().parent, one, kind) for one in each]
+            each = [_resolve(path.absolute().parent, one, kind) for one in each]
         option.default = each if option.multiple else ",".join(map(str, each)) if many else each[0]
         option.show_default = True
         if value is True:  # the command line can still say otherwise
@@ -94,7 +94,7 @@ def _fits(value: object, kind: type) -> bool:
     return isinstance(value, str if kind is Path else kind)
 
 
-def _resolved(folder: Path, text: str, kind: type) -> str:
+def _resolve(folder: Path, text: str, kind: type) -> str:
     """A relative path, resolved against the folder of the file. Text may be a path or a name, such as that of an
     encoder: it is a path where it has a separator or an ending and exists."""
     path = folder / text

@@ -86,7 +86,7 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
     """Fine-tune in this process; the validation AP of the first seed, what was said of the test videos, and seconds."""
     import torch
 
-    from pipelines.models.calibration import Calibration, calibrated
+    from pipelines.models.calibration import Calibration, apply_calibration
     from pipelines.models.opening import open_model
     from pipelines.stages.finetune import FinetuneSettings, finetune
     from pipelines.stores.features import write_features
@@ -130,7 +130,9 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
             for video in job.test:
                 shown = videos[video]
                 logits = model.logits(shown.features, shown.seconds)
-                said[video].append((calibrated(logits, Calibration()), calibrated(logits, model.calibration)))
+                said[video].append(
+                    (apply_calibration(logits, Calibration()), apply_calibration(logits, model.calibration))
+                )
     return result.mean["ap"], said, time.perf_counter() - begun
 
 

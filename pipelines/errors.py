@@ -56,13 +56,13 @@ def show_warnings(show: Callable[[str], None]) -> Iterator[None]:
         warnings.simplefilter("once", BasslWarning)
         usual = warnings.showwarning
 
-        def shown(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        def show_one(message: Warning | str, category: type[Warning], *where: Any) -> None:
             if not issubclass(category, BasslWarning):
                 usual(message, category, *where)
             elif os.environ.get("RANK", "0") == "0":
                 show(str(message))
 
-        warnings.showwarning = shown  # type: ignore[assignment]
+        warnings.showwarning = show_one  # type: ignore[assignment]
         yield
 
 
@@ -87,14 +87,14 @@ def printable(text: str, longest: int = 2000) -> str:
     """Text on one line for a terminal: control characters, bidirectional marks and lone surrogates (as Python decodes
     file names that are not UTF-8) are escaped, and very long text is shortened."""
 
-    def shown(character: str) -> str:
+    def escape(character: str) -> str:
         if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _DIRECTIONS:
             return character.encode("unicode_escape").decode()
         return character
 
     if len(text) > longest:
         text = f"{text[: longest // 2]} ... {text[-longest // 2 :]}"
-    return "".join(map(shown, text))
+    return "".join(map(escape, text))
 
 
 def first_line(error: BaseException) -> str:

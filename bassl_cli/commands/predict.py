@@ -137,11 +137,11 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
     has_index = files.report and any(result.status != "failed" for result in results)
     written = f"scenes in {output}" + f", {output / 'index.html'} shows all" * has_index
     if to is not None:
-        results = [_exported(result, to) for result in results]
+        results = [_export(result, to) for result in results]
     console.show_films(results, ("shots", "scenes"), written, as_json, quiet)
 
 
-def _exported(result: FilmScenes, to: str) -> FilmScenes:
+def _export(result: FilmScenes, to: str) -> FilmScenes:
     """A film's result with the warnings of its export, which may fail alone."""
     if result.status == "failed":
         return result

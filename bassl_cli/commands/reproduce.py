@@ -38,12 +38,12 @@ def reproduce(
     with console.stage_progress(quiet) as progress:
         result = stage(settings, lambda row, doing, done, total: progress(f"{row}: {doing}", done, total))
 
-    from pipelines.stages.reproduce.tables import heading, shown  # start-up time: numpy
+    from pipelines.stages.reproduce.tables import heading, text_table  # start-up time: numpy
 
     if not result.comparable and not quiet:
         console.note(f"no MovieNet: measured on {result.data}; the paper's column is not comparable with it")
     for one in result.tables:
-        cells = shown(one)
+        cells = text_table(one)
         console.show_table(cells.header, cells.rows, title=heading(result, one))
     for line in result.failed:
         console.complain(line)

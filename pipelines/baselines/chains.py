@@ -74,7 +74,7 @@ def best_chain(worth: Floats, scenes: int) -> Chain:
     return Chain(float(first[scenes, N]), ends, margins(with_end, spanning(best)))
 
 
-def divided(worth: Floats, scenes: int) -> Segmentation:
+def divide(worth: Floats, scenes: int) -> Segmentation:
     """The division of maximum value into a given number of scenes, scored by its margins.
 
     For one scene there are no margins; the scores are then those of two scenes.

@@ -15,7 +15,7 @@ from pipelines.baselines.segmentation import (
     Times,
     block,
     block_sums,
-    checked,
+    check_features,
     segmentation,
     similarities,
 )
@@ -68,7 +68,7 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings =
     Source: B. Han, W. Wu: Video scene segmentation using a novel boundary evaluation criterion and dynamic programming,
     ICME 2011.
     """
-    x, _ = checked(features, times)
+    x, _ = check_features(features, times)
     N = len(x)
     L = min(settings.longest, N)
     criteria = Criteria(similarities(x), settings)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.baselines.segmentation import Features, Segmentation, Times, checked, segmentation
+from pipelines.baselines.segmentation import Features, Segmentation, Times, check_features, segmentation
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def fixed_length(
 
     The features are not used. Score: 1 at these shots, 0 elsewhere.
     """
-    _, t = checked(features, times)
+    _, t = check_features(features, times)
     passed = np.floor((t[:, 1] - t[0, 0]) / settings.seconds)
     marks = np.diff(passed, prepend=0.0) > 0
     marks[-1] = False

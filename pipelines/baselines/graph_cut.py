@@ -13,7 +13,7 @@ from pipelines.baselines.segmentation import (
     Times,
     block,
     block_sums,
-    checked,
+    check_features,
     segmentation,
     similarities,
 )
@@ -55,7 +55,7 @@ def graph_cut(features: Features, times: Times, settings: GraphCutSettings = Gra
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """
-    x, t = checked(features, times)
+    x, t = check_features(features, times)
     costs = cut_costs(shot_graph(x, t, settings.decay))
     return segmentation(np.flatnonzero(costs[:-1] <= settings.threshold), -costs)
 

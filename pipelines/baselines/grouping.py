@@ -8,8 +8,16 @@ from typing import Literal
 
 import numpy as np
 
-from pipelines.baselines.chains import backtrack, divided, prefix_values
-from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, block_sums, checked, unit_rows
+from pipelines.baselines.chains import backtrack, divide, prefix_values
+from pipelines.baselines.segmentation import (
+    Features,
+    Floats,
+    Segmentation,
+    Times,
+    block_sums,
+    check_features,
+    unit_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -62,12 +70,12 @@ def grouping(
     sets = [features] if isinstance(features, np.ndarray) else list(features)
     if not sets:
         raise ValueError("grouping needs a feature set")
-    distances = fused_distances([checked(one, times)[0] for one in sets], settings.weights)
+    distances = fused_distances([check_features(one, times)[0] for one in sets], settings.weights)
     scenes = estimated_scenes(distances) if settings.scenes is None else min(settings.scenes, len(distances))
     costs = scene_costs(distances)
     areas = np.arange(1.0, len(costs) + 1)[:, None] ** 2
     worth = -costs if settings.cost == "additive" else least_ratio(costs, areas, scenes) * areas - costs
-    return divided(worth, scenes)
+    return divide(worth, scenes)
 
 
 def fused_distances(sets: Sequence[Floats], weights: Sequence[float] | None = None) -> Floats:

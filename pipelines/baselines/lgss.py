@@ -15,8 +15,8 @@ from pipelines.baselines.segmentation import (
     Segmentation,
     Times,
     block_sums,
-    centred,
-    checked,
+    centre,
+    check_features,
     segmentation,
     unit_rows,
 )
@@ -78,7 +78,7 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
     given = [features] if isinstance(features, np.ndarray) else list(features)
     if not given:
         raise ValueError("LGSS needs a feature set")
-    sets = [checked(one, times)[0] for one in given]
+    sets = [check_features(one, times)[0] for one in given]
     scores = settings.network.probabilities(sets)
     N = len(scores)
     count = min(N, max(1, round(settings.supershots * N / settings.network.shots_per_scene)))
@@ -96,7 +96,7 @@ def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> 
     starts = np.concatenate([[0], ends + 1])
     alike = []
     for one in sets:
-        unit = unit_rows(np.add.reduceat(centred(one), starts, axis=0), 1e-12)  # the sums have the means' directions
+        unit = unit_rows(np.add.reduceat(centre(one), starts, axis=0), 1e-12)  # the sums have the means' directions
         alike.append(np.clip(unit @ unit.T, 0.0, 1.0))
     similarity = np.mean(alike, axis=0)
     np.fill_diagonal(similarity, 0.0)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.baselines.segmentation import Features, Floats, Labelled, centred
+from pipelines.baselines.segmentation import Features, Floats, Labelled, centre
 from pipelines.models.ms_lstm import MSLSTM
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.threads import one_thread
@@ -64,7 +64,7 @@ class LGSSNetwork(nn.Module):
         if widths != self.widths:
             raise ValueError(f"the network was trained on features of the widths {self.widths}, not {widths}")
         self.eval()
-        film = prepared(sets)
+        film = prepare(sets)
         N = len(sets[0])
         length = min(self.sequence, N)
         shots = sequence_starts(N, length)[:, None] + np.arange(length)
@@ -87,7 +87,7 @@ def train_lgss(films: Sequence[Labelled], training: LGSSTraining = LGSSTraining(
     scenes = sum(int(film.scene_end[:-1].sum()) + 1 for film in films)
     if scenes == len(films):
         raise ValueError("training needs films with scene ends")
-    prepared_films = [prepared(film.features) for film in films]
+    prepared_films = [prepare(film.features) for film in films]
     targets = [torch.from_numpy(np.asarray(film.scene_end, dtype=np.float32)) for film in films]
     generator = np.random.default_rng(seed)
     shots = sum(len(film.scene_end) for film in films)
@@ -111,9 +111,9 @@ def train_lgss(films: Sequence[Labelled], training: LGSSTraining = LGSSTraining(
     return network.eval()
 
 
-def prepared(sets: Sequence[Features]) -> list[Tensor]:
+def prepare(sets: Sequence[Features]) -> list[Tensor]:
     """Each feature set minus the film's mean, scaled to unit length, as in all systems here."""
-    return [torch.from_numpy(centred(np.asarray(one, dtype=np.float64)).astype(np.float32)) for one in sets]
+    return [torch.from_numpy(centre(np.asarray(one, dtype=np.float64)).astype(np.float32)) for one in sets]
 
 
 def _epoch(

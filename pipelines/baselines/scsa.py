@@ -12,7 +12,7 @@ from pipelines.baselines.segmentation import (
     Floats,
     Segmentation,
     Times,
-    checked,
+    check_features,
     segmentation,
     similarities,
     squared_distances,
@@ -61,7 +61,7 @@ def scsa(features: Features, times: Times, settings: SCSASettings = SCSASettings
     Source: V. T. Chasanis, A. C. Likas, N. P. Galatsanos: Scene detection in videos using shot clustering and sequence
     alignment. IEEE Trans. Multimedia 11(1), 2009.
     """
-    x, _ = checked(features, times)
+    x, _ = check_features(features, times)
     alike = similarities(x)
     labels = shot_clusters(alike, settings)
     scores = alignment_scores(labels, substitutions(alike, labels), settings.window, settings.gap)

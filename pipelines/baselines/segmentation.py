@@ -1,7 +1,7 @@
 """The result type of all baselines, checks of their input, and the similarity between shots that they share.
 
 A baseline is a function of the features (N, D) of a film's shots, their times (N, 2) in seconds and its settings. It
-raises ValueError as `checked` does. Most look at the order of the shots only, not at the times themselves.
+raises ValueError as `check_features` does. Most look at the order of the shots only, not at the times themselves.
 
 The papers measure colour histograms, motion, SIFT matches or sound; here every system gets the same features of a shot,
 from any encoder, and the similarity is the cosine after the film's mean is subtracted, with negative values set to 0.
@@ -64,7 +64,7 @@ def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:
     return Segmentation(np.sort(np.asarray(ends, dtype=np.int64)), values)
 
 
-def checked(features: Features, times: Times) -> tuple[Floats, Floats]:
+def check_features(features: Features, times: Times) -> tuple[Floats, Floats]:
     """Check features and times, and convert them to float64.
 
     `features`: (N, D), N and D at least 1. `times`: (N, 2), when each shot starts and ends, in seconds.
@@ -83,7 +83,7 @@ def checked(features: Features, times: Times) -> tuple[Floats, Floats]:
     return x, t
 
 
-def centred(features: Floats) -> Floats:
+def centre(features: Floats) -> Floats:
     """Features minus the film's mean, scaled to unit length, (N, D). A shot that equals the mean stays 0."""
     x = features / max(float(np.abs(features).max()), np.finfo(np.float64).tiny)
     x = x - x.mean(axis=0)
@@ -105,7 +105,7 @@ def squared_distances(x: Floats, y: Floats) -> Floats:
 
 def similarities(features: Floats) -> Floats:
     """Similarities of the shots of a film, (N, N), symmetric, between 0 and 1; 1 on the diagonal. O(N^2 D)."""
-    unit = centred(features)
+    unit = centre(features)
     alike = np.clip(unit @ unit.T, 0.0, 1.0)
     np.fill_diagonal(alike, 1.0)
     return np.asarray(np.maximum(alike, alike.T))

@@ -13,7 +13,7 @@ from pipelines.baselines.segmentation import (
     Floats,
     Segmentation,
     Times,
-    checked,
+    check_features,
     segmentation,
     squared_distances,
     unit_rows,
@@ -66,7 +66,7 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
 
     if settings.network is None:
         raise ValueError("the siamese baseline needs a network: train one with train_siamese")
-    x, t = checked(features, times)
+    x, t = check_features(features, times)
     N = len(x)
     expected = N / settings.network.shots_per_scene if settings.scenes is None else settings.scenes
     most = min(N, max(1, round(2 * expected)))

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines.chains import divided, prefix_values
+from pipelines.baselines.chains import divide, prefix_values
 from pipelines.baselines.segmentation import (
     Features,
     Floats,
     Segmentation,
     Times,
-    centred,
-    checked,
+    centre,
+    check_features,
     similarities,
     squared_distances,
 )
@@ -68,7 +68,7 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings =
     Source: M. Tapaswi, M. Bäuml, R. Stiefelhagen: StoryGraphs: visualizing character interactions as a timeline,
     CVPR 2014, section 3; their public code for scene detection.
     """
-    x, _ = checked(features, times)
+    x, _ = check_features(features, times)
     alike = similarities(x)
     worth = scene_worth(closeness(x), threads(alike, settings.lookahead, settings.thread), settings.longest)
     N, least = len(x), -(-len(x) // settings.longest)
@@ -78,12 +78,12 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings =
         scenes = least + (int(enough[0]) if len(enough) else len(values) - 1)
     else:
         scenes = min(max(settings.scenes, least), N)
-    return divided(worth, scenes)
+    return divide(worth, scenes)
 
 
 def closeness(features: Floats) -> Floats:
     """Standardised negative distances between shots, (mean - distance) / deviation over the film, (N, N)."""
-    unit = centred(features)
+    unit = centre(features)
     distances = np.sqrt(squared_distances(unit, unit))
     pairs = distances[np.triu_indices(len(distances), 1)]
     if not len(pairs) or pairs.std() < 1e-9:

@@ -44,7 +44,7 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
     Returns: (M,) index of the shot, or -1.
     Raises ValueError: the arguments are not in order or not numbers.
     """
-    ends, spans = _checked(shot_ends, scene_ends, tolerance)
+    ends, spans = _check_arguments(shot_ends, scene_ends, tolerance)
     assigned = np.full(len(spans), -1, dtype=np.int64)
     low = np.searchsorted(ends, spans[:, 0] - tolerance, "left")
     high = np.searchsorted(ends, spans[:, 1] + tolerance, "right")
@@ -74,7 +74,7 @@ def match_scenes(
     Returns: (N,) int8 labels as in `VideoAnnotation.scene_end`, and the report.
     Raises ValueError as `assign_scene_ends`.
     """
-    ends, spans = _checked(shot_ends, scene_ends, tolerance)
+    ends, spans = _check_arguments(shot_ends, scene_ends, tolerance)
     assigned = assign_scene_ends(ends, spans, tolerance)
     values = np.full(len(spans), SCENE_END) if labels is None else np.asarray(labels)
     scene_end = np.zeros(len(ends), dtype=np.int8)
@@ -119,14 +119,14 @@ def match_annotation(
     Returns: (N,) int8 labels and the report, in seconds.
     Raises DatasetError: the source has no scenes and no labelled shots.
     """
-    annotation = closed(annotation, float(shots_seconds[-1, 1]))
+    annotation = close_last_scene(annotation, float(shots_seconds[-1, 1]))
     spans, labels = labelled_ends(annotation, frame_clock(shots, shots_seconds))
     inside = (spans[:, 1] > shots_seconds[0, 0]) & (spans[:, 0] <= shots_seconds[-1, 1] + tolerance)
     label, report = match_scenes(shots_seconds[:, 1], spans[inside], tolerance, labels[inside])
     return label, replace(report, outside=int((~inside).sum()))
 
 
-def closed(annotation: VideoAnnotation, end: float) -> VideoAnnotation:
+def close_last_scene(annotation: VideoAnnotation, end: float) -> VideoAnnotation:
     """The annotation with the film's end, in seconds, as that of its last scene, where the source does not give one."""
     if not annotation.open_end or annotation.scenes_seconds is None:
         return annotation
@@ -179,7 +179,7 @@ def frame_clock(shots: NDArray[np.int64], shots_seconds: NDArray[np.float64]) ->
     return clock
 
 
-def _checked(
+def _check_arguments(
     shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     ends, spans = np.asarray(shot_ends, dtype=np.float64), np.asarray(scene_ends, dtype=np.float64)

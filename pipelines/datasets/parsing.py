@@ -36,13 +36,13 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     A byte-order mark and Windows line ends are accepted. Raises DatasetError: the file cannot be opened, is not text,
     or has a line that is too long.
     """
-    with _opened(path) as file:
+    with _open_file(path) as file:
         number = 0
         while data := file.readline(MAX_LINE_BYTES + 1):
             number += 1
             if len(data) > MAX_LINE_BYTES:
                 raise fault(path, "the line is too long for a file of this kind", number)
-            line = _decoded(data, path, number).strip()
+            line = _decode_text(data, path, number).strip()
             if line:
                 yield number, line
 
@@ -51,11 +51,11 @@ def read_text(path: Path, most: int = MAX_TEXT_BYTES) -> str:
     """The content of a UTF-8 file without its byte-order mark; line ends are kept. Raises DatasetError: the file cannot
     be opened, is not text or larger than `most` bytes."""
     with _one_line_errors(path):
-        return _decoded(read_regular(path, most), path, 1)
+        return _decode_text(read_regular(path, most), path, 1)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _open_file(path: Path) -> Iterator[BinaryIO]:
     with _one_line_errors(path):
         # Reading a pipe or a device could block forever.
         if not stat.S_ISREG(path.stat().st_mode):
@@ -74,7 +74,7 @@ def _one_line_errors(path: Path) -> Iterator[None]:
         raise fault(path, f"cannot be read: {error.strerror}") from error
 
 
-def _decoded(data: bytes, path: Path, line: int) -> str:
+def _decode_text(data: bytes, path: Path, line: int) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -151,14 +151,14 @@ def member(value: Any, key: str, what: str, path: Path, line: int | None = None)
 def as_int(value: Any, what: str, path: Path, line: int | None = None) -> int:
     """Check that a JSON value is an integer of valid size. Raises DatasetError otherwise."""
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_POSITION:
-        raise fault(path, f"{_shown(value)} is not {what}", line)
+        raise fault(path, f"{_describe(value)} is not {what}", line)
     return value
 
 
 def as_number(value: Any, what: str, path: Path, line: int | None = None) -> float:
     """Check that a JSON value is a finite number of valid size. Raises DatasetError otherwise."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MAX_POSITION:
-        raise fault(path, f"{_shown(value)} is not {what}", line)
+        raise fault(path, f"{_describe(value)} is not {what}", line)
     return float(value)
 
 
@@ -175,18 +175,18 @@ def number_at(value: Any, key: str, of: str, path: Path) -> float:
 def as_text(value: Any, what: str, path: Path, line: int | None = None) -> str:
     """Check that a JSON value is a string. Raises DatasetError otherwise."""
     if not isinstance(value, str):
-        raise fault(path, f"{_shown(value)} is not {what}", line)
+        raise fault(path, f"{_describe(value)} is not {what}", line)
     return value
 
 
 def as_list(value: Any, what: str, path: Path) -> list[Any]:
     """Check that a JSON value is a list. Raises DatasetError otherwise."""
     if not isinstance(value, list):
-        raise fault(path, f"{_shown(value)} is not {what}")
+        raise fault(path, f"{_describe(value)} is not {what}")
     return value
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     """A JSON value for a message. Containers are not printed, as they can be huge or deeply nested."""
     if isinstance(value, list):
         return "a list"

@@ -77,13 +77,13 @@ def annotation_of(content: Any, path: Path) -> VideoAnnotation:
 
     shots = as_list(member(content, "shots", "the file", path), "the list of shots", path)
     scenes = as_list(member(content, "scenes", "the file", path), "the list of scenes", path)
-    shot_frames, shot_times = _timed(shots, "shot", path)
+    shot_frames, shot_times = _frames_and_times(shots, "shot", path)
     settings = content.get("settings")
     start, end, gaps = (isinstance(settings, dict) and settings.get(name) for name in ("start", "end", "drop_short"))
     if (shot_frames[0, 0] != 0 and not start) or shot_frames[-1, 1] != length:
         raise fault(path, f"its shots go from frame {shot_frames[0, 0]} to {shot_frames[-1, 1]}, the video to {length}")
     firsts, ends = _integers(scenes, "scene", ("start_shot", "end_shot"), path).T
-    scene_frames, scene_times = _timed(scenes, "scene", path, bool(gaps))
+    scene_frames, scene_times = _frames_and_times(scenes, "scene", path, bool(gaps))
     apart = firsts[0] != 0 or ends[-1] != len(shots) or (firsts[1:] != ends[:-1]).any()
     outside = firsts[0] < 0 or ends[-1] > len(shots) or (firsts[1:] < ends[:-1]).any()
     if (outside if gaps else apart) or (ends <= firsts).any():
@@ -166,7 +166,7 @@ def _check_lengths(frames: NDArray[np.int64], lengths: list[str], path: Path, li
             raise fault(path, f"the scene has {end - start} frames, but another number as its length", line)
 
 
-def _timed(
+def _frames_and_times(
     entries: list[Any], unit: str, path: Path, gaps_allowed: bool = False
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Read and check the frame ranges and times of the shots or scenes of a scenes.json."""

@@ -21,7 +21,7 @@ from pipelines.datasets.matching import (
     Clock,
     MatchReport,
     assign_scene_ends,
-    closed,
+    close_last_scene,
     frame_clock,
     labelled_ends,
     report_of,
@@ -82,9 +82,9 @@ def align(
         if one.shots is None and one.scenes_frames is None and one.scenes_seconds is None:
             raise fault(one.source, f"labels the shots of {one.video_id}, but no shot list says where they are; add it")
     if truth.open_end:
-        truth = closed(truth, _length(prediction, truth, frame_rate))
+        truth = close_last_scene(truth, _length(prediction, truth, frame_rate))
     if prediction.open_end:
-        prediction = closed(prediction, _length(truth, prediction, frame_rate))
+        prediction = close_last_scene(prediction, _length(truth, prediction, frame_rate))
     part = _part(prediction, truth, frame_rate)
     if _same_shots(prediction, truth):
         return Alignment(_on_same_shots(prediction, truth, frame_rate, doubtful), "same shots", part=part)

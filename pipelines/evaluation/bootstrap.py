@@ -186,7 +186,7 @@ def _statistics(
     ranked = not any(np.isnan(film.scores).any() for film in films)
     ranking = _rankings(films) if ranked else None
     if ranking is not None:
-        alone["ap"], alone["auc"] = _ranked(ranking, np.eye(V))
+        alone["ap"], alone["auc"] = _rank(ranking, np.eye(V))
     means = {name: _mean(weights, values) for name, values in alone.items()}
 
     total = {name: weights @ values for name, values in {**counts, **segments}.items()}
@@ -207,7 +207,7 @@ def _statistics(
             "boundary_f1": 2 * total["pairs"] / np.maximum(1, total["marks"] + total["bounds"]),
         }
     if ranking is not None:
-        pooled["ap"], pooled["auc"] = _ranked(ranking, weights)
+        pooled["ap"], pooled["auc"] = _rank(ranking, weights)
         pooled["sum"] = pooled["ap"] + means["miou"] + pooled["auc"] + pooled["f1"]
     return pooled, means
 
@@ -259,7 +259,7 @@ def _rankings(films: Sequence[FilmScores]) -> _Ranking:
     )
 
 
-def _ranked(ranking: _Ranking, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _rank(ranking: _Ranking, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """AP and AUC-ROC of each draw (weights (R, V)), (R,) each.
 
     AP = sum over thresholds of (rise in recall) x precision; recall rises only at scores of scene ends. AUC-ROC = share
@@ -282,7 +282,7 @@ def _ranked(ranking: _Ranking, weights: NDArray[np.float64]) -> tuple[NDArray[np
     return ap, auc
 
 
-def flat(measures: Mapping[str, Measure]) -> dict[str, dict[str, float | list[float] | None]]:
+def flatten(measures: Mapping[str, Measure]) -> dict[str, dict[str, float | list[float] | None]]:
     """The measures as plain JSON values, by their keys in JSON files."""
     return {
         JSON_KEYS.get(name, name): {

@@ -62,7 +62,7 @@ class FilmScores:
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     """Area under the precision-recall curve, as a step function (no interpolation), as scikit-learn computes it for the
     release. Raises ValueError where no label is 1."""
-    y, s = _checked(labels, scores)
+    y, s = _check_arrays(labels, scores)
     if not y.any():
         raise ValueError("average precision is not defined without a positive label")
     order = np.argsort(-s)
@@ -86,7 +86,7 @@ def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArr
 
     Source: LGSS (Rao et al. 2020), and the BaSSL release, which adds 1e-5 to the denominator.
     """
-    y, p = _checked(labels, predicted)
+    y, p = _check_arrays(labels, predicted)
     if seconds.shape != (len(y), 2) or not np.isfinite(seconds).all():
         raise ValueError(f"seconds must be ({len(y)}, 2) finite numbers")
     true, found = np.flatnonzero(y == 1), np.flatnonzero(p == 1)
@@ -111,7 +111,7 @@ def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] 
 
     Source: MovieNet (Huang et al. 2020) as the BaSSL release computes it.
     """
-    y, p = _checked(labels, predicted)
+    y, p = _check_arrays(labels, predicted)
     if shots.shape != (len(y), 2):
         raise ValueError(f"shots must have the shape ({len(y)}, 2), not {shots.shape}")
     truth, guess = _scenes(y == 1, shots), _scenes(p == 1, shots)
@@ -132,7 +132,7 @@ def _scenes(ends: NDArray[np.bool_], shots: NDArray[np.int64] | NDArray[np.float
     return np.stack([shots[first, 0], shots[last, 1]], axis=1).astype(np.float64)
 
 
-def _checked(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _check_arrays(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     y, s = np.asarray(labels), np.asarray(scores, dtype=np.float64)
     if y.ndim != 1 or y.shape != s.shape:
         raise ValueError(f"labels and scores must be two arrays of the same length, not {y.shape} and {s.shape}")

@@ -87,7 +87,7 @@ def knn_precision(
     """
     if not neighbours or min(neighbours) < 1:
         raise ValueError("neighbours must be one or more whole numbers from 1")
-    x, scene, video = _checked(features, scenes, videos)
+    x, scene, video = _check_arrays(features, scenes, videos)
     ks = sorted(set(neighbours))
     sums: dict[int, list[float]] = {k: [] for k in ks}
     counts: dict[int, list[int]] = {k: [] for k in ks}
@@ -141,7 +141,7 @@ def scene_nmi(
 
     if min(length, sampled, trials, restarts) < 1:
         raise ValueError("length, sampled, trials and restarts must be at least 1")
-    x, scene, video = _checked(features, scenes, videos)
+    x, scene, video = _check_arrays(features, scenes, videos)
     first = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(np.diff(scene)) + 1])
     size = np.diff(first, append=len(scene))
     if len(np.unique(scene)) != len(first) or (np.diff(video)[np.diff(scene) == 0] != 0).any():
@@ -182,7 +182,7 @@ def _neighbour_hits(
     return hits, sizes[which]
 
 
-def _checked(
+def _check_arrays(
     features: ArrayLike, scenes: ArrayLike, videos: ArrayLike
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
     """Check the three arrays; scenes and videos are renumbered from 0."""

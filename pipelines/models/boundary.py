@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models.calibration import Calibration, calibrated
+from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.networks import NETWORKS, Shape
 from pipelines.models.relational import LinearModel, ensemble_logits, relational_member, shot_tokens
@@ -95,7 +95,7 @@ class BoundaryModel:
         Returns: (N,) scores between 0 and 1; 0.5 is the operating point.
         Raises ValueError: shapes do not fit each other or the model.
         """
-        return calibrated(self.logits(features, durations, colour), self.calibration)
+        return apply_calibration(self.logits(features, durations, colour), self.calibration)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

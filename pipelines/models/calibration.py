@@ -17,7 +17,7 @@ class Calibration:
     offset: float = 0.0
 
 
-def calibrated(logits: NDArray[np.float64], calibration: Calibration) -> NDArray[np.float64]:
+def apply_calibration(logits: NDArray[np.float64], calibration: Calibration) -> NDArray[np.float64]:
     """Scores of logits, (N,) to (N,)."""
     # tanh is the logistic function that no logit can overflow.
     scores: NDArray[np.float64] = (1 + np.tanh(calibration.slope * (logits - calibration.offset) / 2)) / 2

@@ -51,7 +51,7 @@ def save_model(
         "kind": kind,
         "settings": json.dumps(settings, sort_keys=True, allow_nan=False),
     }
-    write_atomically(path, _sealed(_as_bytes(tensors, metadata)))
+    write_atomically(path, _add_digest(_as_bytes(tensors, metadata)))
 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -75,7 +75,7 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[st
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
     """The kind and the settings of a model, without its weights. Raises StoreError as `read_tensors`, whatever the
     kind."""
-    metadata = _checked(path, _header(path).get("__metadata__"))
+    metadata = _check_header(path, _header(path).get("__metadata__"))
     return metadata.get("kind", ""), _settings(metadata, path)
 
 
@@ -107,8 +107,8 @@ def part_of(tensors: Mapping[str, T], part: str) -> dict[str, T]:
 
 
 def _read(path: Path, kind: str, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    with _opened(path, framework) as file:
-        metadata = _checked(path, file.metadata())
+    with _open_tensors(path, framework) as file:
+        metadata = _check_header(path, file.metadata())
         if metadata.get("kind") != kind:
             found, needed = (_KINDS.get(each, f"a model of kind {each!r}") for each in (metadata.get("kind", ""), kind))
             raise StoreError(f"{path}: holds {found}, and {needed} is needed; give another file")
@@ -118,7 +118,7 @@ def _read(path: Path, kind: str, framework: str) -> tuple[dict[str, Any], dict[s
 
 
 @contextmanager
-def _opened(path: Path, framework: str) -> Iterator[Any]:
+def _open_tensors(path: Path, framework: str) -> Iterator[Any]:
     _check_there(path)
     try:
         with safe_open(path, framework=framework) as file:
@@ -151,7 +151,7 @@ def _no_model(path: Path) -> StoreError:
     return StoreError(f"{path}: not a safetensors file, or truncated; train or download the model again")
 
 
-def _checked(path: Path, metadata: Any) -> dict[str, str]:
+def _check_header(path: Path, metadata: Any) -> dict[str, str]:
     if not isinstance(metadata, dict) or metadata.get("schema") != SCHEMA:
         raise StoreError(f"{path}: a safetensors file, but not a bassl model; give a file that bassl wrote")
     version = metadata.get("schema_version")
@@ -187,7 +187,7 @@ def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
     return settings
 
 
-def _sealed(content: bytes) -> bytes:
+def _add_digest(content: bytes) -> bytes:
     """A safetensors file with a digest of all else in its header, which is in a fixed order.
 
     safetensors keeps metadata in a hash map, in another order in every process; a model that is made again should be

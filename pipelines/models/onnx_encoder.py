@@ -47,7 +47,7 @@ class OnnxEncoder(ShotEncoder):
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         x = _network_input(images, self.session.get_inputs()[0].type, self.mean, self.std)
         parts = np.split(x, len(x)) if self.one_at_a_time else [x]
-        features = np.concatenate([_pooled(self.session, self.file, self.output, part) for part in parts])
+        features = np.concatenate([_pool_output(self.session, self.file, self.output, part) for part in parts])
         if features.shape != (len(images), self.width):
             raise BasslError(
                 f"{self.file}: gives {features.shape} for {len(images)} images and not {(len(images), self.width)}; "
@@ -102,7 +102,7 @@ def open_onnx_encoder(
     return OnnxEncoder(
         name=name,
         id=encoder_id(name, [content], prepared),
-        width=int(_pooled(session, path, output, blank).shape[1]),
+        width=int(_pool_output(session, path, output, blank).shape[1]),
         size=size,
         mean=mean,
         std=std,
@@ -196,7 +196,7 @@ def _colour(path: Path, name: str, given: tuple[float, ...] | None, metadata: Ma
     return red, green, blue
 
 
-def _pooled(
+def _pool_output(
     session: onnxruntime.InferenceSession, path: Path, output: str, images: NDArray[Any]
 ) -> NDArray[np.float32]:
     """What the network gives, (B, D_e): the mean over positions where it gives a grid."""

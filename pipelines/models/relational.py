@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.models.calibration import Calibration, calibrated
+from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.cut_evidence import cut_evidence
 from pipelines.models.shapes import RelationalSettings
 
@@ -96,13 +96,13 @@ def ensemble_logits(members: Sequence[RelationalMember], tokens: NDArray[np.floa
     """Mean logits of the members for a film, after soft non-maximum suppression: tokens (N, F) to (N,)."""
     logits: NDArray[np.float64] = np.mean([member.token_logits(tokens) for member in members], axis=0)
     if len(logits) > 1:
-        logits[:-1] = soft_suppressed(logits[:-1])
+        logits[:-1] = suppress_neighbours(logits[:-1])
         # The film's last shot has no cut, and so no evidence: it gets the lowest logit.
         logits[-1] = logits[:-1].min()
     return logits
 
 
-def soft_suppressed(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+def suppress_neighbours(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Soft non-maximum suppression: logits lowered where a neighbouring cut has a greater one, (N,) to (N,).
 
     Two neighbouring cuts are rarely both scene ends, but evidence for one is also evidence for the other: before and
@@ -113,7 +113,7 @@ def soft_suppressed(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     for k in range(1, min(SUPPRESSION_REACH, len(logits) - 1) + 1):
         greatest[k:] = np.maximum(greatest[k:], logits[:-k])
         greatest[:-k] = np.maximum(greatest[:-k], logits[k:])
-    lost: NDArray[np.float64] = SUPPRESSION_WEIGHT * calibrated(greatest, Calibration()) * (greatest > logits)
+    lost: NDArray[np.float64] = SUPPRESSION_WEIGHT * apply_calibration(greatest, Calibration()) * (greatest > logits)
     return logits - lost
 
 

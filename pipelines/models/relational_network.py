@@ -14,7 +14,7 @@ from pipelines.models.shapes import RelationalSettings
 BATCH = 512  # windows that are scored at a time: bounds memory, changes nothing else
 
 
-def padded(tokens: Tensor, neighbors: int) -> Tensor:
+def pad_tokens(tokens: Tensor, neighbors: int) -> Tensor:
     """A film's tokens with K rows of 0 on either side, (N + 2K, F): what `windows` reads."""
     return functional.pad(tokens, (0, 0, neighbors, neighbors))
 
@@ -74,7 +74,7 @@ class RelationalNetwork(nn.Module):
         """(N, F) tokens of a film to (N,), without dropout; leaves the network in evaluation mode."""
         self.eval()
         K, weight = self.settings.neighbors, self.weighing.weight
-        table = padded(torch.from_numpy(tokens), K).to(weight)
+        table = pad_tokens(torch.from_numpy(tokens), K).to(weight)
         shots = torch.arange(len(tokens), device=weight.device)
         logits = torch.cat([self(windows(table, some, K)) for some in torch.split(shots, BATCH)])
         return np.asarray(logits.double().cpu().numpy())

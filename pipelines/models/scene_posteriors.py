@@ -151,15 +151,15 @@ def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
     """Coordinates of shots (N, D) on their first principal axes, about their mean, (N, `axes` or fewer): axes of
     negligible variance are left out, possibly all. O(N D m + m^3) with m the lesser of N and D."""
 
-    def centred() -> Floats:  # made twice, so that it takes no memory beside what LAPACK does
+    def centre_features() -> Floats:  # made twice, so that it takes no memory beside what LAPACK does
         return np.asarray(features - features.mean(axis=0, dtype=np.float64))
 
     N, D = features.shape
-    values, vectors = np.linalg.eigh(_gram(centred()))
+    values, vectors = np.linalg.eigh(_gram(centre_features()))
     values, vectors = values[-axes:], vectors[:, -axes:]
     alive = (values > 1e-6 * values[-1]) & (values > 1e-9 * N)
     values, vectors = values[alive], vectors[:, alive]
-    return np.asarray(centred() @ vectors if D <= N else vectors * np.sqrt(values))
+    return np.asarray(centre_features() @ vectors if D <= N else vectors * np.sqrt(values))
 
 
 def _gram(x: Floats) -> Floats:

@@ -137,7 +137,7 @@ def _ready(
     keyframes: int,
     how: Preparation,
 ) -> TorchEncoder:
-    mean, std = _scaled(built.mean), _scaled(built.std)
+    mean, std = _scale_colour(built.mean), _scale_colour(built.std)
     dtype = _fastest_dtype(device)
     network = built.network.eval().requires_grad_(False)
     return TorchEncoder(
@@ -184,7 +184,7 @@ def _cpu_has(feature: str) -> bool:
     return check is not None and bool(check())
 
 
-def _scaled(colour: Sequence[float]) -> Colour:
+def _scale_colour(colour: Sequence[float]) -> Colour:
     """From the scale of 0 to 1 to that of 0 to 255."""
     red, green, blue = (round(255.0 * float(v), 6) for v in colour)  # 255 * 0.485 is 123.67499999999998
     return red, green, blue

@@ -56,7 +56,7 @@ def plot_style() -> Iterator[None]:
         yield
 
 
-def shown(name: str, most: int = 48) -> str:
+def shorten(name: str, most: int = 48) -> str:
     """A name as it can be drawn: on one line, unprintable characters replaced, shortened in the middle."""
     text = "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in name)
     return text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most // 2) :]}"

@@ -37,7 +37,7 @@ def markdown(table: TextTable) -> str:
 
 def latex(table: TextTable) -> str:
     """A `tabular` for the package `booktabs`."""
-    lines = [" & ".join(map(_escaped, row)) + r" \\" for row in (table.header, *table.rows)]
+    lines = [" & ".join(map(_escape_latex, row)) + r" \\" for row in (table.header, *table.rows)]
     columns = "l" + "r" * (len(table.header) - 1)
     body = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
     return "\n".join([*body, "\\end{tabular}"]) + "\n"
@@ -59,5 +59,5 @@ def no_formula(text: str) -> str:
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
 
 
-def _escaped(text: str) -> str:
+def _escape_latex(text: str) -> str:
     return re.sub(r"[\\~^±&%$#_{}]", lambda match: _LATEX.get(match[0], f"\\{match[0]}"), text)

@@ -45,7 +45,7 @@ def list_models(runs: Path = Path("runs")) -> list[ListedModel]:
         paths = sorted(_candidates(runs))
     except OSError as error:
         raise BasslError(f"{runs}: cannot be read ({os_reason(error)})") from error
-    return [_listed(BUILT_IN, _built_in), *(_listed(path, _run) for path in paths)]
+    return [_list_model(BUILT_IN, _built_in), *(_list_model(path, _run) for path in paths)]
 
 
 def _candidates(runs: Path) -> Iterable[Path]:
@@ -55,7 +55,7 @@ def _candidates(runs: Path) -> Iterable[Path]:
     return {path for path in folders | files if not any(part.startswith(".") for part in path.relative_to(runs).parts)}
 
 
-def _listed(path: Path, read: Any) -> ListedModel:
+def _list_model(path: Path, read: Any) -> ListedModel:
     try:
         listed: ListedModel = read(path)
     except BasslError as error:
@@ -101,7 +101,7 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
         method=settings["crn"],
         encoder=(settings["encoder"] or "any encoder") + (" and sound" if settings.get("sound") else ""),
         trained=f"epoch {training['epoch']}" if isinstance(training.get("epoch"), int) else "",
-        **_measured(training),
+        **_read_measures(training),
     )
     result = path / RESULT
     if not result.exists():  # a single model file, or an unfinished run
@@ -124,7 +124,7 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
     )
 
 
-def _measured(training: Mapping[str, Any]) -> dict[str, Any]:
+def _read_measures(training: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("test", "validation"):
         if training.get(name):
             return {"scores": _numbers(training[name]), "scored_on": name}

@@ -114,7 +114,7 @@ def open_features(path: Path) -> FeatureStore:
         first_row = read_array(file, "videos/first_row", "i", 1)
         checksums = read_array(file, "videos/crc32", "u", 1)
         shots = read_array(file, "videos/shots", "u", 1) if "videos/shots" in file else None
-        features = _mapped(path, file)
+        features = _map_features(path, file)
         colour = _read_colour(file, names, first_row)
         if not isinstance(encoder, str):
             raise StoreError(f"{path}: is damaged: its encoder has no name; {_REMEDY}")
@@ -203,7 +203,7 @@ def shot_checksums(index: Index) -> dict[str, int]:
     return {name: crc(of[span], crc(index.frames[span])) for name, of, span in spans}
 
 
-def _mapped(path: Path, file: h5py.File) -> NDArray[np.floating]:
+def _map_features(path: Path, file: h5py.File) -> NDArray[np.floating]:
     """The features, memory-mapped where they are contiguous in the file."""
     data = file.get("features")
     start = data.id.get_offset() if isinstance(data, h5py.Dataset) and data.chunks is None else None

@@ -57,7 +57,7 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
     for name in ("torch.distributed.elastic", "torch.distributed.run"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     # torchrun's own folder for the errors of processes would stay.
-    with _state_restored(), TemporaryDirectory(prefix="bassl-") as errors:
+    with _restore_state(), TemporaryDirectory(prefix="bassl-") as errors:
         how = ["--nproc-per-node", str(machines.per_node), "--log-dir", errors]
         os.environ[LAUNCHED] = str(os.getpid())
         # Processes with more threads than cores are many times slower.
@@ -78,7 +78,7 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def _state_restored() -> Iterator[None]:
+def _restore_state() -> Iterator[None]:
     """Restore what torchrun changes in this process: handlers of signals, and the environment."""
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     environment = dict(os.environ)

@@ -41,7 +41,7 @@ def as_film(video: ShotFeatures) -> LabelledFilm:
     return LabelledFilm(video.features, video.seconds, video.scene_end, colour=video.colour)
 
 
-def with_scenes_reordered(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def reorder_scenes(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """The film with its scenes, each kept whole, in a random order."""
     scene = np.cumsum(film.scene_end, dtype=np.int64) - film.scene_end
     rank = generator.permutation(int(scene[-1]) + 1)
@@ -61,12 +61,12 @@ def film_tokens(film: LabelledFilm) -> tuple[Tensor, Tensor]:
     return tokens, torch.from_numpy(film.scene_end.astype(np.float32))
 
 
-def varied(film: LabelledFilm, variation: VariationSettings, generator: np.random.Generator) -> LabelledFilm:
+def vary(film: LabelledFilm, variation: VariationSettings, generator: np.random.Generator) -> LabelledFilm:
     """A random variation of a film: its scenes reordered, its features raised to a power.
 
     It is not reversed: the evidence at each cut would be the same, and the network reads in both directions.
     """
     if generator.random() < variation.reordered_share:
-        film = with_scenes_reordered(film, generator)
+        film = reorder_scenes(film, generator)
     power = generator.uniform(*variation.powers)
     return replace(film, features=film.features**power) if (film.features >= 0).all() else film

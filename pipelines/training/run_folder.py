@@ -115,13 +115,13 @@ def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str,
     """Check that a run is resumed with the settings that it began with, plain JSON of dictionaries in dictionaries.
     Raises BasslError, which names the first difference."""
 
-    def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
+    def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
         leaves: dict[str, Any] = {}
         for name, value in tree.items():
-            leaves |= flat(value) if isinstance(value, dict) else {name: value}
+            leaves |= flatten(value) if isinstance(value, dict) else {name: value}
         return leaves
 
-    before, now = flat(stored), flat(wanted)
+    before, now = flatten(stored), flatten(wanted)
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name) and (name in before or name not in _NOTED_LATER):
             what = f"{name} {before.get(name)} and not {now.get(name)}" if "index" not in name else "another index"

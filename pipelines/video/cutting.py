@@ -119,7 +119,7 @@ class _Packets(VideoDecoder):
                 yield packet
 
 
-def ending_for(film: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
+def suffix_for(film: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
     """The suffix of a file made from a film. Copies keep the film's format if FFmpeg can write it (for ``chapters``:
     with chapters), else they are ``.mkv``; encoded pieces are ``.mp4`` for MP4 and related formats, else ``.mkv``.
 
@@ -522,10 +522,10 @@ def _add_sound_to_scenes(
         start = max(0, round((scenes[k].start - time) * rate))
         end = min(part.samples, round((scenes[k].end - time) * rate))
         if start < end:
-            piece.add_sound(track, _samples(part, start, end), time + start / rate - scenes[k].start)
+            piece.add_sound(track, _cut_samples(part, start, end), time + start / rate - scenes[k].start)
 
 
-def _samples(part: AudioFrame, start: int, end: int) -> AudioFrame:
+def _cut_samples(part: AudioFrame, start: int, end: int) -> AudioFrame:
     if end - start == part.samples:
         return part
     width = 1 if part.format.is_planar else len(part.layout.channels)
@@ -579,7 +579,7 @@ class _Encoding:
 
     def add_frame(self, frame: VideoFrame, time: float) -> None:
         if self._turns:
-            frame = _upright(frame, self._turns)
+            frame = _rotate_upright(frame, self._turns)
         self._last = max(self._last + 1, round(time / self._clock))
         frame.pts, frame.time_base = self._last, self._clock
         frame.pict_type = 0  # the encoder chooses keyframes, not the source
@@ -593,7 +593,7 @@ class _Encoding:
         elif behind >= part.samples:
             return
         elif behind > 0:  # sound may overlap where recordings were joined
-            part, stamp = _samples(part, behind, part.samples), self._heard[track]
+            part, stamp = _cut_samples(part, behind, part.samples), self._heard[track]
         self._heard[track] = stamp + part.samples
         part.pts, part.time_base = stamp, Fraction(1, part.sample_rate)
         # Broadcasts may switch between stereo and surround; the encoder cannot.
@@ -614,7 +614,7 @@ class _Encoding:
         self._container.close()
 
 
-def _upright(frame: VideoFrame, turns: int) -> VideoFrame:
+def _rotate_upright(frame: VideoFrame, turns: int) -> VideoFrame:
     """Rotate a frame clockwise by quarter turns."""
     graph = av.filter.Graph()
     source = graph.add_buffer(

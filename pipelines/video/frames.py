@@ -104,7 +104,7 @@ def held_size(width: int, height: int, lines: int) -> int:
 
 def halve(image: YUVImage) -> YUVImage:
     """Halve width and height by 2 x 2 means; a size of one pixel stays."""
-    return YUVImage(_halved(image.y), _halved(image.u), _halved(image.v), image.to_rgb)
+    return YUVImage(_halve(image.y), _halve(image.u), _halve(image.v), image.to_rgb)
 
 
 def small_rgb(images: Iterable[YUVImage], long_side: int) -> RGBImage:
@@ -124,12 +124,12 @@ def small_rgb(images: Iterable[YUVImage], long_side: int) -> RGBImage:
                 size, halvings = _half(size), halvings + 1
             while colour[0] // 2 >= size[0] and colour[1] // 2 >= size[1]:  # it has half the size: halved once less
                 colour, colour_halvings = _half(colour), colour_halvings + 1
-        u, v = (_halved(image.u), _halved(image.v)) if colour_halvings else (image.u, image.v)
-        halves.append((_halved(image.y) if halvings else image.y, u, v))
+        u, v = (_halve(image.u), _halve(image.v)) if colour_halvings else (image.u, image.v)
+        halves.append((_halve(image.y) if halvings else image.y, u, v))
         matrices.append(image.to_rgb)
     planes = map(np.stack, zip(*halves, strict=True))
     times = halvings - 1, colour_halvings - 1, colour_halvings - 1
-    y, u, v = (_all_halved(of_all, left) for of_all, left in zip(planes, times, strict=True))
+    y, u, v = (_halve_repeatedly(of_all, left) for of_all, left in zip(planes, times, strict=True))
     if y.shape != u.shape or any(to_rgb is not matrices[0] for to_rgb in matrices):
         return np.stack([rgb(YUVImage(y[i], u[i], v[i], matrices[i])) for i in range(len(y))])
     # The conversion is per pixel, so that the images can be stacked into one tall image.
@@ -144,7 +144,7 @@ def rgb(image: YUVImage, size: tuple[int, int] | None = None) -> RGBImage:
     It is resized first: the planes have half as many samples as an RGB image.
     """
     height, width = image.y.shape
-    planes = [_resized(plane, size or (width, height)) for plane in (image.y, image.u, image.v)]
+    planes = [_resize(plane, size or (width, height)) for plane in (image.y, image.u, image.v)]
     return np.asarray(cv2.transform(cv2.merge(planes), image.to_rgb), np.uint8)
 
 
@@ -172,7 +172,7 @@ def _plane(plane: VideoPlane) -> Plane:
     return np.ndarray((plane.height, plane.width), _BYTE, buffer, 0, (plane.line_size, 1))
 
 
-def _resized(plane: Plane, size: tuple[int, int]) -> Plane:
+def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
     if plane.shape == size[::-1]:
         return plane
     # For small factors both give nearly the same, and area averaging over fractional pixels takes ten times as long.
@@ -181,7 +181,7 @@ def _resized(plane: Plane, size: tuple[int, int]) -> Plane:
     return np.asarray(cv2.resize(plane, size, interpolation=method), np.uint8)
 
 
-def _halved(plane: Plane) -> Plane:
+def _halve(plane: Plane) -> Plane:
     # OpenCV's vectorised 2 x 2 mean needs even sizes; an odd last row or column is left out.
     height, width = (max(1, side // 2 * 2) for side in plane.shape)
     if plane.shape != (height, width):
@@ -189,7 +189,7 @@ def _halved(plane: Plane) -> Plane:
     return np.asarray(cv2.resize(plane, _half((width, height)), None, 0, 0, cv2.INTER_AREA), np.uint8)
 
 
-def _all_halved(planes: Plane, times: int) -> Plane:
+def _halve_repeatedly(planes: Plane, times: int) -> Plane:
     """Planes (N, H, W), halved ``times`` times."""
     for _ in range(times):
         N, height, width = planes.shape

@@ -79,13 +79,13 @@ def decode(
         damage: counts packets that cannot be decoded and corrupt frames.
         batch_size: see :func:`frames_at_a_time`.
     """
-    frames = _decoded(packets, decoder, damage)
+    frames = _decode_packets(packets, decoder, damage)
     for first in frames:
         yield transform(chain([first], islice(frames, batch_size - 1)))
     decoder.flush_buffers()
 
 
-def _decoded(
+def _decode_packets(
     packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, damage: Damage
 ) -> Iterator[VideoFrame]:
     last: Packet[VideoStream] | None = None
@@ -184,7 +184,7 @@ class ParallelDecoder(Generic[Result]):
                 with self._reading:
                     try:
                         packets = self._one_run()
-                        ahead = list(_first(packets))
+                        ahead = list(_read_ahead(packets))
                         more = next(packets, None)
                     except BaseException as error:  # before another thread finds that there are no more packets
                         run = Queue()
@@ -221,13 +221,13 @@ class ParallelDecoder(Generic[Result]):
     def _decode(self, packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, run: _Run[Result]) -> None:
         expected = shown = 0
 
-        def counted() -> Iterator[Packet[VideoStream]]:
+        def count_packets() -> Iterator[Packet[VideoStream]]:
             nonlocal expected
             for packet in packets:
                 expected += not packet.is_discard
                 yield packet
 
-        for batch in decode(counted(), decoder, self._transform, self._damage, self._batch_size):
+        for batch in decode(count_packets(), decoder, self._transform, self._damage, self._batch_size):
             shown += len(batch)
             self._put(run, batch)
             if self._stopped.is_set():
@@ -242,7 +242,7 @@ class ParallelDecoder(Generic[Result]):
                 return
 
 
-def _first(packets: Iterator[Packet[VideoStream]]) -> Iterator[Packet[VideoStream]]:
+def _read_ahead(packets: Iterator[Packet[VideoStream]]) -> Iterator[Packet[VideoStream]]:
     """The packets that may be read ahead."""
     size = 0
     for packet in islice(packets, _LONGEST_RUN):

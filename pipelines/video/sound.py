@@ -167,19 +167,19 @@ def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
                     now = frame.format.name, frame.layout.name, frame.sample_rate
                     if back or kind not in (None, now):  # a resampler takes one kind of sound
                         for piece in resampler.resample(None):
-                            yield _placed(piece, offset, expected)
+                            yield _place(piece, offset, expected)
                         resampler = av.AudioResampler("fltp", "mono", RATE)
                     kind, time, offset = now, time + back, offset + back
                     expected = time + frame.samples / frame.sample_rate
                     for piece in resampler.resample(frame):
-                        yield _placed(piece, offset, expected)
+                        yield _place(piece, offset, expected)
             for piece in resampler.resample(None):
-                yield _placed(piece, offset, expected)
+                yield _place(piece, offset, expected)
         except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
             return
 
 
-def _placed(piece: AudioFrame, offset: float, expected: float) -> tuple[float, Floats]:
+def _place(piece: AudioFrame, offset: float, expected: float) -> tuple[float, Floats]:
     samples = piece.to_ndarray()[0].astype(np.float64)
     return expected - len(samples) / RATE if piece.time is None else piece.time + offset, samples
 

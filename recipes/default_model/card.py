@@ -8,20 +8,20 @@ from numpy.typing import NDArray
 
 from pipelines.evaluation.bootstrap import evaluate, measure
 from pipelines.evaluation.metrics import FilmScores
-from pipelines.models.calibration import calibrated
+from pipelines.models.calibration import apply_calibration
 from pipelines.models.colour import HUES
 from pipelines.models.cut_evidence import COLOUR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS
 from pipelines.models.relational import SUPPRESSION_WEIGHT, token_width
 from recipes.default_model.fitting import DRAWS, PENALTIES
-from recipes.default_model.study import BASELINES, Study, Test, by_set, recursive_cuts, scored
+from recipes.default_model.study import BASELINES, Study, Test, by_set, film_scores, recursive_cuts
 
 
 def model_card(study: Study, number: int) -> str:
     """The model card, in Markdown: what the model is, and every number of a study."""
     labels = np.concatenate([video.scene_end for video in study.videos])
-    values = [calibrated(value, study.calibration) for value in study.logits]
+    values = [apply_calibration(value, study.calibration) for value in study.logits]
     scores = np.concatenate(values)
-    films = scored(study.videos, values)
+    films = film_scores(study.videos, values)
     lines = [
         CARD_HEAD.format(
             kinds=token_width() - 1,
@@ -276,7 +276,7 @@ has its own terms, which apply to whoever uses those files.
 def training_facts(study: Study, number: int) -> dict[str, Any]:
     """How the model was made: videos, their counts by set, and measures, as plain JSON values."""
 
-    def measured(how: str, result: Mapping[str, float]) -> dict[str, Any]:
+    def measures_entry(how: str, result: Mapping[str, float]) -> dict[str, Any]:
         return {"how": how, **{name: round(result[name], 3) for name in ("ap", "auc", "f1", "miou")}}
 
     folds_made = min(number, len(study.videos))
@@ -293,8 +293,8 @@ def training_facts(study: Study, number: int) -> dict[str, Any]:
             for name, group in by_set(study.videos).items()
         ],
         "measured": [
-            measured(f"{folds_made}-fold cross-validation", study.validation),
-            *(measured(f"{one} to {other}", evaluate(test.seen)) for (one, other), test in study.across.items()),
-            measured("nested cross-validation", evaluate(study.nested.seen)),
+            measures_entry(f"{folds_made}-fold cross-validation", study.validation),
+            *(measures_entry(f"{one} to {other}", evaluate(test.seen)) for (one, other), test in study.across.items()),
+            measures_entry("nested cross-validation", evaluate(study.nested.seen)),
         ],
     }

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.stores.index import ASSUMED_FRAME_RATE
-from pipelines.training.relational_films import LabelledFilm, with_scenes_reordered
+from pipelines.training.relational_films import LabelledFilm, reorder_scenes
 
 Floats = NDArray[np.float64]
 Perturbation = Callable[[LabelledFilm, np.random.Generator], LabelledFilm]
@@ -27,27 +27,27 @@ SHOT_NOISE = 0.3
 # --- another encoder --------------------------------------------------------------------------------------------
 
 
-def raised(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def raise_to_power(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Features raised to a random power, signs kept."""
     power = generator.uniform(0.5, 1.25)
     return _with_features(film, np.sign(film.features) * np.abs(film.features) ** power)
 
 
-def thinned(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def drop_dimensions(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """A random half, quarter or eighth of the dimensions, at least eight."""
     width = film.features.shape[1]
     kept = generator.permutation(width)[: max(8, int(width * generator.choice([0.5, 0.25, 0.125])))]
     return replace(film, features=film.features[:, kept])
 
 
-def projected(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def project_randomly(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Features through a random linear layer with a random bias, and ReLU."""
     unit = _unit_rows(film)
     hidden = unit @ generator.normal(size=(unit.shape[1], int(generator.choice([256, 768, 1280]))))
     return _with_features(film, np.maximum(hidden - generator.uniform(-0.5, 1.0) * hidden.std(), 0))
 
 
-def noisy(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def add_noise(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Gaussian noise of 0.2 to 0.6 mean standard deviations of a dimension on every feature."""
     noise = generator.uniform(0.2, 0.6) * _spread(film) * generator.normal(size=film.features.shape)
     return _with_features(film, film.features + noise)
@@ -56,7 +56,7 @@ def noisy(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
 # --- another shot detector --------------------------------------------------------------------------------------
 
 
-def merged(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def merge_shots(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Adjacent shots of one scene are merged, more likely where they are similar; features are the longest shot's."""
     N, lengths, unit = len(film.features), _lengths(film), _unit_rows(film)
     rank = (unit[:-1] * unit[1:]).sum(axis=1).argsort().argsort() / N
@@ -75,7 +75,7 @@ def merged(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     )
 
 
-def split(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def split_shots(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Shots, more likely long ones, are split into two that differ a little."""
     N, lengths = len(film.features), _lengths(film)
     count = int(generator.uniform(*SHARES) * N)
@@ -91,18 +91,18 @@ def split(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     ends[first] = 0
     halves = np.append(first, first + 1)
 
-    def differing(values: NDArray[np.float32]) -> Floats:
+    def add_shot_noise(values: NDArray[np.float32]) -> Floats:
         copies = values[source].astype(np.float64)
         noise = SHOT_NOISE * float(values.std(axis=0).mean()) * generator.normal(size=(len(halves), values.shape[1]))
         copies[halves] += noise
         return copies
 
-    features = differing(film.features)
-    colour = None if film.colour is None else np.maximum(differing(film.colour), 0).astype(np.float32)
+    features = add_shot_noise(film.features)
+    colour = None if film.colour is None else np.maximum(add_shot_noise(film.colour), 0).astype(np.float32)
     return _with_features(LabelledFilm(film.features, lengths[source] * part, ends, colour=colour), features)
 
 
-def dropped(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def remove_shots(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Shots are removed; a scene that lost its last shot ends with the one before."""
     kept = generator.random(len(film.features)) >= generator.uniform(*SHARES)
     kept[[0, -1]] = True
@@ -114,33 +114,33 @@ def dropped(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
 # --- another editor ---------------------------------------------------------------------------------------------
 
 
-def stretched(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def change_lengths(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Shot lengths raised to a random power: steadier or more uneven editing."""
     return replace(film, durations=_lengths(film) ** generator.uniform(0.4, 1.5))
 
 
-def jittered(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def add_length_noise(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Shot lengths times log-normal noise of standard deviation 0.5."""
     return replace(film, durations=_lengths(film) * np.exp(0.5 * generator.normal(size=len(film.durations))))
 
 
-def even(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def equalise_lengths(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """All shots of one length, so that lengths carry no information."""
     return replace(film, durations=np.ones(len(film.durations)))
 
 
 PERTURBATIONS: Mapping[str, Perturbation] = {
-    "features raised to a power": raised,
-    "1/8 to 1/2 of the dimensions": thinned,
-    "random projection and ReLU": projected,
-    "noise on the features": noisy,
-    "shots merged": merged,
-    "shots split": split,
-    "shots removed": dropped,
-    "shot lengths raised to a power": stretched,
-    "noise on the shot lengths": jittered,
-    "equal shot lengths": even,
-    "scenes reordered": with_scenes_reordered,
+    "features raised to a power": raise_to_power,
+    "1/8 to 1/2 of the dimensions": drop_dimensions,
+    "random projection and ReLU": project_randomly,
+    "noise on the features": add_noise,
+    "shots merged": merge_shots,
+    "shots split": split_shots,
+    "shots removed": remove_shots,
+    "shot lengths raised to a power": change_lengths,
+    "noise on the shot lengths": add_length_noise,
+    "equal shot lengths": equalise_lengths,
+    "scenes reordered": reorder_scenes,
 }
 
 

@@ -10,7 +10,7 @@ from pipelines.baselines.graph_cut import graph_cut
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import FilmScores
-from pipelines.models.calibration import Calibration, calibrated
+from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
 from pipelines.models.relational import ensemble_logits
 from recipes.default_model.fitting import (
@@ -78,7 +78,7 @@ SIDES = range(2, 9)
 """Reaches to try for baselines that have one."""
 
 
-def scored(videos: Sequence[ShotFeatures], scores: Sequence[NDArray[np.float64]]) -> list[FilmScores]:
+def film_scores(videos: Sequence[ShotFeatures], scores: Sequence[NDArray[np.float64]]) -> list[FilmScores]:
     """Films with scores (N,) each."""
     return [
         FilmScores(video.scene_end, score, video.shots, film=video.video_id)
@@ -137,9 +137,11 @@ def by_set(videos: Sequence[ShotFeatures]) -> dict[str, list[ShotFeatures]]:
     return sets
 
 
-def judged(forms: Sequence[Form], logits: Logits, calibration: Calibration) -> dict[str, float]:
+def evaluate_logits(forms: Sequence[Form], logits: Logits, calibration: Calibration) -> dict[str, float]:
     """Metrics of calibrated logits, one array per form."""
-    return evaluate(scored([form.video for form in forms], [calibrated(values, calibration) for values in logits]))
+    return evaluate(
+        film_scores([form.video for form in forms], [apply_calibration(values, calibration) for values in logits])
+    )
 
 
 def learn_and_test(
@@ -160,7 +162,7 @@ def learn_and_test(
 
     def scores(forms: Sequence[Form]) -> list[FilmScores]:
         logits = [ensemble_logits([model], form.tokens) for form in forms]
-        return scored([form.video for form in forms], [calibrated(values, operating) for values in logits])
+        return film_scores([form.video for form in forms], [apply_calibration(values, operating) for values in logits])
 
     others = [plain[i] for i in tested]
     return Test((penalty,), scores(others), scores([colourless(form) for form in others]))
@@ -211,20 +213,20 @@ def measure(
     for name, group in {**sets, "all": list(videos)}.items():
         for method, baseline in BASELINES.items():
             sides = (REACH,) if baseline is recursive_cuts else SIDES
-            tried = [(side, evaluate(scored(group, [baseline(video, side) for video in group]))) for side in sides]
+            tried = [(side, evaluate(film_scores(group, [baseline(video, side) for video in group]))) for side in sides]
             unlearned[name, method] = max(tried, key=lambda pair: pair[1]["ap"])
 
     perturbed = {}
     for name in films[0]:
         shown = [forms[name] for forms in films]
-        perturbed[name] = judged(shown, blind_logits(blind, shown), calibration)
+        perturbed[name] = evaluate_logits(shown, blind_logits(blind, shown), calibration)
     return Study(
         videos=videos,
         penalty=penalty,
         logits=logits,
         calibration=calibration,
-        validation=judged(plain, logits, calibration),
-        colourless=judged(plain, blind_logits(blind, [colourless(form) for form in plain]), calibration),
+        validation=evaluate_logits(plain, logits, calibration),
+        colourless=evaluate_logits(plain, blind_logits(blind, [colourless(form) for form in plain]), calibration),
         perturbed=perturbed,
         across=across,
         nested=nested,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
-from pipelines.baselines.chains import best_chain, divided, prefix_values, spanning
+from pipelines.baselines.chains import best_chain, divide, prefix_values, spanning
 from tests.baselines import divisions, margin, scenes_of
 
 
@@ -64,14 +64,14 @@ def test_a_number_of_scenes_that_cannot_be_is_refused(longest: int, scenes: int)
 
 def test_one_scene_is_scored_by_two() -> None:
     worth = np.random.default_rng(0).normal(size=(6, 6))
-    one, two = divided(worth, 1), divided(worth, 2)
+    one, two = divide(worth, 1), divide(worth, 2)
     assert not len(one.ends)
     np.testing.assert_array_equal(one.score, two.score)
     assert one.score[:-1].argmax() == two.ends[0]
 
 
 def test_a_film_of_one_shot_has_no_end() -> None:
-    found = divided(np.zeros((1, 1)), 1)
+    found = divide(np.zeros((1, 1)), 1)
     assert found.ends.tolist() == []
     assert found.score.tolist() == [0.0]
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut, shot_graph
-from pipelines.baselines.segmentation import checked
+from pipelines.baselines.segmentation import check_features
 from tests.baselines import clear_film, random_film
 
 
@@ -38,7 +38,7 @@ def literal_ends(weights: NDArray[np.float64], shots: list[int], threshold: floa
 def test_cuts_are_those_of_the_literal_recursion(seed: int, threshold: float) -> None:
     features, times = random_film(seed, 11)
     settings = GraphCutSettings(threshold=threshold)
-    weights = shot_graph(*checked(features, times), settings.decay)
+    weights = shot_graph(*check_features(features, times), settings.decay)
     found = graph_cut(features, times, settings)
     assert found.ends.tolist() == literal_ends(weights, list(range(11)), threshold)
 

@@ -69,9 +69,9 @@ def test_a_name_that_may_be_a_path_is_one_where_a_file_is_there(tmp_path: Path) 
         ("test", "test"),
         ("timm:org/net", "timm:org/net"),
     ):
-        assert config._resolved(tmp_path, text, str) == located
-    assert config._resolved(tmp_path, "test", Path) == str(tmp_path / "test")
-    assert config._resolved(tmp_path, "-", Path) == "-"
+        assert config._resolve(tmp_path, text, str) == located
+    assert config._resolve(tmp_path, "test", Path) == str(tmp_path / "test")
+    assert config._resolve(tmp_path, "-", Path) == "-"
 
 
 def test_flags_lists_and_commands_within_commands(bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch) -> None:

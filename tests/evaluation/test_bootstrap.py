@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
 
-from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, flat, measure
+from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, flatten, measure
 from pipelines.evaluation.boundary_metrics import coverage_overflow, film_boundaries
 from pipelines.evaluation.metrics import FilmScores, film_miou, recall_within_counts
 
@@ -263,7 +263,7 @@ def test_wrong_use_is_refused() -> None:
 
 
 def test_measures_as_plain_values() -> None:
-    content = flat(measure(films(2), resamples=5))
+    content = flatten(measure(films(2), resamples=5))
     assert content["miou"]["pooled"] is None
     assert isinstance(content["ap"]["interval"], list)
 

@@ -23,10 +23,10 @@ from pipelines.models.relational import (
     SUPPRESSION_WEIGHT,
     ensemble_logits,
     shot_tokens,
-    soft_suppressed,
+    suppress_neighbours,
     token_width,
 )
-from pipelines.models.relational_network import RelationalNetwork, padded, windows
+from pipelines.models.relational_network import RelationalNetwork, pad_tokens, windows
 from pipelines.models.shapes import RelationalSettings
 
 SMALL = RelationalSettings(width=8, neighbors=3)
@@ -75,7 +75,7 @@ def test_tokens_are_the_evidence_and_what_is_outside_is_zero(N: int, K: int) -> 
     assert (tokens[:-1, -1] == 1).all()
     assert not tokens[-1].any()
     np.testing.assert_array_equal(tokens[:-1, :-1], cut_evidence(features, durations)[1])
-    read = windows(padded(torch.from_numpy(tokens), K), torch.arange(N), K)
+    read = windows(pad_tokens(torch.from_numpy(tokens), K), torch.arange(N), K)
     for shot in range(N):
         for place in range(2 * K + 1):
             cut = shot - K + place
@@ -120,9 +120,9 @@ def test_members_are_averaged() -> None:
     tokens = shot_tokens(*film(20, 8))
     one, two = network(seed=0), network(seed=1)
     with torch.no_grad():
-        read = windows(padded(torch.from_numpy(tokens), 3), torch.arange(20), 3)
+        read = windows(pad_tokens(torch.from_numpy(tokens), 3), torch.arange(20), 3)
         mean = ((one(read) + two(read)) / 2).double().numpy()
-    expected = soft_suppressed(mean[:-1])
+    expected = suppress_neighbours(mean[:-1])
     np.testing.assert_allclose(ensemble_logits([one, two], tokens)[:-1], expected, atol=1e-6)
 
 
@@ -146,7 +146,7 @@ def test_a_correction_begins_as_nothing_and_adds_to_the_linear_form() -> None:
 
 def test_a_cut_loses_to_a_greater_one_nearby_and_to_no_other() -> None:
     logits = np.array([0.0, 2.0, 1.0, 2.0, 0.0, 0.0, -1.0, 3.0])
-    lost = logits - soft_suppressed(logits)
+    lost = logits - suppress_neighbours(logits)
 
     def share(logit: float) -> float:
         return float(1 / (1 + np.exp(-logit)))
@@ -154,7 +154,7 @@ def test_a_cut_loses_to_a_greater_one_nearby_and_to_no_other() -> None:
     expected = [share(2), 0, share(2), 0, share(2), share(3), share(3), 0]
     np.testing.assert_allclose(lost, SUPPRESSION_WEIGHT * np.array(expected))
     for N in (1, 2):
-        assert soft_suppressed(np.zeros(N)).tolist() == [0.0] * N
+        assert suppress_neighbours(np.zeros(N)).tolist() == [0.0] * N
 
 
 def test_the_last_shot_scores_lowest(scorer: BoundaryModel) -> None:

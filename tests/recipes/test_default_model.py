@@ -14,9 +14,9 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.calibration import best_f1_threshold, platt_slope
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import BoundaryModel, load_boundary_model
-from pipelines.models.calibration import calibrated
+from pipelines.models.calibration import apply_calibration
 from pipelines.models.relational import LinearModel, ensemble_logits
-from pipelines.training.relational_films import LabelledFilm, as_film, with_scenes_reordered
+from pipelines.training.relational_films import LabelledFilm, as_film, reorder_scenes
 from recipes.default_model import __main__ as make, fitting
 from recipes.default_model.__main__ import main
 from recipes.default_model.fitting import (
@@ -74,7 +74,7 @@ def scenes_of(film: LabelledFilm) -> list[list[float]]:
 
 def test_reordering_keeps_every_scene_whole() -> None:
     film = as_film(made_up(0))
-    other = with_scenes_reordered(film, np.random.default_rng(0))
+    other = reorder_scenes(film, np.random.default_rng(0))
     assert scenes_of(other) != scenes_of(film)
     assert sorted(scenes_of(other)) == sorted(scenes_of(film))
     lengths = dict(zip(film.features[:, 0].tolist(), film.durations.tolist(), strict=True))
@@ -84,7 +84,7 @@ def test_reordering_keeps_every_scene_whole() -> None:
 def test_reordering_serves_a_film_of_one_shot_or_one_scene() -> None:
     for N in (1, 4):
         film = LabelledFilm(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
-        assert scenes_of(with_scenes_reordered(film, np.random.default_rng(0))) == scenes_of(film)
+        assert scenes_of(reorder_scenes(film, np.random.default_rng(0))) == scenes_of(film)
 
 
 def test_folds_hold_every_video_once() -> None:
@@ -241,7 +241,7 @@ def test_half_is_the_operating_point_and_order_is_kept() -> None:
     logits = [3 * video.scene_end + rng.normal(size=len(video.scene_end)) for video in videos]
     calibration = calibrate(logits, videos)
     labels, pooled = np.concatenate([video.scene_end for video in videos]), np.concatenate(logits)
-    scores = calibrated(pooled, calibration)
+    scores = apply_calibration(pooled, calibration)
     assert f1_score(labels, scores >= 0.5) == pytest.approx(max(f1_score(labels, scores >= t) for t in scores))
     np.testing.assert_array_equal(np.argsort(scores, kind="stable"), np.argsort(pooled, kind="stable"))
 

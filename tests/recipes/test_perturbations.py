@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipelines.training.relational_films import LabelledFilm
-from recipes.default_model.perturbations import PERTURBATIONS, dropped, merged, split
+from recipes.default_model.perturbations import PERTURBATIONS, merge_shots, remove_shots, split_shots
 
 
 def film(N: int = 60, D: int = 32, signed: bool = False, seed: int = 0) -> LabelledFilm:
@@ -40,9 +40,9 @@ def test_a_perturbation_makes_a_film_and_leaves_the_one_it_was_given(name: str) 
 def test_other_shots_stay_in_their_scenes(seed: int) -> None:
     given = film(seed=seed)
     scenes = set(given.features[:, 0].tolist())
-    for perturbation in (merged, split, dropped):
+    for perturbation in (merge_shots, split_shots, remove_shots):
         made = perturbation(given, np.random.default_rng(seed))
-        if perturbation is split:
+        if perturbation is split_shots:
             assert len(made.features) > len(given.features)
             # The halves of a shot carry noise; all others still tell their scene.
             kept = np.isin(made.features[:, 0], given.features[:, 0])
@@ -54,8 +54,8 @@ def test_other_shots_stay_in_their_scenes(seed: int) -> None:
         names = made.features[kept, 0]
         for (one, a), (other, b) in pairwise(zip(scene, names, strict=True)):
             assert (one == other) == (a == b)
-        if perturbation is merged:
+        if perturbation is merge_shots:
             assert set(names.tolist()) == scenes
-        if perturbation is not dropped:
+        if perturbation is not remove_shots:
             assert made.durations.sum() == pytest.approx(given.durations.sum())
             assert made.scene_end.sum() == given.scene_end.sum()

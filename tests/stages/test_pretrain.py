@@ -557,7 +557,7 @@ def test_processes_share_the_key_frames_that_are_validated_on(
     def encoded(place: Process) -> torch.Tensor:
         source = KeyframeWindows(index, chooser, place, 0, 40)
         with torch.inference_mode():
-            return pretrain_validation._encoded(make_trainer(pixels, model, place), source, encoder, rows, 32)
+            return pretrain_validation._encode_shots(make_trainer(pixels, model, place), source, encoder, rows, 32)
 
     whole = encoded(HERE)
     assert whole.any(dim=1).all()

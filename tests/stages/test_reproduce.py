@@ -39,7 +39,7 @@ from pipelines.stages.reproduce.result import RowResult
 from pipelines.stages.reproduce.rows import BASSL, INSTANCE, NEAREST, ROWS, TABLES, TEMPORAL
 from pipelines.stages.reproduce.settings import NAMES, StageOptions
 from pipelines.stages.reproduce.steps import Step
-from pipelines.stages.reproduce.tables import shown
+from pipelines.stages.reproduce.tables import text_table
 from pipelines.stores.features import open_features
 from pipelines.stores.index import read_index
 from pipelines.training.settings import AugmentationSettings
@@ -223,7 +223,7 @@ def test_a_changed_setting_redoes_what_depends_on_it(
     assert ran.count("finetune") == 2
     assert len(row_of(result, "MS-LSTM").cells["AP"].values) == 1
     assert row_of(result, "LGSS").cells == {}  # measured with other settings, and not asked for
-    assert "not run" in {cell for row in shown(result.tables[0]).rows for cell in row}
+    assert "not run" in {cell for row in text_table(result.tables[0]).rows for cell in row}
 
 
 def test_an_interrupted_table_goes_on_to_the_same_numbers(
@@ -278,7 +278,7 @@ def test_two_sets_test_each_other(sets: Path, table1: tuple[ReproduceSettings, R
         assert row.cells["SimCLR (NN)"].absent == "needs films"
         # The same run as in Table 1.
         assert row.cells["BaSSL"] == next(one for one in first.rows if one.label == "BaSSL (10 epochs)").cells["AP"]
-    assert any("39.98" in cell for cell in shown(result.tables[1]).rows[0])
+    assert any("39.98" in cell for cell in text_table(result.tables[1]).rows[0])
 
 
 def test_one_set_is_split_by_video(sets: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from pipelines.outputs.figures.shared import BLUE, SKY, VERMILLION, WIDTH
-from pipelines.outputs.plots import plot_style, shown
+from pipelines.outputs.plots import plot_style, shorten
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ def boundary_figure(
         figure = Figure(figsize=(WIDTH, sum(heights) + 0.28 * len(lanes) + 0.9), layout="constrained")
         panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0].tolist()
         if title:
-            figure.suptitle(shown(title, 100), fontsize=10)
+            figure.suptitle(shorten(title, 100), fontsize=10)
         if truth is not None:
             _draw_true_scenes(panels[0], truth, length)
         for panel, lane in zip(panels[-len(lanes) :], lanes, strict=True):
@@ -61,7 +61,7 @@ def boundary_figure(
             panel.set_ylim(0, 1)
             panel.set_yticks([0, 0.5, 1])
             panel.set_ylabel("score", fontsize=8)
-            panel.set_title(shown(lane.name), loc="left", fontsize=9, pad=13)
+            panel.set_title(shorten(lane.name), loc="left", fontsize=9, pad=13)
             panel.set_title(lane.note, loc="right", fontsize=8, pad=13)
         panels[-1].set_xlim(0, length)
         _set_time_axis(panels[-1], length)

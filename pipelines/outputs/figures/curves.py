@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from pipelines.outputs.figures.shared import BLACK, BLUE, COLUMNS, GREEN, ORANGE, PURPLE, SKY, VERMILLION
-from pipelines.outputs.plots import plot_style, shown
+from pipelines.outputs.plots import plot_style, shorten
 
 _LINES = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)
 _DASHES = ("-", "--", "-.", ":")
@@ -52,7 +52,7 @@ def curve_figure(panels: Mapping[str, Mapping[str, Curve]], runs: Sequence[str])
                     panel.fill_between(
                         curve.steps, curve.low, curve.high, color=looks[run]["color"], alpha=0.18, linewidth=0
                     )
-            panel.set_title(shown(quantity.replace("_", " ")), fontsize=9)
+            panel.set_title(shorten(quantity.replace("_", " ")), fontsize=9)
             panel.set_xlim(0, longest * 1.02)
             panel.xaxis.set_major_locator(MaxNLocator(4, integer=True))
             panel.xaxis.set_major_formatter("{x:,.0f}")
@@ -61,6 +61,6 @@ def curve_figure(panels: Mapping[str, Mapping[str, Curve]], runs: Sequence[str])
                 panel.set_xlabel("step", fontsize=8)
         handles = [Line2D([], [], **look) for look in looks.values()]
         figure.legend(
-            handles, [shown(run) for run in runs], loc="outside upper center", ncols=min(len(runs), 3), handlelength=3
+            handles, [shorten(run) for run in runs], loc="outside upper center", ncols=min(len(runs), 3), handlelength=3
         )
     return figure

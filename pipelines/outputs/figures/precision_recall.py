@@ -14,7 +14,7 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.curves import pooled_shots, reliability
 from pipelines.evaluation.metrics import FilmScores
-from pipelines.outputs.plots import check_plot, plot_style, save_plot, shown
+from pipelines.outputs.plots import check_plot, plot_style, save_plot, shorten
 
 _COLOURS = ("#1f5fa8", "#d1622b")  # that people with colour-blindness can tell apart, and differ in grey
 _LEVELS = (0.2, 0.4, 0.6, 0.8)  # lines of equal F1
@@ -57,7 +57,7 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
             precision[-1] = precision[-2]  # before the first shot; scikit-learn has 1
             values = measure(films, 0.5 if threshold is None else threshold, resamples=0)
             ap = values["ap"].pooled
-            label = f"{shown(name)}  AP {100 * (ap or 0):.1f}"
+            label = f"{shorten(name)}  AP {100 * (ap or 0):.1f}"
             curve.step(recall[::-1], precision[::-1], where="pre", color=colour, linewidth=1.4, label=label)
             at, found = values["precision"].pooled or 0.0, values["recall"].pooled or 0.0
             curve.plot(found, at, "o", color=colour, markersize=6, markeredgecolor="white")
@@ -67,7 +67,7 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
 
             bins = reliability(films)
             full = bins.shots > 0
-            label = f"{shown(name)}  calibration error {100 * bins.error:.1f}"
+            label = f"{shorten(name)}  calibration error {100 * bins.error:.1f}"
             true.plot(bins.score[full], bins.share[full], "o-", color=colour, linewidth=1.4, markersize=4, label=label)
             shots.stairs(bins.shots, bins.edges, color=colour, linewidth=1.2)
         chance = float(pooled_shots(next(iter(scored.values())))[0].mean())

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from pipelines.outputs.figures.shared import SIDES, VERMILLION, WIDTH, aspect, draw_images, scene_ranges
-from pipelines.outputs.plots import plot_style, shown
+from pipelines.outputs.plots import plot_style, shorten
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:
         grid = figure.add_gridspec(len(windows), 1, height_ratios=heights)
         for row, (window, height) in enumerate(zip(windows, heights, strict=True)):
             panel = figure.add_subplot(grid[row, 0])
-            panel.set_title(shown(window.title, 130), loc="left", fontsize=9)
+            panel.set_title(shorten(window.title, 130), loc="left", fontsize=9)
             if window.pictures:
                 draw_images(panel, window.pictures)
                 corner, tall = (window.boundary + 0.02, 0.02), aspect(window.pictures) - 0.04

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from pipelines.outputs.figures.shared import BLACK, COLUMNS, WIDTH, aspect, draw_images, scene_ranges
-from pipelines.outputs.plots import plot_style, shown
+from pipelines.outputs.plots import plot_style, shorten
 
 
 def similarity_figure(
@@ -41,7 +41,7 @@ def similarity_figure(
         heights = [strip, *[side + under] * rows] if pictures else [1] * rows
         grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
         if title:
-            figure.suptitle(shown(title, 100), fontsize=10)
+            figure.suptitle(shorten(title, 100), fontsize=10)
         panels: list[Axes] = []
         if pictures:
             panels.append(figure.add_subplot(grid[0, :]))
@@ -65,7 +65,7 @@ def similarity_figure(
                 for colour, line in ((BLACK, 2.6), ("white", 1.2)):  # seen on dark and on light
                     corner, side = (first + start - 0.5,) * 2, end - start
                     panel.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=colour, linewidth=line))
-            panel.set_title(shown(name), fontsize=9)
+            panel.set_title(shorten(name), fontsize=9)
             panel.spines[:].set_visible(False)
             for axis in (panel.xaxis, panel.yaxis):
                 axis.set_major_locator(MaxNLocator(5, integer=True))

@@ -111,7 +111,7 @@ def page(
             scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
             script=Markup(script),  # from the package, as the style is
             settings=[
-                (one_line(name.replace("_", " ")), _shown(v)) for name, v in result.settings.items() if v is not None
+                (one_line(name.replace("_", " ")), _as_text(v)) for name, v in result.settings.items() if v is not None
             ],
             style=Markup(style),
             title=film_name(result) or "film",
@@ -201,5 +201,5 @@ def _facts(result: SceneList) -> list[tuple[str, str]]:
     ]
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value))

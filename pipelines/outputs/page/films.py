@@ -16,7 +16,7 @@ from pipelines.errors import BasslError, count
 from pipelines.files import write_atomically
 from pipelines.outputs.exports.segments import one_line
 from pipelines.outputs.page import FOLDER, address, content_policy, templates
-from pipelines.outputs.page.thumbnails import TYPE, resized
+from pipelines.outputs.page.thumbnails import TYPE, resize
 from pipelines.scenes import timecode
 
 # Of a strip, in its own units; a scene gets an image where it is wide enough to recognise one.
@@ -66,7 +66,7 @@ def _film(page: Path, index: Path) -> dict[str, Any]:
             cover = max(
                 range(scene["start_shot"], scene["end_shot"]), key=lambda i: shots[i]["end"] - shots[i]["start"]
             )
-            image = pictures and width >= _LEAST_WIDTH and resized(b64decode(pictures[cover]), 2 * _IMAGE_WIDTH)
+            image = pictures and width >= _LEAST_WIDTH and resize(b64decode(pictures[cover]), 2 * _IMAGE_WIDTH)
             scenes.append({
                 "title": f"{name}, {timecode(start)} – {timecode(end)}",
                 "x": round(_WIDTH * (start - beginning) / duration, 2),

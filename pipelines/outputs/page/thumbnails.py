@@ -36,7 +36,7 @@ class PagePictures:
 def encode_thumbnail(picture: NDArray[np.uint8]) -> bytes:
     """A keyframe (H, W, 3) as WebP of the largest size that pages use, to be kept in memory while a film is read and
     the number of its shots is not known yet."""
-    return _encoded(Image.fromarray(picture), *_SIZES[0])
+    return _encode_jpeg(Image.fromarray(picture), *_SIZES[0])
 
 
 def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PagePictures:
@@ -48,11 +48,11 @@ def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PageP
     sample = {*np.linspace(0, count - 1, _SAMPLE).round().astype(int).tolist()}
     others = [i for i in range(count) if i not in sample]
     for size in _SIZES:
-        encoded = dict(zip(sample, _all_of([kept_pictures[i] for i in sample], *size), strict=True))
+        encoded = dict(zip(sample, _encode_all([kept_pictures[i] for i in sample], *size), strict=True))
         # The sample only rules sizes out; the sum over all images decides.
         if sum(map(len, encoded.values())) / len(sample) * count > budget and size != _SIZES[-1]:
             continue
-        encoded |= zip(others, _all_of([kept_pictures[i] for i in others], *size), strict=True)
+        encoded |= zip(others, _encode_all([kept_pictures[i] for i in others], *size), strict=True)
         if sum(map(len, encoded.values())) <= budget or size == _SIZES[-1]:
             break
     width, height = Image.open(BytesIO(kept_pictures[0])).size
@@ -60,18 +60,18 @@ def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PageP
     return PagePictures(shown, _height(width, height, shown), tuple(encoded[i] for i in range(count)))
 
 
-def _all_of(pictures: Sequence[bytes], width: int, quality: int) -> list[str]:
-    def encoded(picture: bytes) -> str:
+def _encode_all(pictures: Sequence[bytes], width: int, quality: int) -> list[str]:
+    def encode(picture: bytes) -> str:
         image = Image.open(BytesIO(picture))
         done = image.format == "WEBP" and (width, quality) == _SIZES[0]  # as `encode_thumbnail` made it
-        return b64encode(picture if done else _encoded(image, width, quality)).decode()
+        return b64encode(picture if done else _encode_jpeg(image, width, quality)).decode()
 
     # Pillow releases the interpreter's lock.
     with ThreadPoolExecutor(cores()) as pool:
-        return list(pool.map(encoded, pictures))
+        return list(pool.map(encode, pictures))
 
 
-def _encoded(picture: Image.Image, width: int, quality: int) -> bytes:
+def _encode_jpeg(picture: Image.Image, width: int, quality: int) -> bytes:
     buffer = BytesIO()
     if picture.width > width:
         picture.draft("RGB", (2 * width, 2 * picture.height))  # decode a JPEG at half the size if that is enough
@@ -81,9 +81,9 @@ def _encoded(picture: Image.Image, width: int, quality: int) -> bytes:
     return buffer.getvalue()
 
 
-def resized(picture: bytes, width: int) -> bytes:
+def resize(picture: bytes, width: int) -> bytes:
     """A picture of a page, of at most this width, for a page of many films."""
-    return _encoded(Image.open(BytesIO(picture)), width, 60)
+    return _encode_jpeg(Image.open(BytesIO(picture)), width, 60)
 
 
 def _height(width: int, height: int, shown_width: int) -> int:

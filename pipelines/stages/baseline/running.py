@@ -70,10 +70,10 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     runs = settings.seeds if system.learns else 1
     scored: list[tuple[FilmScores, ...]] = []
     for seed in range(runs):
-        fitted = chosen if system.learn is None else replace(chosen, network=_trained(system, training, seed))
+        fitted = chosen if system.learn is None else replace(chosen, network=_train(system, training, seed))
         found = []
         for i, film in enumerate(films):
-            found.append(_scores(film, segmented(system, film, fitted)))
+            found.append(_scores(film, segment(system, film, fitted)))
             progress("finding scenes", seed * len(films) + i + 1, runs * len(films))
         scored.append(tuple(found))
     scoring = ScoreSettings(
@@ -102,21 +102,21 @@ def choose(
     tried = [system.settings(**dict(zip(system.candidates, values, strict=True))) for values in combinations]
     sums = [0.0] * len(tried)
     for part, (training, judged) in enumerate(parts):
-        network = _trained(system, training, 0)
+        network = _train(system, training, 0)
         for i, settings in enumerate(tried):
             fitted = settings if network is None else replace(settings, network=network)
-            sums[i] += _quality(judged, [segmented(system, film, fitted) for film in judged])
+            sums[i] += _quality(judged, [segment(system, film, fitted) for film in judged])
             progress(part * len(tried) + i + 1, len(parts) * len(tried))
     return tried[max(range(len(tried)), key=lambda i: sums[i])]
 
 
-def segmented(system: Baseline, film: BaselineFilm, settings: Any) -> Segmentation:
+def segment(system: Baseline, film: BaselineFilm, settings: Any) -> Segmentation:
     """The scenes that a system finds in a film; of several feature sets all, where it takes several, else the first."""
     features = film.features if system.several and len(film.features) > 1 else film.features[0]
     return system.segment(features, film.times, settings)
 
 
-def _trained(system: Baseline, films: Sequence[BaselineFilm], seed: int) -> Any:
+def _train(system: Baseline, films: Sequence[BaselineFilm], seed: int) -> Any:
     if system.learn is None:
         return None
     try:

@@ -51,7 +51,7 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
             else "nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features"
         )
     if settings.frame_rate is not None:
-        videos = [_timed(video, settings.frame_rate) for video in videos]
+        videos = [_add_times(video, settings.frame_rate) for video in videos]
     videos, matches, notes = _label(videos, settings)
     expected: Iterable[str] = SPLITS if any(video.split for video in videos) else ()
     if isinstance(settings.split, Path):
@@ -93,7 +93,7 @@ def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> Non
         )
 
 
-def _timed(video: IndexedVideo, frame_rate: float) -> IndexedVideo:
+def _add_times(video: IndexedVideo, frame_rate: float) -> IndexedVideo:
     """The video with times of its frames, where it has neither times nor a frame rate."""
     if not np.isnan(video.frame_rate) or np.isfinite(video.seconds).all():
         return video

@@ -148,10 +148,10 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
         pictures=None if pictures is None else pictures.folder,
         keyframes=0 if pictures is None else pictures.images,
     )
-    return video if settings.pack is None or pictures is None else _packed(video, pictures, settings)
+    return video if settings.pack is None or pictures is None else _pack(video, pictures, settings)
 
 
-def _packed(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings: IndexSettings) -> IndexedVideo:
+def _pack(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings: IndexSettings) -> IndexedVideo:
     """The video with its JPEG files copied into a keyframe store, as they are."""
     assert settings.pack is not None
     path = settings.pack / f"{video.video_id}.h5"

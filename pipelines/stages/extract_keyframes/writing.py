@@ -33,10 +33,10 @@ def write_store(task: FilmTask, reader: FilmReader, shots: Iterable[FilmedShot])
         facts = replace(reader.facts, path=task.film.name)  # the same film elsewhere gives the same store
         return facts, _describe_file(task.film)
 
-    write_keyframes(task.store, _compressed(shots, task.settings.quality), describe, task.store_settings)
+    write_keyframes(task.store, _compress_shots(shots, task.settings.quality), describe, task.store_settings)
 
 
-def _compressed(shots: Iterable[FilmedShot], quality: int) -> Iterator[StoredShot]:
+def _compress_shots(shots: Iterable[FilmedShot], quality: int) -> Iterator[StoredShot]:
     for shot in shots:
         try:
             jpegs = tuple(to_jpeg(picture, quality) for picture in shot.keyframes)

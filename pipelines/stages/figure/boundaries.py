@@ -15,7 +15,7 @@ from pipelines.errors import BasslError, count
 from pipelines.evaluation.boundary_metrics import boundary_match
 from pipelines.outputs.figures.boundaries import PredictedLane, boundary_figure
 from pipelines.scenes import SceneList
-from pipelines.stages.figure.files import check_output, model_names, saved
+from pipelines.stages.figure.files import check_output, model_names, save_figure
 from pipelines.stages.figure.settings import BoundarySettings, FigureResult
 from pipelines.stages.score import ScoreSettings, score
 
@@ -33,7 +33,7 @@ def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) 
     found = [truth.mean(axis=1) for truth in truths if truth is not None]
     middles = np.unique(np.concatenate(found)) if found else None
     title = Path(listed[0].video.path).name
-    result = saved(output, boundary_figure(lanes, middles, title))
+    result = save_figure(output, boundary_figure(lanes, middles, title))
     ends = [
         (file, one.shots[-1].end) for file, one in zip(files, listed, strict=True) if one.settings.get("end") is None
     ]

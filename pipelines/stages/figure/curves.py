@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.errors import BasslError
 from pipelines.outputs.figures.curves import Curve, curve_figure
-from pipelines.stages.figure.files import check_output, model_names, saved
+from pipelines.stages.figure.files import check_output, model_names, save_figure
 from pipelines.stages.figure.settings import CurveSettings, FigureResult
 from pipelines.training.run_folder import LOG, VALIDATION, read_log
 
@@ -27,7 +27,7 @@ def curves(runs: Sequence[Path], output: Path, settings: CurveSettings) -> Figur
     for name, run in zip(names, runs, strict=True):
         for quantity, curve in _curves(run).items():
             panels.setdefault(quantity, {})[name] = curve
-    return saved(output, curve_figure(panels, names))
+    return save_figure(output, curve_figure(panels, names))
 
 
 def _curves(run: Path) -> dict[str, Curve]:

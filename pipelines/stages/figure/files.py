@@ -20,7 +20,7 @@ def check_output(path: Path, inputs: Iterable[Path | None]) -> None:
     check_inputs_kept((path,), (one for one in inputs if one is not None and one.is_file()))
 
 
-def saved(path: Path, figure: Figure) -> FigureResult:
+def save_figure(path: Path, figure: Figure) -> FigureResult:
     """Write a figure in the format of the path's ending."""
     return FigureResult(path, plots.save_plot(path, figure))
 

@@ -29,7 +29,7 @@ def chosen_video(path: Path, name: str | None) -> Index:
     if name is None and len(index.video_ids) > 1:
         some = ", ".join(index.video_ids[:5]) + (", ..." if len(index.video_ids) > 5 else "")
         raise BasslError(f"{path}: has {count(len(index.video_ids), 'video')} ({some}); name one with --video")
-    return only(index, 0 if name is None else named_video(index, name))
+    return select_video(index, 0 if name is None else named_video(index, name))
 
 
 def named_video(index: Index, name: str) -> int:
@@ -41,7 +41,7 @@ def named_video(index: Index, name: str) -> int:
     return index.video_ids.index(name)
 
 
-def only(index: Index, video: int) -> Index:
+def select_video(index: Index, video: int) -> Index:
     """A part of an index with one of its videos, so that rows are the shots of that video."""
     one, rows = slice(video, video + 1), index.span(video)
     of_videos = ("video_ids", "splits", "sources", "pictures", "frame_rates")

@@ -11,8 +11,8 @@ import torch
 from pipelines.errors import BasslError
 from pipelines.outputs.figures.pseudo_boundaries import DividedWindow, pseudo_boundary_figure
 from pipelines.pretext.pseudo_boundary import discover, end_similarity
-from pipelines.stages.figure.files import check_output, saved
-from pipelines.stages.figure.films import images_of, named_video, only, scene_ends, store_of
+from pipelines.stages.figure.files import check_output, save_figure
+from pipelines.stages.figure.films import images_of, named_video, scene_ends, select_video, store_of
 from pipelines.stages.figure.settings import FigureResult, PseudoBoundarySettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index, window_rows
@@ -22,8 +22,8 @@ def pseudo_boundaries(windows: Sequence[str], output: Path, settings: PseudoBoun
     """Draw them, see :func:`pipelines.stages.figure.draw_pseudo_boundaries`."""
     check_output(output, (settings.index, settings.features))
     index = read_index(settings.index)
-    centres = [_centre(index, window) for window in windows] or _sampled(index, settings)
-    return saved(output, pseudo_boundary_figure([_divided(index, *one, settings) for one in centres]))
+    centres = [_centre(index, window) for window in windows] or _sample_windows(index, settings)
+    return save_figure(output, pseudo_boundary_figure([_divide_window(index, *one, settings) for one in centres]))
 
 
 def _centre(index: Index, text: str) -> tuple[int, int]:
@@ -38,7 +38,7 @@ def _centre(index: Index, text: str) -> tuple[int, int]:
     return video, int(number)
 
 
-def _sampled(index: Index, settings: PseudoBoundarySettings) -> list[tuple[int, int]]:
+def _sample_windows(index: Index, settings: PseudoBoundarySettings) -> list[tuple[int, int]]:
     """Centres of different windows with a true scene end before their last shot, in order."""
     lengths = np.diff(index.first_row)
     rows = index.rows_of()
@@ -61,8 +61,8 @@ def _sampled(index: Index, settings: PseudoBoundarySettings) -> list[tuple[int, 
     return list(zip(videos.tolist(), (chosen - index.first_row[videos]).tolist(), strict=True))
 
 
-def _divided(index: Index, video: int, shot: int, settings: PseudoBoundarySettings) -> DividedWindow:
-    index = only(index, video)
+def _divide_window(index: Index, video: int, shot: int, settings: PseudoBoundarySettings) -> DividedWindow:
+    index = select_video(index, video)
     (name,) = index.video_ids
     S, N = 2 * settings.neighbours + 1, len(index.label)
     if N < S:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError
 from pipelines.models.opening import open_model
 from pipelines.outputs.figures.similarity import similarity_figure
-from pipelines.stages.figure.files import check_output, model_names, saved
+from pipelines.stages.figure.files import check_output, model_names, save_figure
 from pipelines.stages.figure.films import chosen_video, images_of, scene_ends, store_of
 from pipelines.stages.figure.settings import FigureResult, SimilaritySettings
 from pipelines.stores.features import features_of
@@ -39,7 +39,7 @@ def similarity(models: Sequence[Path], output: Path, settings: SimilaritySetting
     ends = scene_ends(index, rows)
     title = f"{name}, shots {rows[0]} to {rows[-1]}" + (", without labels" if ends is None else "")
     images = images_of(index, rows) if len(rows) <= _MOST_IMAGES else []
-    return saved(output, similarity_figure(matrices, int(rows[0]), ends, images, title, settings.own_scale))
+    return save_figure(output, similarity_figure(matrices, int(rows[0]), ends, images, title, settings.own_scale))
 
 
 def _representation(index: Index, model: Path, features: Path) -> NDArray[np.floating]:

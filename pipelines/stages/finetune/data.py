@@ -24,13 +24,13 @@ from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.networks import NETWORKS, Shape
 from pipelines.models.relational import ensemble_logits
-from pipelines.models.relational_network import padded, windows
+from pipelines.models.relational_network import pad_tokens, windows
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import sequence_windows
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process
-from pipelines.training.relational_films import LabelledFilm, VariationSettings, film_tokens, varied
+from pipelines.training.relational_films import LabelledFilm, VariationSettings, film_tokens, vary
 from pipelines.training.seeds import EXAMPLE_ORDER, VARIATIONS
 
 Loss = Literal["balanced", "plain"]
@@ -204,7 +204,7 @@ def view_of(films: LabelledFilms, video: int, view: int) -> tuple[Tensor, NDArra
             None if films.colour is None else films.colour[span],
         )
         if view:
-            film = varied(film, VariationSettings(), np.random.default_rng((VARIATIONS, view, video)))
+            film = vary(film, VariationSettings(), np.random.default_rng((VARIATIONS, view, video)))
         tokens, ends = film_tokens(film)
         assert film.known is not None
         films.views[video, view] = tokens, ends.numpy().astype(np.int64), film.known
@@ -218,7 +218,7 @@ def token_epoch(
     tables, first, targets, rows = [], [], [], 0
     for video in videos:
         tokens, ends, known = view_of(films, video, epoch % VariationSettings().views)
-        tables.append(padded(tokens, shape.neighbors))
+        tables.append(pad_tokens(tokens, shape.neighbors))
         first.append(rows + np.flatnonzero(known))
         targets.append(ends[known])
         rows += len(tables[-1])

@@ -123,7 +123,7 @@ class KeyframeTask:
         for (_, _, centres), read in zip(order.centres(step), source.batches(order, step), strict=True):
             weights = loss_weights(self.targets[centres], self.index.usable[centres], self.settings.loss)[own]
             yield LabelledBatch(
-                self._prepared(read.shots),
+                self._prepare(read.shots),
                 torch.from_numpy(self.targets[centres][own]).to(self.process.device),
                 torch.from_numpy(weights).to(self.process.device),
             )
@@ -136,7 +136,7 @@ class KeyframeTask:
         for video in videos:
             rows = self.index.rows([video])
             some_at_a_time = np.array_split(rows, -(-len(rows) // _SHOTS_AT_A_TIME))
-            parts = [self._encoded(network.encoder, some) for some in some_at_a_time]
+            parts = [self._encode(network.encoder, some) for some in some_at_a_time]
             values.append(boundary.logits(torch.cat(parts).cpu().numpy(), self.durations[rows]))
         return values
 
@@ -172,11 +172,11 @@ class KeyframeTask:
         rows = self.index.rows(videos)
         return WindowOrder(rows[self.index.usable[rows]], batch, epochs, seed)
 
-    def _prepared(self, frames: Tensor) -> Tensor:
+    def _prepare(self, frames: Tensor) -> Tensor:
         """Frames (..., 3, H, W) uint8 as the encoder expects them."""
         return ((frames.float() / 255 - self.mean) / self.std).to(self.dtype)
 
-    def _encoded(self, encoder: nn.Module, rows: NDArray[np.int64]) -> Tensor:
+    def _encode(self, encoder: nn.Module, rows: NDArray[np.int64]) -> Tensor:
         """The encodings of shots (N, D_e), each the mean over its keyframes."""
         images = np.tile(np.arange(self.index.keyframes), (len(rows), 1))
         frames = []
@@ -184,7 +184,7 @@ class KeyframeTask:
             frames += [resize_to_square(self.reader.decoded(row, jpeg), self.settings.size) for jpeg in jpegs]
         x = torch.from_numpy(np.stack(frames)).to(self.process.device).permute(0, 3, 1, 2)
         with torch.inference_mode():
-            encodings: Tensor = encoder(self._prepared(x))
+            encodings: Tensor = encoder(self._prepare(x))
         return encodings.view(len(rows), self.index.keyframes, -1).mean(dim=1)
 
 

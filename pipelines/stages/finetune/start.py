@@ -42,7 +42,7 @@ def find_start(settings: FinetuneSettings, report: Report) -> Start:
         if wanted is not None:
             raise BasslError(f"--transfer {wanted} needs a pre-trained model; name it with --init")
         return Start(None, None, "none")
-    path, weights = _pretrained(settings, report)
+    path, weights = _open_pretrained(settings, report)
     obstacle = _obstacle(settings, path, weights)
     if obstacle is None:
         return Start(path, weights, wanted or "encoder+crn")
@@ -53,7 +53,7 @@ def find_start(settings: FinetuneSettings, report: Report) -> Start:
     return Start(path, weights, "encoder")
 
 
-def _pretrained(settings: FinetuneSettings, report: Report) -> tuple[Path, BasslWeights]:
+def _open_pretrained(settings: FinetuneSettings, report: Report) -> tuple[Path, BasslWeights]:
     """The file and the weights of the pre-trained model that the settings name."""
     path = last_pretrained(settings.output.parent) if settings.init == "last" else Path(settings.init)
     file = model_file(path)

@@ -83,7 +83,7 @@ def validate(
             encodings = source.on_device[send(torch.from_numpy(videos.rows), process.device)].to(dtype)
         else:
             assert encoder is not None
-            encodings = _encoded(trainer, source, encoder, videos.rows, size)
+            encodings = _encode_shots(trainer, source, encoder, videos.rows, size)
         if process.is_first:
             contexts: list[Tensor] = []
             for some in np.array_split(np.arange(len(videos.rows)), -(-len(videos.rows) // _WINDOWS)):
@@ -102,7 +102,7 @@ def validate(
     return _measures(videos, encodings, scores) if process.is_first else {}
 
 
-def _encoded(
+def _encode_shots(
     trainer: Trainer, source: KeyframeWindows, encoder: TrainableEncoder, rows: NDArray[np.int64], size: int
 ) -> Tensor:
     """Encodings (N, D_e) of the middle keyframes of rows, the work shared by all processes."""

@@ -125,13 +125,13 @@ def find_data(given: Path | None, work: Path, options: StageOptions | None = Non
     ``work``. ``given`` is MovieNet's folder, a folder of ``.npz`` features (two folders of them are two sets), or of
     films with their labels beside them; ``options`` replace those of `OPTIONS`. Raises BasslError for a folder that is
     none of these, or has too few films."""
-    data = _found(given, work)
+    data = _find_data(given, work)
     return data if options is None else replace(data, options=options)
 
 
-def _found(given: Path | None, work: Path) -> Data:
+def _find_data(given: Path | None, work: Path) -> Data:
     if given is None and not is_movienet(MOVIENET):
-        return _generated(work / "generated")
+        return _generate_films(work / "generated")
     folder = given or MOVIENET
     if not folder.is_dir():
         raise DatasetError(f"{folder}: no such folder; name one with films and labels, features, or MovieNet")
@@ -214,7 +214,7 @@ def _films(folder: Path, home: Path) -> Data:
     return data if all(has_sound(film) for film in films) else replace(data, extra=None)
 
 
-def _generated(home: Path) -> Data:
+def _generate_films(home: Path) -> Data:
     own = {name: value for name, value in vars(GENERATED).items() if value != getattr(SyntheticFilmSettings(), name)}
     options = {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
     movies = home / "movies"

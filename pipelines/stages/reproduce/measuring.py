@@ -60,7 +60,7 @@ def measure_tables(
                 results.append(RowResult(row.label, note=row.note))
                 continue
             try:
-                done = _measured(row, cells, settings, fresh, progress)
+                done = _measure_row(row, cells, settings, fresh, progress)
             except running.StoppedError:
                 stopped = True
                 results.append(RowResult(row.label, note=row.note))
@@ -101,7 +101,7 @@ def _check_machine(settings: ReproduceSettings, data: Data) -> None:
         )
 
 
-def _measured(
+def _measure_row(
     row: RowSpec, cells: Mapping[str, Step | str], settings: ReproduceSettings, fresh: set[str], progress: RowProgress
 ) -> RowResult:
     """Run all steps of a row; its numbers."""

@@ -67,7 +67,7 @@ NEAREST = Pretraining("simclr-nn", {"method": "simclr-nn"})
 BOTH = Pretraining("bassl-simclr-nn", {"method": "bassl+simclr-nn"})
 
 
-def _transferred(pretraining: Pretraining) -> SystemSpec:
+def _from_pretraining(pretraining: Pretraining) -> SystemSpec:
     """Pre-trained and fine-tuned with all that transfers: encoder and CRN, or the encoder where there is no more."""
     transfer: Literal["encoder", "encoder+crn"] = "encoder" if pretraining.shots_only else "encoder+crn"
     return SystemSpec(f"{pretraining.name}-transformer", pretraining=pretraining, transfer=transfer)
@@ -108,8 +108,8 @@ _TABLE_1 = (
         "the head for pseudo-boundaries, one pre-training",
     ),
     _row("ShotCoL", _encoder_only(NEAREST, "mlp"), _FOUR, "SimCLR (NN) and an MLP"),
-    _row("BaSSL (10 epochs)", _transferred(BASSL), _FOUR),
-    _row("BaSSL (40 epochs)", _transferred(BASSL_40), _FOUR),
+    _row("BaSSL (10 epochs)", _from_pretraining(BASSL), _FOUR),
+    _row("BaSSL (40 epochs)", _from_pretraining(BASSL_40), _FOUR),
     _row("Relational network", RELATIONAL, _FOUR, _OURS),
 )
 
@@ -131,8 +131,8 @@ _TABLE_2 = (
     _encoders_row("M4 SimCLR (temporal)", TEMPORAL),
     _encoders_row("M5 SimCLR (NN)", NEAREST),
     _encoders_row("M6 BaSSL", BASSL),
-    _row("M7 BaSSL", _transferred(BASSL), {"Transformer": AP}),
-    _row("M8 M5+M7", _transferred(BOTH), {"Transformer": AP}),
+    _row("M7 BaSSL", _from_pretraining(BASSL), {"Transformer": AP}),
+    _row("M8 M5+M7", _from_pretraining(BOTH), {"Transformer": AP}),
 )
 
 _COMBINATIONS = (
@@ -149,13 +149,13 @@ def _tasks(tasks: str) -> Pretraining:
 
 _NEW_CRN = "; the CRN is new, and fine-tuned at its rate, ten times that of a transferred one (paper's scale: 1e-4)"
 _TABLE_3 = tuple(
-    _row(f"P{number}", _transferred(_tasks(tasks)), _FIVE, tasks.upper() + _NEW_CRN * (tasks == "ssm"))
+    _row(f"P{number}", _from_pretraining(_tasks(tasks)), _FIVE, tasks.upper() + _NEW_CRN * (tasks == "ssm"))
     for number, tasks in enumerate(_COMBINATIONS.split(", "), start=1)
 )
 
 
 def _ablation(label: str, pretraining: Pretraining) -> RowSpec:
-    return _row(label, _transferred(pretraining), {"AP": AP})
+    return _row(label, _from_pretraining(pretraining), {"AP": AP})
 
 
 _TABLE_4A = (
@@ -177,7 +177,7 @@ _MODELS = {
     "SimCLR (instance)": _encoder_only(INSTANCE, "transformer"),
     "SimCLR (temporal)": _encoder_only(TEMPORAL, "transformer"),
     "SimCLR (NN)": _encoder_only(NEAREST, "transformer"),
-    "BaSSL": _transferred(BASSL),
+    "BaSSL": _from_pretraining(BASSL),
     "no pre-training": _image_encoder("ImageNet", "transformer"),
     "Relational network": RELATIONAL,
 }
@@ -190,10 +190,10 @@ _TABLE_8 = (
     _row("ImageNet", _image_encoder("ImageNet", "transformer"), _NMI),
     _row("SimCLR (temporal)", _encoder_only(TEMPORAL, "transformer"), _NMI),
     _row("SimCLR (NN)", _encoder_only(NEAREST, "transformer"), _NMI),
-    _row("BaSSL (ours)", _transferred(BASSL), _NMI),
+    _row("BaSSL (ours)", _from_pretraining(BASSL), _NMI),
 )
 _TABLE_9 = tuple(
-    _row(label, _transferred(_tasks(tasks)), {"NMI": "nmi_16"}, "scenes of 16 shots")
+    _row(label, _from_pretraining(_tasks(tasks)), {"NMI": "nmi_16"}, "scenes of 16 shots")
     for label, tasks in (
         ("SSM", "ssm"),
         ("SSM+MSM", "ssm msm"),

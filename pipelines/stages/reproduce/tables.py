@@ -26,7 +26,7 @@ def heading(result: ReproduceResult, table: TableResult) -> str:
     return f"{paper.title} ({table.name}); measured on {result.data}{protocol}; {same}"
 
 
-def shown(table: TableResult) -> TextTable:
+def text_table(table: TableResult) -> TextTable:
     """Two columns for each of the paper's, in percent: its number, and the measured mean ± deviation over seeds."""
     printed = TABLES[table.name]
     header = ["", *(f"{column} {which}".strip() for column in table.columns for which in ("paper", "measured"))]
@@ -66,7 +66,7 @@ def write_tables(result: ReproduceResult, folder: Path) -> ReproduceResult:
     Raises BasslError where one cannot be written."""
     texts = {
         "table.md": _markdown(result),
-        "table.tex": "\n".join(f"% {heading(result, table)}\n{latex(shown(table))}" for table in result.tables),
+        "table.tex": "\n".join(f"% {heading(result, table)}\n{latex(text_table(table))}" for table in result.tables),
         "table.json": json.dumps(to_dict(result), indent=1, allow_nan=False) + "\n",
         "commands.sh": _commands(result),
     }
@@ -83,7 +83,7 @@ def _markdown(result: ReproduceResult) -> str:
     epochs = settings.epochs or result.options.epochs
     parts.append(f"{settings.seeds} seeds, {epochs} epochs where the paper has 10; in percent.\n")
     for table in result.tables:
-        parts += [f"{heading(result, table)}.\n", markdown(shown(table))]
+        parts += [f"{heading(result, table)}.\n", markdown(text_table(table))]
         notes = [f"- {row.label}: {row.error or row.note}" for row in table.rows if row.error or row.note]
         if notes:
             parts.append("\n".join(notes) + "\n")

@@ -13,7 +13,7 @@ from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_vid
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.alignment import Alignment, align
 from pipelines.scenes import timecode
-from pipelines.stages.score.measuring import measured
+from pipelines.stages.score.measuring import measure_films
 from pipelines.stages.score.result import ScoreResult
 from pipelines.stages.score.settings import ScoreSettings
 
@@ -35,12 +35,12 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     elif not pairs:
         why = f" ({unread[0]})" if unread else "; name the file with the labels of this film"
         raise BasslError(f"{truth}: has no labels of {next(iter(guesses))}{why}")
-    alignments = _aligned(pairs, settings, problems, alone=not subject.is_dir())
+    alignments = _align(pairs, settings, problems, alone=not subject.is_dir())
     films = tuple(one.film for one in alignments.values())
     return ScoreResult(
         name=str(subject),
         films=films,
-        measures=measured(films, settings.threshold, settings),
+        measures=measure_films(films, settings.threshold, settings),
         threshold=settings.threshold,
         settings=settings,
         alignments=alignments,
@@ -57,7 +57,7 @@ def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotatio
     return {record.video_id: record}, []
 
 
-def _aligned(
+def _align(
     pairs: Sequence[tuple[VideoAnnotation, VideoAnnotation]], settings: ScoreSettings, problems: list[str], alone: bool
 ) -> dict[str, Alignment]:
     alignments = {}

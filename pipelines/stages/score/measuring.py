@@ -16,7 +16,7 @@ THRESHOLD = 0.5
 """A score that ends a scene; after calibration, if there is one."""
 
 
-def measured(films: Sequence[FilmScores], threshold: float | None, settings: ScoreSettings) -> dict[str, Measure]:
+def measure_films(films: Sequence[FilmScores], threshold: float | None, settings: ScoreSettings) -> dict[str, Measure]:
     """All metrics of some films; a threshold of None is `THRESHOLD`."""
     return bootstrap.measure(
         films, THRESHOLD if threshold is None else threshold, settings.within, settings.resamples, settings.seed
@@ -35,7 +35,7 @@ def difference(first: ScoreResult, second: ScoreResult, settings: ScoreSettings)
             raise BasslError(
                 f"{film}: {first.name} and {second.name} are of different parts of it; compare the same part"
             )
-    one, other = _only(first, common, second.name, settings), _only(second, common, first.name, settings)
+    one, other = _keep_films(first, common, second.name, settings), _keep_films(second, common, first.name, settings)
     measures = bootstrap.compare(
         one.films,
         other.films,
@@ -48,7 +48,7 @@ def difference(first: ScoreResult, second: ScoreResult, settings: ScoreSettings)
     return Comparison(one, other, measures)
 
 
-def _only(result: ScoreResult, common: set[str], other: str, settings: ScoreSettings) -> ScoreResult:
+def _keep_films(result: ScoreResult, common: set[str], other: str, settings: ScoreSettings) -> ScoreResult:
     """A result for some of its films; the others are named among its problems."""
     left = sorted(film.film for film in result.films if film.film not in common)
     if not left:
@@ -58,6 +58,6 @@ def _only(result: ScoreResult, common: set[str], other: str, settings: ScoreSett
     return replace(
         result,
         films=films,
-        measures=measured(films, result.threshold, settings),
+        measures=measure_films(films, result.threshold, settings),
         problems=(*result.problems, *problems),
     )

@@ -19,7 +19,7 @@ from pipelines.models.opening import OpenedModel, open_model
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode import EncodeSettings, encode_shots
-from pipelines.stages.score.measuring import THRESHOLD, measured
+from pipelines.stages.score.measuring import THRESHOLD, measure_films
 from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
 from pipelines.stages.score.settings import ALL_SPLITS, ScoreSettings
 from pipelines.stores.features import colour_of, features_of
@@ -76,7 +76,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     seeds = _seed_files(opened)
     total = len(videos) * (1 + len(seeds))
 
-    def scored(
+    def score_films(
         model: BoundaryModel, encoder: str, features: Features, colour: Features | None, done: int
     ) -> tuple[FilmScores, ...]:
         model.check(encoder, features.shape[1])
@@ -86,7 +86,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             progress("scoring", done + i + 1, total)
         return tuple(films)
 
-    films = scored(model, encoder, features, colour, 0)
+    films = score_films(model, encoder, features, colour, 0)
     if timeless := sum(film.seconds is None for film in films):
         notes.append(
             f"{timeless} of {len(films)} films have no times in seconds, so Recall@3s and boundary F1 leave them "
@@ -100,12 +100,12 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             reads = (*features_of(index, stores, videos), colour_of(index, stores))
         else:
             reads = encoder, features, colour
-        of_seed = scored(own, *reads, (i + 1) * len(videos))
-        of_seeds[seed] = measured(of_seed, threshold, replace(settings, resamples=0))
+        of_seed = score_films(own, *reads, (i + 1) * len(videos))
+        of_seeds[seed] = measure_films(of_seed, threshold, replace(settings, resamples=0))
     return ScoreResult(
         name=str(subject),
         films=films,
-        measures=measured(films, threshold, settings),
+        measures=measure_films(films, threshold, settings),
         threshold=threshold,
         settings=settings,
         seeds=seed_spreads(of_seeds),

@@ -87,7 +87,7 @@ class ScoreResult:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values; metrics from 0 to 1 (Sum to 4), None where not defined."""
-        from pipelines.evaluation.bootstrap import CONFIDENCE, JSON_KEYS, flat  # start-up time: numpy
+        from pipelines.evaluation.bootstrap import CONFIDENCE, JSON_KEYS, flatten  # start-up time: numpy
 
         content: dict[str, Any] = {
             "schema": SCHEMA,
@@ -100,7 +100,7 @@ class ScoreResult:
             "within": self.settings.within,
             "resamples": self.settings.resamples,
             "confidence": CONFIDENCE,
-            "metrics": flat(self.measures),
+            "metrics": flatten(self.measures),
             "seeds": {
                 JSON_KEYS.get(name, name): {
                     "mean": one.mean,
@@ -153,14 +153,14 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values."""
-        from pipelines.evaluation.bootstrap import flat  # start-up time: numpy
+        from pipelines.evaluation.bootstrap import flatten  # start-up time: numpy
 
         return {
             "schema": f"{SCHEMA}.comparison",
             "version": SCHEMA_VERSION,
             "first": self.first.to_dict(),
             "second": self.second.to_dict(),
-            "difference": flat(self.difference),
+            "difference": flatten(self.difference),
         }
 
 

@@ -28,11 +28,11 @@ def table_of(result: ScoreResult | Comparison | AnnotatorScores) -> TextTable:
     seeds of a run of several; of a comparison the two, their difference and its interval; of several annotators the
     prediction against each, their mean, and the annotators against each other."""
     if isinstance(result, AnnotatorScores):
-        return _annotated(result)
-    return _compared(result) if isinstance(result, Comparison) else _scored(result)
+        return _annotator_table(result)
+    return _comparison_table(result) if isinstance(result, Comparison) else _score_table(result)
 
 
-def _scored(result: ScoreResult) -> TextTable:
+def _score_table(result: ScoreResult) -> TextTable:
     intervals = any(one.interval or one.films_interval for one in result.measures.values())
     header = ["metric", "pooled", _INTERVAL, "mean of films", _INTERVAL]
     if result.seeds:
@@ -61,7 +61,7 @@ def _scored(result: ScoreResult) -> TextTable:
     return TextTable(tuple(header), tuple(tuple(row) for row in rows))
 
 
-def _compared(result: Comparison) -> TextTable:
+def _comparison_table(result: Comparison) -> TextTable:
     names = (result.first.name, result.second.name)
     rows = []
     for name, label in METRICS.items():
@@ -74,14 +74,14 @@ def _compared(result: Comparison) -> TextTable:
             (
                 label + (", mean of films" if difference.pooled is None else ""),
                 *(percent(one.value) for one in measures if one is not None),
-                _signed(difference),
+                _with_sign(difference),
                 _range(interval, signed=True),
             )
         )
     return TextTable(("metric", *names, "difference", _INTERVAL), tuple(rows))
 
 
-def _annotated(result: AnnotatorScores) -> TextTable:
+def _annotator_table(result: AnnotatorScores) -> TextTable:
     rows = []
     for name, label in METRICS.items():
         if (mean := result.mean(name)) is not None:
@@ -90,7 +90,7 @@ def _annotated(result: AnnotatorScores) -> TextTable:
     return TextTable(("metric", *result.scores, "mean", "annotators among themselves"), tuple(rows))
 
 
-def _signed(one: Measure) -> str:
+def _with_sign(one: Measure) -> str:
     return NOTHING if one.value is None else f"{100 * one.value:+.1f}"
 
 

@@ -23,8 +23,8 @@ from pipelines.video.cutting import (
     copy_scenes,
     copy_with_chapters,
     encode_scenes,
-    ending_for,
     first_time,
+    suffix_for,
 )
 from pipelines.video.films import fingerprint, listed_id
 
@@ -32,7 +32,7 @@ from pipelines.video.films import fingerprint, listed_id
 def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progress: ReportProgress) -> tuple[Piece, ...]:
     """One file per scene, see :func:`pipelines.stages.split.split`."""
     name = listed_id(scenes.video, film)
-    ending = ending_for(film, "encoding" if settings.exact else "copies")
+    ending = suffix_for(film, "encoding" if settings.exact else "copies")
     rows = [
         {
             "VIDEO_NAME": name,
@@ -68,7 +68,7 @@ def write_copy(film: Path, scenes: SceneList, settings: SplitSettings, progress:
     """A copy with chapters, see :func:`pipelines.stages.split.write_chapters`."""
     name = listed_id(scenes.video, film)
     folder = Path(f"{name}-scenes") if settings.folder is None else settings.folder
-    names = [f"{name}-chapters{ending_for(film, 'chapters')}"]
+    names = [f"{name}-chapters{suffix_for(film, 'chapters')}"]
     with new_files(folder, names, (film,), settings.overwrite) as (targets, partials):
         titles = [segment.name for segment in segments_of(scenes)]
         copy_with_chapters(film, scenes, titles, partials[0], progress)
@@ -82,7 +82,7 @@ def edit_chapters(film: Path, scenes: SceneList) -> str:
         raise VideoError(
             f"{film}: is not the film of these scenes, or was changed since; leave --in-place out to write a copy"
         )
-    if ending_for(film, "chapters") not in (".mkv", ".webm") or film.suffix.lower() not in (".mkv", ".webm"):
+    if suffix_for(film, "chapters") not in (".mkv", ".webm") or film.suffix.lower() not in (".mkv", ".webm"):
         raise VideoError(f"{film}: is not a Matroska or WebM file; leave --in-place out to write a copy with chapters")
     program = shutil.which("mkvpropedit")
     if program is None:
