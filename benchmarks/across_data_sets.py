@@ -198,27 +198,28 @@ def main() -> None:
             return pool.submit(run, job, str(arguments.features), folder)
 
         trials = {
-            (taught, crn, rate): start(Job(*halves(sets[taught]), (), crn, rate, 1))
-            for taught in sets
+            (trained_on, crn, rate): start(Job(*halves(sets[trained_on]), (), crn, rate, 1))
+            for trained_on in sets
             for crn in networks
             if crn != "relational"
             for rate in RATES
         }
         tried = {key: trial.result()[0] for key, trial in trials.items()}
         best: dict[tuple[str, str], float | None] = {
-            (taught, crn): None
+            (trained_on, crn): None
             if crn == "relational"
-            else max(RATES, key=lambda rate, at=(taught, crn): tried[(*at, rate)])  # type: ignore[misc]
-            for taught in sets
+            else max(RATES, key=lambda rate, at=(trained_on, crn): tried[(*at, rate)])  # type: ignore[misc]
+            for trained_on in sets
             for crn in networks
         }
-        for (taught, crn), rate in best.items():
-            print(f"rate of {crn} from {taught}: {rate}", flush=True)
+        for (trained_on, crn), rate in best.items():
+            print(f"rate of {crn} from {trained_on}: {rate}", flush=True)
         jobs: dict[tuple[str, str, str], list[Any]] = {}
-        for taught, tested in (tuple(sets), tuple(sets)[::-1]):
+        for trained_on, tested_on in (tuple(sets), tuple(sets)[::-1]):
             for crn in networks:
-                job = Job(*halves(sets[taught]), tuple(sets[tested]), crn, best[taught, crn], arguments.seeds)
-                jobs[taught, tested, crn] = [start(job)]
+                rate = best[trained_on, crn]
+                job = Job(*halves(sets[trained_on]), tuple(sets[tested_on]), crn, rate, arguments.seeds)
+                jobs[trained_on, tested_on, crn] = [start(job)]
         for one, other in (tuple(sets), tuple(sets)[::-1]):
             names, count = sets[one], arguments.folds or len(sets[one])
             for crn in networks:
@@ -227,31 +228,31 @@ def main() -> None:
                     job = Job(*halves(rest), tuple(names[fold::count]), crn, best[other, crn], arguments.seeds)
                     jobs.setdefault((one, one, crn), []).append(start(job))
         rows = []
-        for (taught, tested, crn), parts in jobs.items():
+        for (trained_on, tested_on, crn), parts in jobs.items():
             said: Said = {}
             seconds = 0.0
             for part in parts:
                 _, some, took = part.result()
                 said |= some
                 seconds += took
-            how = "" if taught != tested else f" ({len(parts)} folds)"
+            how = "" if trained_on != tested_on else f" ({len(parts)} folds)"
             rows.append(
                 {
-                    "trained on": taught + how,
-                    "tested on": tested,
+                    "trained on": trained_on + how,
+                    "tested on": tested_on,
                     "network": crn,
                     "measures": judged(videos, said, arguments.seeds),
                     "seconds": seconds,
                 }
             )
-            print(f"{taught} to {tested}, {crn}: AP {100 * np.mean(rows[-1]['measures']['ap']):.1f}", flush=True)
+            print(f"{trained_on} to {tested_on}, {crn}: AP {100 * np.mean(rows[-1]['measures']['ap']):.1f}", flush=True)
     print()
     print(markdown(rows))
     measure.save(
         "across_data_sets",
         {
             "networks": {name: dict(NETWORKS[name]) for name in networks},
-            "rates": {f"{crn} from {taught}": rate for (taught, crn), rate in best.items()},
+            "rates": {f"{crn} from {trained_on}": rate for (trained_on, crn), rate in best.items()},
             "validation AP of each rate": {" ".join(map(str, key)): value for key, value in tried.items()},
             "rows": rows,
             "seconds": time.perf_counter() - begun,

@@ -70,10 +70,10 @@ def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
         for v in videos
     ]
     settings = choose(system, films)
-    return settings if system.learn is None else replace(settings, network=system.learn(taught_by(videos), 0))
+    return settings if system.learn is None else replace(settings, network=system.learn(labelled_films(videos), 0))
 
 
-def taught_by(videos: Sequence[ShotFeatures]) -> list[Labelled]:
+def labelled_films(videos: Sequence[ShotFeatures]) -> list[Labelled]:
     return [Labelled((video.features,), video.scene_end) for video in videos]
 
 
@@ -98,10 +98,10 @@ def measure_sets(sets: dict[str, list[ShotFeatures]], names: Sequence[str]) -> d
     foreign = {one: sets[other], other: sets[one]}
     rows: dict[str, Any] = {"chance": {}, "fixed-length": {}} | {name: {} for name in names}
     for tested, videos in sets.items():
-        taught = foreign[tested]
-        rate = np.concatenate([video.scene_end for video in taught]).mean()
-        seconds = sum(float(v.shots[-1, 1] - v.shots[0, 0]) for v in taught) / FRAME_RATE
-        length = seconds / sum(int(v.scene_end.sum()) + 1 for v in taught)
+        training_films = foreign[tested]
+        rate = np.concatenate([video.scene_end for video in training_films]).mean()
+        seconds = sum(float(v.shots[-1, 1] - v.shots[0, 0]) for v in training_films) / FRAME_RATE
+        length = seconds / sum(int(v.scene_end.sum()) + 1 for v in training_films)
         rows["chance"][tested] = chance(videos, float(rate)) | {"settings": {"rate": round(float(rate), 3)}}
         fixed = SYSTEMS["fixed-length"].settings(seconds=length)
         figures = judge(videos, run("fixed-length", fixed, videos))

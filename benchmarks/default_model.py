@@ -63,9 +63,10 @@ def run_genres(folder: Path, evidence: Path) -> dict[str, Any]:
     others = [i for i in range(len(videos)) if i not in animated]
     acted = [i for i in others if videos[i].video_id.startswith("ovsd/")]
     results = {}
-    for name, taught, tested in (("all others to animated", others, animated), ("animated to acted", animated, acted)):
-        test = learn_and_test(draws, taught, tested)
-        results[name] = summary(test.seen) | {"penalty": test.penalties[0]}
+    pairs = (("all others to animated", others, animated), ("animated to acted", animated, acted))
+    for name, trained_on, tested_on in pairs:
+        test = learn_and_test(draws, trained_on, tested_on)
+        results[name] = summary(test.films) | {"penalty": test.penalties[0]}
         print(name, results[name], flush=True)
     return results
 

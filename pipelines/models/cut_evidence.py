@@ -1,20 +1,20 @@
 """Hand-crafted evidence for and against a scene end at each cut of a film, at many scales, without learning.
 
-Scenes show in the similarities of the shots around a cut, not in their content. The features of a film are therefore
-read once, for the similarity of every two shots that lie at most `REACH` apart, and all evidence is computed from these
-similarities and the lengths of the shots: the normalised cut of the shot graph there (at several scales of time), the
-contrast between similarity on either side and across, recurrence of shots behind the cut, the number of links between
-shots that it severs, and the posterior of a scene end over all segmentations of the film, for several models of a scene
-(`pipelines.models.scene_posteriors`).
+Scene ends are visible in the similarities of the shots around a cut, not in their content. The features of a film are
+therefore used only to compute the similarity of every two shots that are at most `LONGEST_SCENE` apart. All evidence is
+computed from these similarities and the lengths of the shots: the normalised cut of the shot graph at the cut (at
+several scales of time), the contrast between similarity on the same side and across, recurrence of shots after the cut,
+the number of links between shots that it severs, and the posterior of a scene end over all segmentations of the film,
+for several models of a scene (`pipelines.models.scene_posteriors`).
 
 Shots are compared by their content features joined with the square root of their colour histogram, at several weights
 of colour; each kind of evidence is its mean over these weights. There are two similarities of each: the cosine after
 subtracting the film's mean, which distinguishes settings, and the cosine after subtracting the mean of the
-surroundings, which still distinguishes shots within a long sequence of one colour. A film without colour is one whose
-shots all have the same: the content alone decides.
+surroundings, which still distinguishes shots within a long sequence of one colour. In a film without colour, or whose
+shots all have the same colour, only the content counts.
 
-A film run backwards has the same evidence at each cut, and so has one whose features were scaled or rotated. Of time,
-only the numbers of shots within some seconds of a cut depend on its unit; all else is relative to the film.
+The evidence at each cut is the same if the film is reversed, or if its features are scaled or rotated. Only the numbers
+of shots within some seconds of a cut depend on absolute time; all other lengths are relative to the film.
 """
 
 from typing import Any, NamedTuple
@@ -35,14 +35,14 @@ Numbers = NDArray[np.floating[Any] | np.integer[Any]]
 
 COLOUR_WEIGHTS = (0.35, 0.7, 1.0)  # lengths of the colour part beside content of unit length
 PACE_SECONDS = (8.0, 15.0, 30.0, 60.0, 120.0)  # seconds from a cut within which shots are counted
-REACH = 48  # shots that lie farther apart are not compared
+REACH = 48  # shots that are farther apart are not compared, except in posteriors (`LONGEST_SCENE`)
 SURROUNDINGS = 64  # shots on either side whose mean is the mean of the surroundings
 Z_LIMIT = 6.0
-"""z-scores are clipped here. Real films stay within five; a film of all but identical shots would go far beyond."""
+"""z-scores are clipped here. Real films stay within five; a film of nearly identical shots would go far beyond."""
 TYPICAL_COSINE = 0.2
 """Weights of the graph are made of similarities with this root mean square, about that of VGG19 on films. Features of
 another encoder may lie closer together; a normalised cut should not depend on it."""
-COST_FLOOR = 0.03  # added to a normalised cut before its logarithm is taken: costs below it are all next to nothing
+COST_FLOOR = 0.03  # added to a normalised cut before its logarithm is taken: smaller costs hardly differ
 
 SHORTEST_TIME_UNIT = 0.75
 """The unit of time is the standard deviation of the shots' lengths, but at least this many mean lengths, about the
@@ -53,7 +53,7 @@ DECAYS = (10.0, 40.0)
 sqrt(d) standard deviations of the shots' lengths apart have a weight of 1/e."""
 MASSES = (0.0, 0.5)  # a shot counts as this power of its length
 LOCAL_SIDES = (4, 8, 16)  # shots on either side in local normalised cuts, beside those of the whole film
-INDEX_SCALES = (4.0, 8.0)  # of graphs whose weights fall with the number of shots between, whatever their length
+INDEX_SCALES = (4.0, 8.0)  # of graphs whose weights fall with the number of shots in between, not with time
 CONTRAST_SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 RECURRENCE_SIDES = (2, 3, 4, 6, 8, 12, 16)
 LINK_REACHES = (8, 20, 40)
@@ -87,13 +87,13 @@ def cut_evidence(
     Returns: Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every
         number is finite and, on real films, of the order of one.
 
-    Complexity: O(N D REACH) time and O(N (D + REACH)) memory; for the graphs O(N) a level of their recursion, of which
-        a real film has some dozens.
+    Complexity: O(N D REACH) time and O(N (D + REACH)) memory; the graphs take O(N) per level of their recursion, and a
+        real film has some dozens of levels.
     """
     seconds = np.asarray(durations, dtype=np.float64)
     seconds = np.maximum(seconds, seconds[seconds > 0].min() if (seconds > 0).any() else 1.0)
     lengths = seconds / seconds.mean()
-    # Equal colours, like none, leave the similarities of the content whatever their weight.
+    # If all colours are equal, they do not change the similarities at any weight.
     if colour is None or np.ptp(colour, axis=0).max() == 0:
         views = [_view_evidence(unit_features(features), lengths)]
     else:
@@ -107,7 +107,7 @@ def cut_evidence(
 
 
 def _view_evidence(units: tuple[NDArray[np.float32], ...], lengths: Floats) -> dict[str, Floats]:
-    """All evidence that rests on similarities, of `unit_features` and lengths whose mean is 1."""
+    """All evidence that is computed from similarities, from `unit_features` and lengths with mean 1."""
     found: dict[str, Floats] = {}
     worths: dict[str, Floats] = {}
     for name, unit in zip(("film", "near"), units, strict=True):
@@ -137,8 +137,8 @@ def joined_features(features: Numbers, colour: Numbers, weight: float) -> Floats
 def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Features less the film's mean, and less the mean of the surroundings; each row of unit length, or 0.
 
-    Each shot's features are first scaled to unit length: the norm of an encoding says
-    nothing about similarity. Of all changes to the features this one improved scores most, see docs/default-model.md.
+    Each shot's features are first scaled to unit length, because the norm of an encoding says nothing about similarity.
+    This improved scores, see docs/default-model.md.
     """
     x = np.asarray(features, dtype=np.float64)
     x = _unit_rows(x / max(float(np.abs(x).max()), np.finfo(np.float64).tiny))
@@ -147,7 +147,7 @@ def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.fl
     sums = np.zeros((N + 1, D))
     np.cumsum(x, axis=0, out=sums[1:])
     film, near = np.empty((N, D), np.float32), np.empty((N, D), np.float32)
-    for begin in range(0, N, 256):  # few rows at a time: these arrays are what takes most memory in a long film
+    for begin in range(0, N, 256):  # few rows at a time: these arrays take most of the memory for a long film
         rows = np.arange(begin, min(begin + 256, N))
         first, last = np.maximum(rows - SURROUNDINGS, 0), np.minimum(rows + SURROUNDINGS + 1, N)
         around = (sums[last] - sums[first]) / (last - first)[:, None]
@@ -157,7 +157,7 @@ def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.fl
 
 def _unit_rows(x: Floats) -> Floats:
     norm = np.sqrt(np.einsum("nd,nd->n", x, x))[:, None]
-    # What is left of a film of equal shots is rounding error, which must not be scaled to unit length.
+    # If all shots are equal, only rounding errors remain, which must not be scaled to unit length.
     alive = norm > 1e-6
     return np.asarray(x * (alive / np.where(alive, norm, 1.0)))
 
@@ -186,7 +186,7 @@ def z_scores(band: Floats) -> Floats:
     exists = pairs_exist(len(band), band.shape[1] - 1)
     pairs = band[:, 1:][exists[:, 1:]]
     deviation = float(pairs.std()) if len(pairs) else 0.0
-    if deviation < 1e-6:  # fewer than three shots, or all alike: no pair is more alike than another
+    if deviation < 1e-6:  # fewer than three shots, or all equally similar
         return np.zeros_like(band)
     return np.asarray(np.clip((band - pairs.mean()) / deviation, -Z_LIMIT, Z_LIMIT) * exists)
 
@@ -195,11 +195,10 @@ def z_scores(band: Floats) -> Floats:
 
 
 class BlockSums:
-    """Sums over the pairs of shots between any two ranges, for weights that are 0 beyond a reach. After O(N reach) for
-    the table a sum takes four look-ups.
+    """Sums over the pairs of shots between any two ranges, for weights that are 0 beyond a reach. The table takes
+    O(N reach); each sum then takes four look-ups.
 
-    There may be several bands of weights, for sums over all of them together in one call: in ranges of the band `g`,
-    shots are counted from `first[g]` on.
+    Several bands of weights can be summed in one call: in ranges of the band `g`, shots are counted from `first[g]` on.
     """
 
     def __init__(self, *bands: Floats) -> None:
@@ -254,8 +253,8 @@ def cut_costs(sums: BlockSums) -> Floats:
     """The least threshold at which recursive normalised cuts cut the film at each of its cuts, (G, N - 1).
 
     The film is cut where the normalised cut is least, then each part again, down to single shots. The cost of a cut is
-    the greatest normalised cut on the way to it, its own included. What `pipelines.baselines.graph_cut` does part by
-    part is done here for all parts of a level at once, of all graphs.
+    the greatest normalised cut on the path to it, including its own. `pipelines.baselines.graph_cut` cuts one part at a
+    time; here all parts of a level are cut at once, in all graphs.
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """
@@ -285,13 +284,13 @@ def cut_costs(sums: BlockSums) -> Floats:
 
 class ShotGraphs:
     """Graphs of the shots of a film: weights of edges rise with similarity and fall with the distance between shots.
-    `known` is False where no two shots are more alike than others: all similarities are then taken as 1."""
+    `known` is False if all pairs of shots are equally similar: all similarities are then taken as 1."""
 
     def __init__(self, band: Floats, lengths: Floats) -> None:
         """`band`: (N, reach + 1), similarities of shots i and i + k. `lengths`: (N,), above 0, their mean 1."""
         N, reach = len(band), band.shape[1] - 1
         exists = pairs_exist(N, reach)
-        # Two shots always lie opposite each other about their mean, and equal shots nowhere: that says nothing.
+        # With the mean subtracted, two shots are always opposite each other, and equal shots are zero: no information.
         spread = float(np.sqrt((band[:, 1:][exists[:, 1:]] ** 2).mean())) if N > 2 else 0.0
         self.known = spread > 1e-6
         self._alike = np.clip(band * (TYPICAL_COSINE / spread), 0.0, 1.0) if self.known else exists.astype(np.float64)
@@ -379,7 +378,7 @@ class SideMeans(NamedTuple):
 
     @property
     def contrast(self) -> Floats:
-        """How much more alike shots are on the sides of a cut than across it."""
+        """How much more similar shots on the same side of a cut are than shots across it."""
         return (self.left + self.right) / 2 - self.across
 
 
@@ -436,7 +435,7 @@ def _similarity_evidence(z: Floats) -> dict[str, Floats]:
 
 
 def _links_to_nearest(z: Floats, far: int) -> Floats:
-    """How many of the links from each shot to the one most like it, at most `far` away, each cut severs, (N - 1,)."""
+    """Number of links, from each shot to the most similar one at most `far` away, that each cut severs, (N - 1,)."""
     N = len(z)
     exists = pairs_exist(N, far)[:, 1:]
     around = np.full((N, 2 * far), -np.inf)  # the shots before, from the nearest on, then those after
@@ -466,7 +465,7 @@ def _length_evidence(lengths: Floats) -> dict[str, Floats]:
 
 
 def _pace_evidence(seconds: Floats) -> dict[str, Floats]:
-    """Logarithms of one more than the number of shots whose middle lies within some seconds of a cut."""
+    """log(1 + n), where n shots have their middle within some seconds of a cut."""
     ends = np.cumsum(seconds)
     middles, cuts = ends - seconds / 2, ends[:-1]
     return {

@@ -1,4 +1,4 @@
-"""Which shots end scenes: the best choice given their scores and what the user asks for."""
+"""Choice of the shots that end scenes, from their scores and the user's constraints."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ def choose_scene_ends(
 ) -> list[int]:
     """The shots that end scenes, in increasing order, the last shot of the video included.
 
-    Each possible end i is worth logit(score_i) - logit(threshold); of all choices that leave no scene shorter than
-    ``min_scene``, the one with the greatest sum is taken. Without a minimum these are the shots with a score of at
-    least the threshold.
+    Each possible end i has the gain logit(score_i) - logit(threshold); of all choices without a scene shorter than
+    ``min_scene``, the one with the greatest sum of gains is taken. Without a minimum these are the shots with a score
+    of at least the threshold.
 
     Args:
         scores: (N,) probabilities that a scene ends with the shot; the last one is ignored.
         ends: (N,) end of each shot in seconds, from the beginning of the video.
         threshold: between 0 and 1.
         min_scene: seconds.
-        scenes: exactly so many scenes instead of those that pass the threshold.
+        scenes: exact number of scenes, instead of those that pass the threshold.
     Raises BasslError when the video cannot be divided into this number of scenes of that length.
     """
     scores, ends = np.asarray(scores, np.float64), np.asarray(ends, np.float64)
     shots = len(scores)
     if scenes is not None and not 1 <= scenes <= shots:
         raise BasslError(f"the film has {count(shots, 'shot')}, so it cannot be divided into {scenes} scenes")
-    # The small constant decides for an end where a score equals the threshold.
+    # The small constant makes a score equal to the threshold a scene end.
     gains = _logit(scores) - _logit(np.array(threshold)) + 1e-12
     gains[-1] = 0.0  # the film ends here in any case
-    # An end at shot i may be preceded by one at any of the first before[i] shots, or by none where allowed[i].
+    # The end before an end at shot i is at one of the first before[i] shots; where allowed[i], there may be none.
     before = np.minimum(np.searchsorted(ends, ends - min_scene + 1e-9, side="right"), np.arange(shots))
     allowed = ends >= min_scene - 1e-9
     allowed[-1] = True  # a film shorter than the minimum is one scene
@@ -83,7 +83,7 @@ def _best_ends(gains: NDArray[np.float64], before: NDArray[np.intp], allowed: ND
 def _best_ends_of_number(
     gains: NDArray[np.float64], before: NDArray[np.intp], allowed: NDArray[np.bool_], scenes: int
 ) -> list[int] | None:
-    """The same for exactly so many ends: row k holds the best sum with the k-th end at each shot."""
+    """The same for a fixed number of scenes: row k has the best sum with the k-th end at each shot."""
     shots = len(gains)
     best = np.where(allowed, gains, -np.inf)
     table = []

@@ -1,15 +1,15 @@
 """Posterior of a scene end at each cut, over all segmentations of a film into scenes, without learning.
 
-Local evidence at a cut describes its surroundings only. Whether a scene ends there also depends on where else one may
-end: a cut inside a coherent scene is none, whatever its two sides look like. So each range of shots has a worth, its
-log weight as a scene, and a segmentation the sum of its scenes' worths; the forward-backward algorithm of a semi-Markov
-model gives the posterior of a scene end at each cut. There are three kinds of worth: the share of its links that a
-range of shots keeps to itself (normalised association, Shi and Malik 2000), the predictive likelihood of each of its
-shots given the others (of a Chinese restaurant process with a kernel), and the likelihood of all of them under a common
-mean (a Gaussian with random effects on principal axes).
+Local evidence at a cut describes only its surroundings. Whether a scene ends there also depends on the other possible
+scene ends: a cut inside a coherent scene is not one, even if its two sides differ. So each range of shots gets a worth
+(its log weight as a scene), and the worth of a segmentation is the sum over its scenes. The forward-backward algorithm
+of a semi-Markov model then gives the posterior of a scene end at each cut. There are three kinds of worth: the share of
+the links of a range of shots that stay inside it (normalised association, Shi and Malik 2000), the predictive
+likelihood of each of its shots given the others (of a Chinese restaurant process with a kernel), and the likelihood of
+all its shots under a common mean (a Gaussian with random effects on principal axes).
 
-A worth is a table (L, N): `[m - 1, j]` is of the m shots whose last is shot j. Ranges that would begin before the film
-have no worth: those entries are finite and never read.
+A worth is a table (L, N): `[m - 1, j]` is that of the m shots that end with shot j. Entries of ranges that would begin
+before the film are finite and never read.
 """
 
 from collections.abc import Sequence
@@ -28,19 +28,19 @@ def posterior_log_odds(worth: Floats) -> Floats:
     (N, L, B) of B kinds, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time."""
     N, L, B = worth.shape
     # Row L + n: log of the sum over all divisions of the first n shots; in `after`, of the last n. The rows before
-    # row L are of no division.
+    # row L belong to no division.
     before, after = np.full((L + N + 1, B), -np.inf), np.full((L + N + 1, B), -np.inf)
     before[L] = after[L] = 0.0
     ranges = worth.reshape(N * L, B)  # the range of m shots whose last is shot j: row j L + m - 1
     for n in range(1, N + 1):
         shortest = min(L, n)
-        ending = worth[n - 1, :shortest]  # the scene ends n shots in
-        starting = ranges[(N - n) * L :: L + 1][:shortest]  # the scene begins n shots before the film's end
+        ending = worth[n - 1, :shortest]  # scenes that end n shots after the film's start
+        starting = ranges[(N - n) * L :: L + 1][:shortest]  # scenes that begin n shots before the film's end
         for sums, own in ((before, ending), (after, starting)):
             values = sums[n + L - shortest : n + L] + own[::-1]
             greatest = values.max(axis=0)
             sums[L + n] = greatest + np.log(np.exp(values - greatest).sum(axis=0))
-    # Where an end is all but certain, the sum through it may come out a rounding error above the whole.
+    # Where an end is nearly certain, rounding may make the sum through it greater than the total.
     logs = np.minimum(before[L + 1 : L + N] + after[L + 1 : L + N][::-1] - before[L + N], -1e-9)
     return np.asarray(np.clip(logs - np.log(-np.expm1(logs)), -ODDS_LIMIT, ODDS_LIMIT).T)
 
@@ -49,8 +49,8 @@ def posterior_log_odds(worth: Floats) -> Floats:
 
 
 def association(weights: Floats, longest: int) -> Floats:
-    """The share of its links that each range of shots keeps to itself, (L, N), between 0 and 1, from the weights (N,
-    reach + 1) of shots i and i + k of a graph, the shots' own at k = 0; 0 where there is no shot."""
+    """Share of the links of each range of shots that stay inside it, (L, N), between 0 and 1, from the weights (N,
+    reach + 1) between shots i and i + k of a graph (k = 0: of a shot with itself); 0 where there is no shot."""
     N, reach = len(weights), weights.shape[1] - 1
     degree = weights[:, 0].copy()
     for k in range(1, min(reach, N - 1) + 1):
@@ -70,7 +70,7 @@ def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest
         kernels: (B, N, reach + 1), kernel of shots i and i + k, its mean over pairs 1; 0 where there is no such shot.
         backgrounds: (B,) number of background shots, which stand for the whole film; above 0.
         longest: L.
-    Returns: (B, L, N). O(B N L^2), the costliest of all here: some nanoseconds each.
+    Returns: (B, L, N). O(B N L^2) operations of some nanoseconds, the slowest part of this module.
     """
     B, N, width = kernels.shape
     some, extra = min(longest, N), np.asarray(backgrounds, dtype=np.float64)[:, None]
@@ -84,7 +84,7 @@ def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest
     back += extra
     sums = np.zeros((B, longest, N))
     for m in range(1, some + 1):
-        # Logarithms are what this costs: one of a product of sixteen terms, which no double overflows.
+        # Logarithms take most of the time: one is taken per product of sixteen terms, which cannot overflow a double.
         for first in range(0, N - m + 1, 256):
             last = min(first + 256, N - m + 1)
             terms = back[:m, :, first:last] + on[m - 1 :: -1, :, first + m - 1 : last + m - 1]
@@ -94,7 +94,7 @@ def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest
 
 
 def common_mean(parts: Floats, scales: Sequence[Floats], ratios: Sequence[float], longest: int) -> Floats:
-    """Log of how much likelier each range's shots are about a mean of their own than about the film's.
+    """Log likelihood ratio of the shots of each range: about their own mean, against about the film's mean.
 
     Args:
         parts: (N, d) coordinates about the film's mean; d may be 0.
@@ -121,7 +121,7 @@ def common_mean(parts: Floats, scales: Sequence[Floats], ratios: Sequence[float]
     return found
 
 
-# --- what worths are made of ------------------------------------------------------------------------------------------
+# --- sums that worths are made of -------------------------------------------------------------------------------------
 
 
 def range_sums(x: Floats, longest: int) -> Floats:
@@ -149,9 +149,9 @@ def pair_sums(band: Floats, longest: int) -> Floats:
 
 def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
     """Coordinates of shots (N, D) on their first principal axes, about their mean, (N, `axes` or fewer): axes of
-    negligible variance are left out, possibly all. O(N D m + m^3) with m the lesser of N and D."""
+    negligible variance are left out, possibly all. O(N D m + m^3) with m = min(N, D)."""
 
-    def centre_features() -> Floats:  # made twice, so that it takes no memory beside what LAPACK does
+    def centre_features() -> Floats:  # computed twice, so that it takes no memory while LAPACK runs
         return np.asarray(features - features.mean(axis=0, dtype=np.float64))
 
     N, D = features.shape

@@ -28,10 +28,10 @@ def make_default_model(
     """Measure, train on all videos, and write the model with `MODEL_CARD.md` beside it.
 
     Args:
-        folder: of labelled features, one `.npz` a video.
+        folder: of labelled features, one `.npz` per video.
         output: the model file to write.
         report: called with one line when each part of the work starts.
-        evidence: folder in which evidence is kept, so that a run that was stopped goes on.
+        evidence: folder in which evidence is stored, so that an interrupted run can continue.
 
     Raises:
         DatasetError: the folder or a file in it cannot be read.
@@ -57,10 +57,10 @@ def make_default_model(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m recipes.default_model", description=__doc__)
-    parser.add_argument("features", type=Path, help="folder of labelled per-shot features, one .npz a video")
+    parser.add_argument("features", type=Path, help="folder of labelled per-shot features, one .npz per video")
     parser.add_argument("--output", type=Path, default=BUILT_IN, help="model file to write (default: %(default)s)")
     parser.add_argument(
-        "--evidence", type=Path, default=Path("data/evidence"), help="folder that keeps evidence (default: %(default)s)"
+        "--evidence", type=Path, default=Path("data/evidence"), help="folder of stored evidence (default: %(default)s)"
     )
     options = parser.parse_args(arguments)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The model card, and how the model was made, which its file says; both from a study."""
+"""The model card, and the training facts that the model file stores; both are written from a study."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from recipes.default_model.study import BASELINES, Study, Test, by_set, film_sco
 
 
 def model_card(study: Study, number: int) -> str:
-    """The model card, in Markdown: what the model is, and every number of a study."""
+    """The model card in Markdown: what the model is, and all figures of a study."""
     labels = np.concatenate([video.scene_end for video in study.videos])
     values = [apply_calibration(value, study.calibration) for value in study.logits]
     scores = np.concatenate(values)
@@ -75,7 +75,7 @@ def model_card(study: Study, number: int) -> str:
         *_table(
             ["trained on", "tested on", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "penalty", "AP without colour"],
             [
-                *(_test_row(taught, tested, test) for (taught, tested), test in study.across.items()),
+                *(_test_row(trained_on, tested_on, test) for (trained_on, tested_on), test in study.across.items()),
                 _test_row("the other folds", f"each of {min(number, len(study.videos))}", study.nested),
             ],
         ),
@@ -148,17 +148,17 @@ def _row(name: str, result: Mapping[str, float]) -> list[str]:
     return [name, *(_percent(result[column]) for column in columns)]
 
 
-def _test_row(taught: str, tested: str, test: Test) -> list[str]:
+def _test_row(trained_on: str, tested_on: str, test: Test) -> list[str]:
     """A test with intervals over films, where there are several."""
-    measures = measure(test.seen)
+    measures = measure(test.films)
 
     def cell(value: float | None, interval: tuple[float, float] | None) -> str:
         drawn = f" [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]" if interval else ""
         return "-" if value is None else f"{100 * value:.1f}{drawn}"
 
     return [
-        taught,
-        tested,
+        trained_on,
+        tested_on,
         *(cell(measures[name].pooled, measures[name].interval) for name in ("ap", "auc", "f1")),
         cell(measures["miou"].films, measures["miou"].films_interval),
         ", ".join(f"{penalty:g}" for penalty in sorted(set(test.penalties))),
@@ -294,7 +294,7 @@ def training_facts(study: Study, number: int) -> dict[str, Any]:
         ],
         "measured": [
             measures_entry(f"{folds_made}-fold cross-validation", study.validation),
-            *(measures_entry(f"{one} to {other}", evaluate(test.seen)) for (one, other), test in study.across.items()),
-            measures_entry("nested cross-validation", evaluate(study.nested.seen)),
+            *(measures_entry(f"{one} to {other}", evaluate(test.films)) for (one, other), test in study.across.items()),
+            measures_entry("nested cross-validation", evaluate(study.nested.films)),
         ],
     }

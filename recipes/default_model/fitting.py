@@ -33,7 +33,7 @@ PENALTIES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 FOLDS = 5
 """Folds of cross-validation."""
 DRAWS = 5
-"""Random draws of the perturbations over which the penalty is chosen; with one it depends a little on the draw."""
+"""Random draws of the perturbations over which the penalty is chosen; with one draw the choice varies a little."""
 UNCHANGED = "unchanged"
 
 
@@ -54,7 +54,7 @@ Forms = Mapping[str, Form]
 
 
 def form_of(video: ShotFeatures, evidence: Path | None = None) -> Form:
-    """The unchanged video with its evidence, which is read from the folder `evidence` or kept there."""
+    """The unchanged video with its evidence, which is read from the folder `evidence` or stored there."""
     if evidence is None:
         return Form(video, shot_tokens(video.features, video.seconds, video.colour))
     digest = hashlib.sha256(_fingerprint())
@@ -71,13 +71,13 @@ def form_of(video: ShotFeatures, evidence: Path | None = None) -> Form:
 
 @cache
 def _fingerprint() -> bytes:
-    """Evidence of one made-up film: other code that finds other evidence does not read what this one kept."""
+    """Evidence of one artificial film: stored evidence is read only by code that computes the same evidence."""
     rng = np.random.default_rng(0)
     return shot_tokens(rng.random((150, 32)), rng.uniform(0.5, 9, 150), rng.random((150, 8))).tobytes()
 
 
 def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.random.Generator) -> ShotFeatures:
-    """A perturbed video as long as the film; its shots have no gaps and a mean length of 1,000 short frames."""
+    """A perturbed video of the same length; its shots have no gaps and a mean length of 1,000 short frames."""
     film = perturbation(as_film(video), generator)
     edges = np.cumsum(film.durations) * (1000 / np.mean(film.durations))
     edges = np.append(0, np.round(edges)).astype(np.int64)
@@ -87,8 +87,8 @@ def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.rando
 
 
 def forms_of(video: ShotFeatures, number: int, seed: int, evidence: Path | None = None) -> Forms:
-    """A video as it is and in one draw of each perturbation, which depends on the seed, the video's number in the whole
-    and the form only. `evidence`: see `form_of`."""
+    """A video, unchanged and in one draw of each perturbation. The draw depends only on the seed, the video's number
+    and the perturbation. `evidence`: see `form_of`."""
     return {UNCHANGED: form_of(video, evidence)} | {
         name: form_of(perturb(video, perturbation, np.random.default_rng((seed, number, k))), evidence)
         for k, (name, perturbation) in enumerate(PERTURBATIONS.items())
@@ -98,7 +98,7 @@ def forms_of(video: ShotFeatures, number: int, seed: int, evidence: Path | None 
 def prepare(
     videos: Sequence[ShotFeatures], draws: int, report: Report, evidence: Path | None = None
 ) -> list[list[Forms]]:
-    """All forms of each video in so many draws. `report` is called with a line a draw; `evidence`: see `form_of`."""
+    """All forms of each video, in `draws` draws. `report` gets one line per draw; `evidence`: see `form_of`."""
     found: list[list[Forms]] = []
     began = time.monotonic()
     for seed in range(draws):

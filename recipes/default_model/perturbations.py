@@ -1,8 +1,8 @@
-"""Perturbations of labelled films: as another encoder, another shot detector or another editor might have made them.
+"""Perturbations of labelled films, which imitate another encoder, another shot detector or another editor.
 
-Settings that are chosen by cross-validation on films of one kind overfit to that kind. So held-out films are judged
-both unchanged and perturbed. Another encoder sees other content, and the same colour; what happens to shots happens to
-both.
+Settings that are chosen by cross-validation on films of one kind overfit to that kind. So held-out films are scored
+both unchanged and perturbed. Perturbations of the encoder change the content features only; perturbations of shots
+change content and colour.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What the model card reports, measured: cross-validation, one data set to the other, baselines without learning."""
+"""Measurement of the figures of the model card: cross-validation, tests across data sets, untrained baselines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,9 +30,9 @@ from recipes.default_model.fitting import (
 
 
 def left_right_contrast(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
-    """Baseline without learning: similarity of shots on the same side of a cut less similarity across it.
+    """Baseline without learning: similarity of shots on the same side of a cut, minus similarity across it.
 
-    Mean similarity among the last `reach` shots up to the cut and among the first `reach` after it, less the mean
+    Mean similarity among the last `reach` shots before the cut and among the first `reach` after it, minus the mean
     across: the evidence of that name, for any reach. The film's last shot gets the lowest value.
 
     Returns:
@@ -45,7 +45,7 @@ def left_right_contrast(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
 def closest_across(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
     """Baseline without learning: the greatest similarity of a shot before the cut and one after it, negated.
 
-    Of the last `reach` shots up to the cut and the first `reach` after it. The film's last shot gets the lowest value.
+    Among the last `reach` shots before the cut and the first `reach` after it. The last shot gets the lowest value.
 
     Returns:
         (N,), higher where a scene more likely ends.
@@ -88,11 +88,11 @@ def film_scores(videos: Sequence[ShotFeatures], scores: Sequence[NDArray[np.floa
 
 @dataclass(frozen=True)
 class Test:
-    """What was learned from some videos, on others."""
+    """Results of a model that was trained on some videos, on other videos."""
 
-    penalties: tuple[float, ...]  # chosen on the videos that were learned from, of each part of the test
-    seen: list[FilmScores]  # the other videos, scored
-    colourless: list[FilmScores]  # the same where their colour is not known
+    penalties: tuple[float, ...]  # chosen on the training videos, one per part of the test
+    films: list[FilmScores]  # the test videos with their scores
+    colourless: list[FilmScores]  # the same, scored without colour
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ class Study:
         calibration: fitted on these logits.
         validation: metrics of these logits, calibrated, on all videos.
         perturbed: the same metrics for each form of the held-out videos.
-        colourless: metrics of the same videos and models where colour is not known.
+        colourless: metrics of the same videos and models without colour.
         across: by (set trained on, set tested on); empty unless there are two sets.
-        nested: each video by what was chosen and learned without its fold.
+        nested: each video, scored by a model that was fitted and chosen without its fold.
         unlearned: the baselines' metrics, by set (and "all") and baseline, with the best reach.
     """
 
@@ -145,18 +145,18 @@ def evaluate_logits(forms: Sequence[Form], logits: Logits, calibration: Calibrat
 
 
 def learn_and_test(
-    draws: Sequence[Sequence[Forms]], taught: Sequence[int], tested: Sequence[int], number: int = FOLDS
+    draws: Sequence[Sequence[Forms]], trained_on: Sequence[int], tested_on: Sequence[int], number: int = FOLDS
 ) -> Test:
     """Choose the penalty, fit, and fit the operating point on some videos; score others.
 
     Args:
         draws: all forms of all videos, in one or more draws of the perturbations.
-        taught, tested: numbers of videos.
+        trained_on, tested_on: numbers of videos.
         number: folds.
     """
-    penalty, models = choose([[films[i] for i in taught] for films in draws], number)
+    penalty, models = choose([[films[i] for i in trained_on] for films in draws], number)
     plain = [forms[UNCHANGED] for forms in draws[0]]
-    known = [plain[i] for i in taught]
+    known = [plain[i] for i in trained_on]
     operating = calibrate(blind_logits(models, known), [form.video for form in known])
     model = fit(known, penalty)
 
@@ -164,12 +164,12 @@ def learn_and_test(
         logits = [ensemble_logits([model], form.tokens) for form in forms]
         return film_scores([form.video for form in forms], [apply_calibration(values, operating) for values in logits])
 
-    others = [plain[i] for i in tested]
+    others = [plain[i] for i in tested_on]
     return Test((penalty,), scores(others), scores([colourless(form) for form in others]))
 
 
 def colourless(form: Form) -> Form:
-    """The same video where its colour is not known."""
+    """The same video without colour."""
     return form if form.video.colour is None else form_of(replace(form.video, colour=None))
 
 
@@ -205,8 +205,8 @@ def measure(
     parts = folds(len(videos), number)
     tests = [learn_and_test(draws, [i for i in range(len(videos)) if i not in part], part, number) for part in parts]
     order = np.argsort([i for part in parts for i in part])
-    seen, unseen = ([each for test in tests for each in getattr(test, name)] for name in ("seen", "colourless"))
-    nested = Test(sum((t.penalties for t in tests), ()), [seen[i] for i in order], [unseen[i] for i in order])
+    films_of, without = ([film for test in tests for film in getattr(test, name)] for name in ("films", "colourless"))
+    nested = Test(sum((t.penalties for t in tests), ()), [films_of[i] for i in order], [without[i] for i in order])
 
     report("baselines")
     unlearned = {}

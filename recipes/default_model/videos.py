@@ -1,4 +1,4 @@
-"""The labelled videos that the built-in model is made of, with their colour."""
+"""Reader of the labelled videos that the built-in model is trained on, with their colour."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +9,11 @@ from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_fol
 from pipelines.errors import DatasetError
 
 COLOUR_SUFFIX = "-hue"
-"""A folder of this ending holds the hue histograms of the videos in the folder of the rest of its name."""
+"""The folder `NAME-hue` has the hue histograms of the videos in the folder `NAME`."""
 
 
 def read_videos(folder: Path) -> list[ShotFeatures]:
-    """Read a folder of labelled features, a folder a set.
+    """Read a folder of labelled features, with one subfolder per set.
 
     The colour of the videos of a set `NAME` is in their files (`colour`), or in a folder `NAME-hue` beside it: files of
     the same names whose `features` are the histograms.

@@ -96,7 +96,7 @@ def test_folds_hold_every_video_once() -> None:
 
 
 @pytest.fixture(scope="module")
-def taught() -> BoundaryModel:
+def trained() -> BoundaryModel:
     member = fit([form_of(made_up(seed)) for seed in range(8)], PENALTY)
     return BoundaryModel(crn="relational", networks=(member,), shape=member.settings)
 
@@ -105,19 +105,19 @@ def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> 
     return average_precision(np.concatenate([video.scene_end for video in videos]), np.concatenate(scores))
 
 
-def test_training_learns_scenes_of_films_it_has_not_seen(taught: BoundaryModel) -> None:
+def test_training_learns_scenes_of_films_it_has_not_seen(trained: BoundaryModel) -> None:
     unseen = [made_up(seed) for seed in range(100, 104)]
     chance = np.mean(np.concatenate([video.scene_end for video in unseen]))
-    learned = pooled_ap([taught.score(video.features, video.seconds) for video in unseen], unseen)
+    learned = pooled_ap([trained.score(video.features, video.seconds) for video in unseen], unseen)
     assert learned > 0.8
     assert learned > chance + 0.5
 
 
-def test_what_it_learned_holds_for_another_encoder(taught: BoundaryModel) -> None:
+def test_what_it_learned_holds_for_another_encoder(trained: BoundaryModel) -> None:
     unseen = [made_up(seed, D=200) for seed in range(200, 204)]
     for name in ("features raised to a power", "random projection and ReLU", "noise on the features"):
         shown = [perturb(video, PERTURBATIONS[name], np.random.default_rng(0)) for video in unseen]
-        assert pooled_ap([taught.score(v.features, v.seconds) for v in shown], shown) > 0.75, name
+        assert pooled_ap([trained.score(v.features, v.seconds) for v in shown], shown) > 0.75, name
 
 
 def test_the_fit_is_where_the_loss_is_least() -> None:
@@ -152,9 +152,9 @@ def test_no_scorer_of_cross_validation_has_seen_what_it_scores(monkeypatch: pyte
     forms = [form_of(made_up(seed)) for seed in range(5)]
     seen: dict[int, list[int]] = {}
 
-    def note(taught: list[Form], penalty: float) -> LinearModel:
-        model = fit(taught, penalty)
-        seen[id(model)] = [id(form) for form in taught]
+    def note(trained: list[Form], penalty: float) -> LinearModel:
+        model = fit(trained, penalty)
+        seen[id(model)] = [id(form) for form in trained]
         return model
 
     monkeypatch.setattr(fitting, "fit", note)
