@@ -25,10 +25,10 @@ from pipelines.files import os_reason
 COMMANDS = {
     "Find scenes": {
         "predict": "Find the scenes of a video, or of each of several.",
-        "models": "List the built-in model and those under runs/: what each was trained on, and how it scored.",
+        "models": "List the built-in model and those under runs/: what each was trained on, and its scores.",
     },
     "Correct and export": {
-        "report": "Make a page of a film's scenes: to look at them, to try thresholds, to correct and save them.",
+        "report": "Make a page of a film's scenes, to view, correct and save them and to try thresholds.",
         "regroup": "Find other scenes from the same scores, without reading the film again.",
         "export": "Convert scenes for an editing tool, a player, a table or a labelling tool.",
         "split": "Cut a film into its scenes.",

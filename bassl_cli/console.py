@@ -154,7 +154,7 @@ def _bars() -> Progress:
 @contextmanager
 def stage_progress(quiet: bool, film: str = "") -> Iterator[ReportProgress]:
     """A progress bar of a stage, with the time left; for a film, whose progress is in seconds, also the speed as a
-    multiple of real time. Where stderr is no terminal: a line for each step of the stage, or one for the film.
+    multiple of real time. Where stderr is not a terminal: a line for each step of the stage, or one for the film.
     """
     before, film = "", printable(film, 120)
     if quiet or not err.is_terminal:
@@ -226,7 +226,7 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
 def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None]]:
     """Progress of a training run: a bar over its steps, a line for the metrics of each epoch, one for each note. The
     bar has the losses, the learning rate, the speed, the share of time spent waiting for data, and the time left. Where
-    stderr is no terminal, there is a line per epoch instead."""
+    stderr is not a terminal, there is a line per epoch instead."""
 
     def position(state: TrainingProgress) -> str:
         seed = f"seed {state.seed}/{state.seeds}  " if state.seeds > 1 else ""

@@ -19,7 +19,7 @@ from pipelines.scenes import parse_time
 S = TypeVar("S")
 V = TypeVar("V")
 NO_OPTION: Mapping[str, bool] = {"option": False}
-"""Metadata of a field that is no option, because other settings decide it."""
+"""Metadata of a field that is not an option, because other settings decide it."""
 RARE: Mapping[str, bool] = {"rare": True}
 """Metadata of a field that is a rarely used option, or a dataclass of such options: only ``--help-all`` shows them."""
 
@@ -119,7 +119,7 @@ def values_of(settings: Any) -> dict[str, Any]:
 def accept_text(settings: Any) -> None:
     """Let the fields of a frozen dataclass that are paths or times be given as text, and tuples as lists or as one
     value. For ``__post_init__``: replaces the values of such fields. Raises ValueError for a value that a Literal does
-    not list, and for a text that is no time."""
+    not list, and for a text that is not a time."""
     for name, hint in typing.get_type_hints(type(settings), include_extras=True).items():
         value = getattr(settings, name)
         if value is None or is_dataclass(hint):

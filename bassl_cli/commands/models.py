@@ -1,4 +1,4 @@
-"""``bassl models``: which models there are, what each was trained on, and how it scored."""
+"""``bassl models``: which models there are, what each was trained on, and its scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP
 def models(
     runs: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"), as_json: console.Json = False
 ) -> None:
-    """List the built-in model and those under runs/: what each was trained on, and how it scored.
+    """List the built-in model and those under runs/: what each was trained on, and its scores.
 
     Example: bassl models
     """

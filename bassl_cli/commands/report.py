@@ -13,7 +13,7 @@ from pipelines.stages.report import ReportSettings, report as stage, report_film
 
 @with_settings(metavars={"keyframes": "FOLDER"})
 def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: console.Quiet = False) -> None:  # noqa: B006
-    """Make a page of a film's scenes: to look at them, to try thresholds, to correct and save them.
+    """Make a page of a film's scenes, to view, correct and save them and to try thresholds.
 
     One HTML file for any browser, without a network. Several files have a page each, and index.html shows them all.
 

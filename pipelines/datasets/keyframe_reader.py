@@ -47,7 +47,8 @@ class KeyframeReader:
     def read(self, rows: NDArray[np.int64], images: NDArray[np.int64]) -> list[list[bytes]]:
         """The JPEGs of a window, S lists of n: `images` (S, n) of the N_k keyframes of `rows` (S,) of one video, which
         are in ascending order (a clipped window repeats its first or last row). Raises StoreError where the video has
-        no keyframes or its store is missing or damaged, DatasetError for a file of a folder that is missing or no JPEG.
+        no keyframes or its store is missing or damaged, DatasetError for a missing file of a folder, or one that is not
+        a JPEG.
         """
         index = self.index
         video = int(index.video_of(rows[:1])[0])

@@ -139,7 +139,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def member(value: Any, key: str, what: str, path: Path, line: int | None = None) -> Any:
     """`value[key]` of a JSON object called `what` in messages.
 
-    Raises DatasetError: `value` is no object, or lacks the key.
+    Raises DatasetError: `value` is not an object, or lacks the key.
     """
     if not isinstance(value, dict):
         raise fault(path, f"{what} is not an object", line)

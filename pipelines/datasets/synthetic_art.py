@@ -241,7 +241,7 @@ def _paint_indoors(view: View, rng: Generator, hue: float, kind: str) -> None:
 
 
 def _paint_thing(view: View, rng: Generator, x: float, thing: str, hue: float) -> None:
-    """What hangs on a wall or stands at it."""
+    """Paints an object on or in front of a wall."""
     if thing == "window":
         outside, dim = (view, 0.5) if view.lamps > 0.8 else (replace(view, gain=_PURE), 1 - 0.5 * view.lamps)
         _box(view, x - 0.08, 1.07, 1.66, 1.76, _PALE)
@@ -276,7 +276,7 @@ def _canvas(width: float, height: float, scale: float, top: float, light: str) -
 
 @lru_cache(maxsize=4)
 def set_backdrop(place: LitSet) -> View:
-    """The whole set, painted once a scene; a set that returns in another light is the same set."""
+    """The whole set, painted once per scene; a set that recurs in another light is the same set."""
     kinds = np.random.default_rng([place.seed, 1]).permutation(_KINDS)
     kind, hue = str(kinds[place.number % len(kinds)]), _set_hue(place)
     rng = np.random.default_rng([place.seed, 2, place.number])

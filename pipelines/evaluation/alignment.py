@@ -5,7 +5,7 @@ prediction has none, or else the true scenes count as shots. Scene ends of the o
 the nearest shot end within the tolerance; an unassigned end splits the shot that contains it. So no end is lost: an
 unmatched true end is a miss, an unmatched predicted end a false alarm.
 
-Where only a part of the film was read, both lists are cut to it first. The borders of the part are no scene ends.
+Where only a part of the film was read, both lists are cut to it first. The borders of the part are not scene ends.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def _inner(
     tolerance: float,
     part: tuple[float, float] | None,
 ) -> NDArray[np.bool_]:
-    """Which scene ends (M, 2) are not the end of the film, nor a border of its part, which are no scene ends to find.
+    """Which scene ends (M, 2) are not the end of the film, nor a border of its part, which are not scene ends to find.
 
     The end of the film is an end at the end of the shots (N, 2), or the last one of a list of scenes of this length,
     unless the film continues and a shot ends there, too. Where a list ends elsewhere, it is also an end within the

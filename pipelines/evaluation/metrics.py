@@ -33,7 +33,7 @@ class FilmScores:
     # ends of the labelled shots
     true_ends: NDArray[np.float64] | None = None
     predicted_ends: NDArray[np.float64] | None = None  # (L, 2) the same for the prediction
-    pieces: bool = False  # whether rows are no shots, but the segments between the ends of two lists of scenes
+    pieces: bool = False  # whether rows are not shots but the segments between the ends of two lists of scenes
     film: str = ""  # name of the film
 
     def __post_init__(self) -> None:

@@ -48,7 +48,7 @@ def make_shape(crn: str, input_width: int, **sizes: int | float | None) -> Shape
         input_width: D_e, left out where the network reads features of any width.
         sizes: by the fields of the shape; None is not given, and those that the kind does not have are ignored. A
             hidden width that is not given is four times the width.
-    Raises ValueError for sizes that are no network, or a dropout for a kind without one.
+    Raises ValueError for sizes that no network can have, or for a dropout where the kind has none.
     """
     kind = NETWORKS[crn].shape
     names = {each.name for each in fields(kind)}

@@ -73,7 +73,7 @@ def open_onnx_encoder(
         options: what the metadata do not say.
 
     Raises:
-        BasslError: one line, for a file that is not there or is no such network, or where something is not known.
+        BasslError: one line, for a file that does not exist or is not such a network, or where something is not known.
     """
     try:
         content = path.read_bytes()

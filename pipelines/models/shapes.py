@@ -1,6 +1,6 @@
 """Shapes of the contextual relation networks: the sizes that a network is built with, plain data without torch.
 
-Each raises ValueError when made with values that are no shape of a network.
+Each raises ValueError when made with values that no network can have.
 """
 
 from __future__ import annotations

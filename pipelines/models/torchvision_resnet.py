@@ -21,7 +21,7 @@ def read_torchvision_resnet(path: Path) -> BasslWeights | None:
 
     The authors of Places365 (Zhou et al. 2018) give theirs so. Its last layer is left out. Nothing in the file is run.
 
-    Returns: None for a file that is no such checkpoint.
+    Returns: None for a file that is not such a checkpoint.
     Raises StoreError for one whose weights are not those of a ResNet-50.
     """
     try:

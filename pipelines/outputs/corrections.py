@@ -24,7 +24,7 @@ def check_replaceable(
         names: names of scenes that the new result has, too; others were given by hand.
 
     Raises:
-        StoreError: one line, where it is no prediction of this film, or was corrected by hand.
+        StoreError: one line, where it is not a prediction of this film, or was corrected by hand.
     """
     if not path.exists():
         return

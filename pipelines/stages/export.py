@@ -15,7 +15,7 @@ from pipelines.video.films import film_at
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """Which format, and where it goes."""
+    """Which format, and where the file is written."""
 
     to: str | None = None
     """Name of the format. Unless given: by the ending of --output."""

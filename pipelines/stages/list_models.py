@@ -1,6 +1,6 @@
-"""List of models: the built-in one and those under ``runs/``, with what made each and how it scored.
+"""List of models: the built-in one and those under ``runs/``, with their training and their scores.
 
-Only headers and results are read, no weights: listing many large models takes a moment.
+Only headers and results are read, no weights, so that listing many large models is fast.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipelines.training.run_folder import LOG, RESULT, VALIDATION, read_log
 
 @dataclass(frozen=True)
 class ListedModel:
-    """A model, or what should be one."""
+    """A model, or a file that should be one."""
 
     path: Path  # run folder or file, to be given to ``bassl predict --model`` or ``bassl finetune --init``
     # ``built-in``, ``pre-trained``, ``fine-tuned``, ``imported``, ``unfinished`` or ``damaged``
@@ -38,7 +38,7 @@ class ListedModel:
 
 def list_models(runs: Path = Path("runs")) -> list[ListedModel]:
     """The built-in model, then those in a folder of runs, which need not exist, and its subfolders, in the order of
-    their paths. Raises BasslError where it is no folder or cannot be read."""
+    their paths. Raises BasslError where it is not a folder or cannot be read."""
     if runs.exists() and not runs.is_dir():
         raise BasslError(f"{runs}: is a file; name the folder of the runs")
     try:

@@ -25,7 +25,7 @@ _SPRITE_WIDTH, _SPRITE_COLUMNS = 160, 10
 
 @dataclass(frozen=True)
 class ImageSettings:
-    """Which images, and where they go."""
+    """Which images, and where they are written."""
 
     output: Path | None = None
     """Folder of the images. Unless given: FILM-images in the current folder."""
@@ -93,7 +93,7 @@ class SavedImage:
 
 class _Chosen(NamedTuple):
     """An image to save: its scene, its shot, its number in the scene or shot, its time, and the part of the film that
-    it stands for, in seconds."""
+    it represents, in seconds."""
 
     scene: int
     shot: int

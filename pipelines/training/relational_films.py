@@ -31,7 +31,7 @@ class LabelledFilm:
     features: NDArray[np.float32]
     durations: NDArray[np.float64]  # (N,) in seconds
     scene_end: NDArray[np.uint8]  # (N,)
-    # (N,) False where `scene_end` is no label but a guess, and not to be learned; None: all are labels
+    # (N,) False where `scene_end` is a guess instead of a label, and not to be learned; None: all are labels
     known: NDArray[np.bool_] | None = None
     colour: NDArray[np.float32] | None = None  # (N, H) hue histograms; None where they are not known
 

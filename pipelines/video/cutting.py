@@ -1,4 +1,4 @@
-"""Cutting videos: scenes copied from keyframe to cut without encoding, scenes re-encoded to the frame, chapters."""
+"""Cutting videos: scenes copied from a key frame without encoding, scenes re-encoded to the frame, chapters."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def suffix_for(film: Path, purpose: Literal["copies", "chapters", "encoding"]) -
     return own if keeps else _COPIES.get(kind, ".mkv")
 
 
-# --- copies from keyframe to cut -----------------------------------------------------------------------------------
+# --- copies without encoding ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,9 @@ class _Range:
 
 
 def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress) -> list[Cut]:
-    """Copy each scene to its file, from the keyframe at or before its first frame, without encoding.
+    """Copy each scene to its file, from the key frame at or before its first frame, without encoding.
 
-    Frames shown before that keyframe but stored after it (open GOP) depend on the keyframe before and are left out.
+    Frames shown before that key frame but stored after it (open GOP) depend on the previous key frame and are left out.
     With reordered frames (B-frames), a few frames of the next scene may be at the end.
 
     Raises:
@@ -186,7 +186,7 @@ def first_time(film: Path, consequence: str) -> Fraction:
 
 
 def _times(source: _Packets, film: Path, first: Fraction) -> tuple[list[float], list[int]]:
-    """Presentation time of each frame, in file order, and the indices of keyframes."""
+    """Presentation time of each frame, in file order, and the indices of key frames."""
     times: list[float] = []
     keys: list[int] = []
     latest = float("-inf")
@@ -252,8 +252,8 @@ def _copy(
                 index += 1
                 progress(times[index])
                 wanted = range(bisect_left(lasts, index), bisect_right(firsts, index))
-                # Shown before the keyframe that it follows in the file: it depends on frames that are not in this
-                # piece.
+                # Shown before the key frame that it follows in the file: it depends on frames that are not in
+                # this piece.
                 pieces = [k for k in wanted if times[index] > starts[k] - _SAME_TIME]
             else:
                 stamp = packet.pts if packet.pts is not None else packet.dts
@@ -582,7 +582,7 @@ class _Encoding:
             frame = _rotate_upright(frame, self._turns)
         self._last = max(self._last + 1, round(time / self._clock))
         frame.pts, frame.time_base = self._last, self._clock
-        frame.pict_type = 0  # the encoder chooses keyframes, not the source
+        frame.pict_type = 0  # the encoder chooses key frames, not the source
         self._container.mux(self._picture.encode(frame))
 
     def add_sound(self, track: int, part: AudioFrame, time: float) -> None:

@@ -217,7 +217,7 @@ class VideoDecoder:
             self._note_missing_end(end, first or 0.0)
 
     def _skip(self, start: float) -> tuple[int, float | None]:
-        """Leave out the packets before the last point up to ``start`` at which a decoder can begin.
+        """Skip the packets before the last point up to ``start`` at which a decoder can begin.
 
         Returns:
             the number of frames left out, and the time of the film's first frame in seconds on the file's clock; 0 and
@@ -275,24 +275,24 @@ class VideoDecoder:
     def _skip_by_reading(
         self, packets: Iterator[Packet[VideoStream]], time: float, is_restart: Callable[[Packet[VideoStream]], bool]
     ) -> int:
-        """Read the file up to a time, without decoding it, and pass over what is not needed."""
+        """Read the file up to a time without decoding; sets how many packets to skip, and returns how many frames."""
         frames = found = unread = 0
         latest = -math.inf
         tick = float(self._stream.time_base or 0)
-        with suppress(av.FFmpegError):  # damaged here, as decoding will find
+        with suppress(av.FFmpegError):  # the file is damaged here; decoding will report it
             for number, packet in enumerate(packets):
                 if not packet.size:
                     continue
                 stamp = latest if packet.dts is None else packet.dts * tick
                 if packet.pts is None or stamp < latest - CLOCK_NOISE:
-                    return 0  # times that only decoding gives
+                    return 0  # these times are known only after decoding
                 if stamp > time:
                     break
                 latest = stamp
                 if packet.pts * tick <= time + _SAME_TIME and is_restart(packet):
                     found, unread = frames, number
                 if packet.has_sidedata("new_extradata") and number:
-                    break  # a decoder that begins later would not know them
+                    break  # a decoder that begins later would not have these parameters
                 frames += not packet.is_discard
         self._passed = unread
         return found
@@ -373,8 +373,8 @@ def open_container(path: Path) -> InputContainer:
 
 
 def _check_playlist(path: Path, listed: bool = False) -> None:
-    """Refuse an HLS playlist without an end, as of a live stream: FFmpeg would wait for ever. Raises VideoError
-    for one, or OSError."""
+    """Refuse an HLS playlist without an end, such as a live stream, for which FFmpeg would wait forever. Raises
+    VideoError for one, or OSError."""
     if not is_file(path):
         return
     with path.open("rb") as file:
@@ -409,8 +409,8 @@ def demux(
 ) -> Iterator[Packet[S]]:
     """The packets of some streams in the order of the file, each stream ended by an empty packet.
 
-    A clock that jumps forward, as between recordings that were joined, goes on without the gap, as in FFmpeg's command
-    line; ``on_jump`` is called with its length.
+    If the clock jumps forward, as between joined recordings, time continues without the gap, as in FFmpeg's command
+    line; ``on_jump`` is called with the length of the gap.
 
     Raises:
         av.FFmpegError: the container is damaged.

@@ -116,7 +116,7 @@ def video_ids(films: Sequence[Path]) -> list[str]:
 
 def fingerprint(film: Path) -> str | None:
     """The fingerprint of a film, by which another film at its path is recognised: its size, and SHA-256 of the size and
-    of 16 parts of 64 KiB, evenly spread from the beginning to the end; None where it is no file.
+    of 16 parts of 64 KiB, evenly spread from the beginning to the end; None where it is not a file.
 
     A copy has the same fingerprint: the modification time is left out. Raises VideoError where it cannot be read.
     """

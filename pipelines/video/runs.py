@@ -57,7 +57,7 @@ class Damage:
 
 
 def frames_at_a_time(width: int, height: int) -> int:
-    """How many frames of a size are best transformed together."""
+    """Number of frames of a size to transform together."""
     return max(1, min(_MOST_FRAMES, _MOST_BYTES // (width * height * 3 // 2)))
 
 
@@ -198,7 +198,7 @@ class ParallelDecoder(Generic[Result]):
                     self._runs.put(run)
                     self._count += 1
                     if more is not None:
-                        if not decoder.is_open:  # without a restart point for so long, the film may be one run
+                        if not decoder.is_open:  # no restart point for a long time: the film may be one run
                             decoder.thread_count, decoder.thread_type = len(self._threads), "AUTO"
                         self._decode(chain(ahead, [more], packets), decoder, run)
                         continue
@@ -211,7 +211,7 @@ class ParallelDecoder(Generic[Result]):
         packets = self._packets if self._next is None else chain([self._next], self._packets)
         self._next = None
         for number, packet in enumerate(packets):
-            if packet.has_sidedata("new_extradata"):  # valid for all later packets: only this decoder can continue
+            if packet.has_sidedata("new_extradata"):  # it applies to all later packets: only this decoder can continue
                 self._is_restart = lambda packet: False
             elif number >= _SHORTEST_RUN and self._is_restart(packet):
                 self._next = packet
@@ -256,7 +256,7 @@ def restart_test(stream: VideoStream) -> Callable[[Packet[VideoStream]], bool] |
     """A test for packets at which a decoder of the stream can restart, or None if they cannot be recognised.
 
     In H.264 and HEVC these are IDR pictures: no later picture refers to earlier ones, and all earlier ones are shown
-    before. In VP9 and AV1 a keyframe replaces all references. Other keyframes (such as the first picture of an open
+    before. In VP9 and AV1 a key frame replaces all references. Other key frames (such as the first picture of an open
     group of pictures) may be followed by pictures that depend on earlier ones.
     """
     codec = stream.codec_context.name

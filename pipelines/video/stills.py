@@ -85,7 +85,7 @@ class StillReader(VideoDecoder):
             yield held[0] - first, held[1]
 
     def _decoded(self, time: float | None = None) -> Iterator[tuple[float, VideoFrame]]:
-        """The frames from the beginning, or from the keyframe before a time, with their times on the file's clock."""
+        """The frames from the beginning, or from the key frame before a time, with their times on the file's clock."""
         clock = self._stream.time_base
         assert clock is not None
         if time is not None:

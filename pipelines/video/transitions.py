@@ -143,7 +143,7 @@ def windows(cells: Floats, energy: Floats, spread: Floats, newest: int) -> list[
         cells: (M, D) of M samples that follow each other.
         energy: (M, 16).
         spread: (M,).
-        newest: only windows that end within so many of the last samples.
+        newest: only windows that end within this number of last samples.
     """
     products = cells @ cells.T
     square, flat = np.diagonal(products), spread < _FLAT

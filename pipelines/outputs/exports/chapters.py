@@ -75,7 +75,7 @@ def thumbnails_vtt(sprite: str, shown: Sequence[tuple[float, float]], places: Se
 
 
 def youtube(scenes: SceneList, shots: bool = False) -> str:
-    """Chapters for the description of a YouTube video: a line each, in whole seconds."""
+    """Chapters for the description of a YouTube video: one line each, in whole seconds."""
     # A description must not have angle brackets.
     names = str.maketrans("<>", "\u2039\u203a")
     lines = []
@@ -87,7 +87,7 @@ def youtube(scenes: SceneList, shots: bool = False) -> str:
 
 
 def youtube_warnings(scenes: SceneList, shots: bool = False) -> tuple[str, ...]:
-    """Why YouTube would not show these chapters: it wants three or more from 0:00 on, each of 10 seconds or more."""
+    """Why YouTube would not show these chapters: it needs three or more from 0:00 on, of at least 10 seconds each."""
     segments = segments_of(scenes, shots)
     short = sum(int(segment.end) - int(segment.start) < 10 for segment in segments)
     few = f"YouTube shows three chapters or more, and there are {len(segments)}; bassl regroup finds more"

@@ -25,7 +25,7 @@ class Segment:
 
 
 def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
-    """The scenes of a film in order, or with ``shots`` its shots; without gap, but for scenes that were left out."""
+    """The scenes of a film in order, or with ``shots`` its shots; without gaps except for scenes that were left out."""
     listed: tuple[Scene | Shot, ...] = scenes.shots if shots else scenes.scenes
     return tuple(
         Segment(
@@ -48,7 +48,7 @@ def film_name(scenes: SceneList) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text that any line of text and any XML 1.0 file may hold: line ends, control characters and halves of
+    """Text that any line of text and any XML 1.0 file may contain: line ends, control characters and halves of
     surrogate pairs (what Python makes of file names that are not UTF-8) become spaces or U+FFFD."""
 
     def kept(character: str) -> str:

@@ -30,7 +30,7 @@ def may_drop(rate: Fraction) -> bool:
 
 def smpte(frame: int, rate: Fraction, drop: bool) -> str:
     """The timecode ``HH:MM:SS:FF`` of a frame; with ``drop`` ``HH:MM:SS;FF``. Drop-frame leaves out the first two
-    labels (four at 59.94) of each minute that is no tenth, so that labels keep up with the clock; no frame is lost.
+    labels (four at 59.94) of each minute except every tenth, so that labels keep up with the clock; no frame is lost.
     Raises ValueError for ``drop`` at a rate without drop-frame timecode."""
     base = timecode_base(rate)
     if drop:
@@ -47,7 +47,7 @@ def smpte(frame: int, rate: Fraction, drop: bool) -> str:
 
 
 def parse_smpte(text: str, rate: Fraction) -> tuple[int, bool] | None:
-    """The frame that a timecode names, and whether it is drop-frame; None where it is no timecode at this rate.
+    """The frame that a timecode names, and whether it is drop-frame; None where it is not a timecode at this rate.
 
     The inverse of :func:`smpte`. A label that drop-frame leaves out names no frame.
     """

@@ -131,7 +131,7 @@ def _runs_at(scenes: SceneList, rate: Fraction) -> bool:
 
 def media_of(scenes: SceneList) -> Media:
     """The name and URI of the film's file, its sound and its timecode, as the ``scenes.json`` has them if there is no
-    such file. Raises VideoError: there is a file, but it is no video."""
+    such file. Raises VideoError: there is a file, but it is not a video."""
     facts, path = scenes.video, Path(scenes.video.path)
     windows = PureWindowsPath(facts.path)
     if film_at(path, facts):

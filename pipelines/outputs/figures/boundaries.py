@@ -20,7 +20,7 @@ from pipelines.outputs.plots import plot_style, shorten
 
 @dataclass(frozen=True, eq=False)
 class PredictedLane:
-    """What one model says of a film of N shots of its own."""
+    """Prediction of one model for a film, on its own N shots."""
 
     name: str
     edges: NDArray[np.float64]  # (N + 1,) seconds: where the shots begin, and where the last one ends

@@ -27,13 +27,13 @@ class Curve:
 
     steps: NDArray[np.float64]  # (N,) of training, rising
     values: NDArray[np.float64]  # (N,); of several seeds their mean
-    low: NDArray[np.float64]  # low, high: (N,) the least and the greatest of the seeds
+    low: NDArray[np.float64]  # low, high: (N,) minimum and maximum over seeds
     high: NDArray[np.float64]
 
 
 def curve_figure(panels: Mapping[str, Mapping[str, Curve]], runs: Sequence[str]) -> Figure:
     """Training curves by quantity and by name of the run: a panel per quantity and a line per run, in the order of
-    ``runs``; of several seeds, a band from the least to the greatest."""
+    ``runs``; of several seeds, a band from minimum to maximum."""
     columns = min(len(panels), COLUMNS)
     rows = -(-len(panels) // columns)
     longest = max(float(curve.steps[-1]) for curves in panels.values() for curve in curves.values())

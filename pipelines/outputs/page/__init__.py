@@ -121,7 +121,7 @@ def page(
 
 
 def _timeline(result: SceneList) -> dict[str, Any] | None:
-    """What an edit decision list says beside its cuts; None where the film is no video, or its path cannot be one."""
+    """Facts for an edit decision list, without its cuts; None if the film is not a video, or its path cannot be one."""
     try:
         timeline = timeline_of(result, fastest=FASTEST_EDL)
     except (VideoError, ValueError):

@@ -164,7 +164,7 @@ def _films(
         if times is None:
             raise BasslError(f"{settings.index}: {name} has no times in seconds; --frame-rate gives them")
         labels = index.targets(index.rows([video])).astype(np.uint8)
-        labels[-1] = 0  # the film's end is no scene end that is to be found
+        labels[-1] = 0  # the film's end is not a scene end to predict
         features = tuple(one[span] for one in sets)
         films.append(
             BaselineFilm(name, features, index.frames[span].astype(np.int64), times, labels, index.usable[span])

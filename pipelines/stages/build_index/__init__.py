@@ -23,7 +23,7 @@ def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSe
 
 
 def describe_index(path: Path | str) -> IndexReport:
-    """The statistics of an index, and what it lacks. Raises StoreError for a file that is no index, or damaged."""
+    """The statistics of an index, and what it lacks. Raises StoreError if the file is not an index, or is damaged."""
     from pipelines.stages.build_index import building  # start-up time: numpy and h5py
 
     return building.describe(Path(path))

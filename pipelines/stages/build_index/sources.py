@@ -106,7 +106,7 @@ def _from_features(source: Path, left_out: dict[str, str] | None) -> Source:
             frames=record.shots,
             seconds=record.shots / (record.frame_rate or np.nan),
             frame_rate=record.frame_rate or np.nan,
-            # The film's end is no scene end that is to be found.
+            # The film's end is not a scene end to predict.
             label=np.append(record.scene_end[:-1], 0).astype(np.int8),
         )
         for record in records

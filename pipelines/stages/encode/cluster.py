@@ -59,7 +59,7 @@ class VideoTask:
         return VideoResult(self.number, "failed", error)
 
     def clean_up(self) -> None:
-        """Nothing: the next run removes a part that is not whole."""
+        """Does nothing: the next run removes an incomplete part."""
 
 
 def encode_on_dask(

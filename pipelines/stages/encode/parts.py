@@ -115,7 +115,7 @@ class StoreInParts:
 
 
 class _Features(Mapping[str, "NDArray[np.floating]"]):
-    """The features of each video in a store or in a part, read when they are asked for."""
+    """The features of each video in a store or in a part, read when they are requested."""
 
     def __init__(self, store: FeatureStore | None, parts: Mapping[str, Path]) -> None:
         self._stored = store.videos if store is not None else {}

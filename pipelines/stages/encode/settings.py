@@ -12,7 +12,7 @@ from pipelines.options import RARE, accept_text
 
 @dataclass(frozen=True)
 class EncodeSettings:
-    """Whose shots are encoded, and by what."""
+    """Which shots are encoded, and by which encoder."""
 
     index: Path = Path("data/index.h5")
     """Index of the videos; they need keyframes."""

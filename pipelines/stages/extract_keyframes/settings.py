@@ -65,7 +65,7 @@ class ExtractSettings:
 class FilmResult:
     """The result of one film.
 
-    ``status`` is ``done``, ``kept`` (its store was there) or ``failed`` with one line in ``error``; ``duration`` is in
+    ``status`` is ``done``, ``kept`` (its store existed) or ``failed`` with one line in ``error``; ``duration`` is in
     seconds.
     """
 

@@ -69,7 +69,7 @@ def draw_curves(
     runs: Sequence[Path | str], output: Path | str, settings: CurveSettings = CurveSettings()
 ) -> FigureResult:
     """Draw losses, learning rate and validation measures of run folders, ended or not, from their logs, a panel each.
-    The seeds of a fine-tuned run are one line, their mean, with a band from the least to the greatest. Raises
+    The seeds of a fine-tuned run are one line, their mean, with a band from minimum to maximum. Raises
     BasslError for a folder without a log, an empty or damaged log, or an output that cannot be written."""
     from pipelines.stages.figure.curves import curves  # start-up time: matplotlib
 

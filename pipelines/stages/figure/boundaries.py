@@ -21,7 +21,7 @@ from pipelines.stages.score import ScoreSettings, score
 
 
 def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) -> FigureResult:
-    """Draw them, see :func:`pipelines.stages.figure.draw_boundaries`."""
+    """Draw the figure, see :func:`pipelines.stages.figure.draw_boundaries`."""
     check_output(output, (*files, settings.truth))
     if not files:
         raise BasslError("nothing to draw: name a scenes.json")

@@ -18,7 +18,7 @@ _SPEEDS = ("windows_per_second", "shots_per_second", "waiting")
 
 
 def curves(runs: Sequence[Path], output: Path, settings: CurveSettings) -> FigureResult:
-    """Draw them, see :func:`pipelines.stages.figure.draw_curves`."""
+    """Draw the figure, see :func:`pipelines.stages.figure.draw_curves`."""
     check_output(output, runs)
     if not runs:
         raise BasslError("nothing to draw: name the folder of a run")

@@ -19,7 +19,7 @@ from pipelines.stores.index import Index, read_index, window_rows
 
 
 def pseudo_boundaries(windows: Sequence[str], output: Path, settings: PseudoBoundarySettings) -> FigureResult:
-    """Draw them, see :func:`pipelines.stages.figure.draw_pseudo_boundaries`."""
+    """Draw the figure, see :func:`pipelines.stages.figure.draw_pseudo_boundaries`."""
     check_output(output, (settings.index, settings.features))
     index = read_index(settings.index)
     centres = [_centre(index, window) for window in windows] or _sample_windows(index, settings)

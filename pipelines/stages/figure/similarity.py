@@ -24,7 +24,7 @@ _WINDOWS_AT_A_TIME = 256
 
 
 def similarity(models: Sequence[Path], output: Path, settings: SimilaritySettings) -> FigureResult:
-    """Draw it, see :func:`pipelines.stages.figure.draw_similarity`."""
+    """Draw the figure, see :func:`pipelines.stages.figure.draw_similarity`."""
     check_output(output, (*models, settings.index, settings.features))
     if not models:
         raise BasslError("nothing to draw: name a feature store or a run")
@@ -43,7 +43,7 @@ def similarity(models: Sequence[Path], output: Path, settings: SimilaritySetting
 
 
 def _representation(index: Index, model: Path, features: Path) -> NDArray[np.floating]:
-    """The shots of a film (N, D) as a model sees them."""
+    """The encodings (N, D) of the shots of a film by a model."""
     if model.suffix.lower() == ".h5":
         return features_of(index, [model])[1]
     if not model.exists():

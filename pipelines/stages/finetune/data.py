@@ -146,7 +146,7 @@ class Epoch:
     """M examples, of one shot each, or of T."""
 
     targets: NDArray[np.int64]  # (M,) or (M, T)
-    usable: NDArray[np.bool_]  # of the same shape; what is not is no part of the loss
+    usable: NDArray[np.bool_]  # of the same shape; others are not part of the loss
     inputs: Callable[[NDArray[np.int64]], Tensor]  # of examples (b,), what the network reads
 
 

@@ -67,7 +67,7 @@ class EndToEnd(nn.Module):
 
 class KeyframeTask:
     """Labelled films by their keyframes, with the methods of `FeatureTask`. Raises BasslError where the index has no
-    keyframes, the encoder cannot be trained, or the sizes are no network."""
+    keyframes, the encoder cannot be trained, or no network can have these sizes."""
 
     def __init__(
         self, settings: FinetuneSettings, index: Index, videos: Sequence[int], start: Start, process: Process

@@ -194,7 +194,7 @@ def _new_learner(run: Run, seed: int) -> Learner:
 
 
 def _train(run: Run, learner: Learner, number: int, log: RunLog, save: Callable[[Mapping[str, Any]], None]) -> bool:
-    """Train one network to the end, or until the run is asked to stop; whether it was."""
+    """Train one network to the end, or until a stop is requested; returns whether one was."""
     chosen, process, settings = run.hyperparameters, run.process, run.settings
     seed = settings.seed + number
     assert chosen.rate is not None

@@ -15,7 +15,7 @@ from pipelines.training.settings import Precision
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """How a kind of network is trained where the settings leave it open."""
+    """Default hyperparameters of a kind of network, for settings that are not given."""
 
     epochs: int = 20
     """Passes over all labelled shots (appendix A)."""
@@ -43,7 +43,7 @@ HYPERPARAMETERS: Mapping[str, Hyperparameters] = {
 
 @dataclass(frozen=True)
 class FinetuneSettings:
-    """Everything that decides a fine-tuning run. Values are the paper's (appendix A) where nothing else is said."""
+    """Everything that decides a fine-tuning run. Values are the paper's (appendix A) unless stated otherwise."""
 
     index: Path = Path("data/index.h5")
     """Index of the videos, with labels."""

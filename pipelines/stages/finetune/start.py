@@ -26,7 +26,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The pre-trained model that fine-tuning begins with."""
+    """The pre-trained model that fine-tuning starts from."""
 
     path: Path | None  # of the model; None for none
     weights: BasslWeights | None
@@ -36,7 +36,7 @@ class Start:
 
 def find_start(settings: FinetuneSettings, report: Report) -> Start:
     """The model that the settings name, and which parts of it are transferred. Raises BasslError where there is no such
-    model, or it has no part that is asked for."""
+    model, or it lacks a required part."""
     wanted = settings.transfer
     if settings.init == "none":
         if wanted is not None:
@@ -100,7 +100,7 @@ def last_pretrained(folder: Path) -> Path:
 def shape_for(settings: FinetuneSettings, start: Start, width: int) -> Shape:
     """The sizes of the network for features of ``width`` D_e: those of the CRN that is transferred, else of the
     settings, with the defaults of the kind of network for what they leave open. Raises BasslError where the settings
-    and the CRN that is transferred contradict each other, or for sizes that are no network."""
+    and the CRN that is transferred contradict each other, or for sizes that no network can have."""
     crn = start.weights.settings.crn if start.weights is not None else None
     if start.transfer == "encoder+crn" and crn is not None:
         if crn.input_width != width:

@@ -41,7 +41,7 @@ class Learner:
         return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
     def state(self) -> dict[str, Any]:
-        """What is needed to resume."""
+        """State needed to resume."""
         return {
             "at": self.step,
             "model": self.network.state_dict(),

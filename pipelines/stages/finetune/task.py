@@ -26,7 +26,7 @@ from pipelines.training.precision import weight_dtype
 
 
 class FeatureTask:
-    """Labelled films by their features, and a kind of network. Raises BasslError for sizes that are no network."""
+    """Labelled films by their features, and a kind of network. Raises BasslError for sizes that no network can have."""
 
     index: Index
     encoder: str  # id of the shot encoder; of `KeyframeTask` its name
@@ -88,7 +88,7 @@ class FeatureTask:
         return film_logits(self.model(network, Calibration(), {}), self._films, videos)
 
     def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
-        """The model to keep."""
+        """The trained model, to be saved."""
         return BoundaryModel(
             crn=self._crn,
             networks=(network,),

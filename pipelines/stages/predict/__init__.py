@@ -108,7 +108,7 @@ def predict_file(
         output: file to write, its format by its ending: ``scenes.json`` for ``.json``, else an export; None for none.
         settings: how.
         storyboard: PNG to draw of the scenes with their keyframes.
-        page: HTML to write, to look at the scenes and to correct them.
+        page: HTML page to write, to view and correct the scenes.
         overwrite: replace a ``scenes.json`` of another film, or one that was corrected by hand.
         progress: as for :func:`predict`.
         options: settings by name; they override those of ``settings``.
@@ -153,7 +153,7 @@ def predict_films(
 ) -> list[FilmScenes]:
     """Find the scenes of films, each into a file of its own.
 
-    A film whose file is there already, made of the same film with the same settings and model, is not done again.
+    A film whose file already exists, made from the same film with the same settings and model, is not done again.
 
     Args:
         inputs: files, folders and glob patterns.
@@ -163,7 +163,7 @@ def predict_films(
         storyboards: folder of PNG files, ``<video id>.png``.
         jobs: films at a time; None is as many as cores and memory allow. More than one have a process each.
         dask: address of a Dask scheduler whose workers process the films; they must see the same files.
-        pages: also write ``<video id>.html`` there, a page to look at the scenes and to correct them.
+        pages: also write ``<video id>.html`` there, a page to view and correct the scenes.
         progress: called with the state of each film.
         on_start: called with the number of films.
         options: settings by name; they override those of ``settings``.

@@ -60,7 +60,7 @@ def predict_to_files(
         film: the video.
         output: file to write, its format by its ending, see :func:`pipelines.outputs.exports.save`; None for none.
         storyboard: PNG of the scenes with their keyframes.
-        page: HTML to look at the scenes and to correct them.
+        page: HTML page to view and correct the scenes.
         progress: as for :func:`predict`.
         video_id: id of the film, where films of several folders share its name.
         overwrite: replace a ``scenes.json`` of another film, or one that was not left as `bassl predict` made it.
@@ -119,7 +119,7 @@ class PredictTask:
         return FilmScenes(self.video_id, self.film, self.output, "failed", error=error)
 
     def clean_up(self) -> None:
-        """Remove what is not finished."""
+        """Remove unfinished files."""
         for path in (self.output, self.storyboard, self.page):
             if path is not None:
                 remove_partials(path)
@@ -239,8 +239,8 @@ def _default_jobs() -> int:
 
 
 def _existing_result(task: PredictTask, settings: Mapping[str, Any]) -> FilmScenes:
-    """The result of a film that need not be done again; a failed one where its file is no scenes.json of this film, or
-    was made with other settings."""
+    """The existing result of a film; a failed one if its file is not a scenes.json of this film, or was made with other
+    settings."""
     remedy = "--overwrite makes it again"
     try:
         content = read_json(task.output, MAX_SCENES_BYTES)

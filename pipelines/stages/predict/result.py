@@ -11,7 +11,7 @@ from typing import Literal
 class FilmScenes:
     """Result for one film of several.
 
-    ``status`` is ``done``, ``kept`` (its result was there) or ``failed`` with one line in ``error``. The duration is in
+    ``status`` is ``done``, ``kept`` (its result existed) or ``failed`` with one line in ``error``. The duration is in
     seconds.
     """
 

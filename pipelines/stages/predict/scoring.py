@@ -75,7 +75,7 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
 def encode_film(
     loaded: LoadedModel, shots: Iterable[FilmedShot], threads: int, on_shot: Callable[[FilmedShot], None] | None = None
 ) -> EncodedFilm:
-    """Encode the shots of a film as they come, in threads; on a GPU in one."""
+    """Encode the shots of a film as they arrive, in several threads, or in one on a GPU."""
     encoder = loaded.encoder
     ranges: list[Range] = []
     transitions: list[Transition | None] = []

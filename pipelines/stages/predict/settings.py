@@ -1,4 +1,4 @@
-"""Settings of prediction: which model, and what scenes are wanted."""
+"""Settings of prediction: which model, and which scenes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.video.shots import DETECTOR_NAMES, check_detector, part_of
 
 @dataclass(frozen=True)
 class PredictSettings:
-    """Everything that decides what scenes are found.
+    """Everything that determines which scenes are found.
 
     Raises:
         ValueError: one line, for values that no film can satisfy.

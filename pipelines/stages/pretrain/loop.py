@@ -49,7 +49,7 @@ def run(settings: PretrainSettings, report: Report) -> PretrainResult:
 
 @dataclass
 class EpochLosses:
-    """Sums over the steps of the current epoch of the losses by task, on the device until they are asked for."""
+    """Sums over the steps of the current epoch of the losses by task, on the device until they are requested."""
 
     names: list[str] = field(default_factory=list)
     last: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))

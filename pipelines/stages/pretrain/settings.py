@@ -12,7 +12,7 @@ from pipelines.training.settings import AugmentationSettings, Precision
 
 @dataclass(frozen=True)
 class PretrainSettings:
-    """Everything that decides a pre-training run. Values are the paper's (appendix A) where nothing else is said."""
+    """Everything that decides a pre-training run. Values are the paper's (appendix A) unless stated otherwise."""
 
     index: Path = Path("data/index.h5")
     """Index of the videos to learn from; their labels are used for validation only."""

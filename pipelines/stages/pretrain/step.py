@@ -35,7 +35,7 @@ class Trainer:
     ahead: deque[torch.cuda.Event] = field(default_factory=deque)
 
     def state(self) -> dict[str, Any]:
-        """What is needed to resume."""
+        """State needed to resume."""
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),

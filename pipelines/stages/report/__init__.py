@@ -1,4 +1,4 @@
-"""Pages of ``scenes.json`` files, to look at the scenes of films and to correct them."""
+"""Pages of ``scenes.json`` files, to view and correct the scenes of films."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pipelines.stages.score.settings import check_frame_rate, check_seconds
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """What a page shows, and where it goes."""
+    """What a page shows, and where it is written."""
 
     output: Path | None = None
     """The page; for several files a folder. Unless given: beside the ``scenes.json``, with the ending ``.html``."""

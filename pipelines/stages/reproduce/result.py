@@ -1,4 +1,4 @@
-"""What reproducing a table returns and keeps."""
+"""Results of reproducing a table."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ Values = dict[str, list[float]]
 
 
 class StoppedError(Exception):
-    """A step was interrupted; what it has done is kept."""
+    """A step was interrupted; its results so far are kept."""
 
 
 def run(step: Step, gpus: int | None, overwrite: bool, report: ReportProgress) -> Values:

@@ -91,7 +91,7 @@ def _markdown(result: ReproduceResult) -> str:
 
 
 def _commands(result: ReproduceResult) -> str:
-    """All commands, each once, before the first row that needs it; run again, they go on with what is there."""
+    """All commands, each once, before the first row that needs it; run again, they continue from existing results."""
     lines, said = ["#!/bin/sh", "# Run in the folder that `bassl reproduce` was run in.", "set -e"], set()
     again = {"build-index": " --overwrite", "pretrain": " --resume", "finetune": " --resume"}
     for table in result.tables:
@@ -105,7 +105,7 @@ def _commands(result: ReproduceResult) -> str:
 
 
 def to_dict(result: ReproduceResult) -> dict[str, Any]:
-    """All of it as plain JSON values; measured numbers from 0 to 1, the paper's in percent."""
+    """The result as plain JSON values; measured numbers from 0 to 1, the paper's in percent."""
     return {
         "schema": SCHEMA,
         "version": SCHEMA_VERSION,

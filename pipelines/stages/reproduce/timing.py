@@ -1,4 +1,4 @@
-"""How fast this machine pre-trains, from a few steps on random images."""
+"""Measurement of pre-training speed on this machine, from a few steps on random images."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def _align(
 def _matched_by_name(
     guesses: Mapping[str, VideoAnnotation], truths: Mapping[str, VideoAnnotation]
 ) -> tuple[list[tuple[VideoAnnotation, VideoAnnotation]], list[str]]:
-    """Pairs of predictions and truths of one name, by the video's name or else by that of the file, and a line for each
-    of either that is left alone."""
+    """Pairs of predictions and truths with the same name (of the video, or else of the file), and a line for each file
+    without a counterpart."""
     left = dict(truths)
     pairs = [(guess, left.pop(name)) for name, guess in guesses.items() if name in truths]
     alone = [guess for name, guess in guesses.items() if name not in truths]
@@ -101,7 +101,7 @@ def _file_name(record: VideoAnnotation) -> str:
 
 
 def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
-    """How the boundaries of prediction and truth were matched, and what lasts longer in one than in the other."""
+    """How the boundaries of prediction and truth were matched, and which films differ in length."""
     notes = []
     kinds: dict[str, list[Alignment]] = {}
     for one in alignments.values():

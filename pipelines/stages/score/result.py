@@ -1,4 +1,4 @@
-"""What scoring returns, and its JSON."""
+"""Results of scoring, and their JSON."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ScoreResult:
 
     @property
     def parts(self) -> tuple[ScoreResult, ...]:
-        """Itself, as a comparison has two."""
+        """This result alone; a comparison has two."""
         return (self,)
 
     @property
@@ -86,7 +86,7 @@ class ScoreResult:
         return sum(int(film.labels[film.counted()].sum()) for film in self.films)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain JSON values; metrics from 0 to 1 (Sum to 4), None where not defined."""
+        """The result as plain JSON values; metrics from 0 to 1 (Sum to 4), None where not defined."""
         from pipelines.evaluation.bootstrap import CONFIDENCE, JSON_KEYS, flatten  # start-up time: numpy
 
         content: dict[str, Any] = {
@@ -138,7 +138,7 @@ class Comparison:
 
     @property
     def parts(self) -> tuple[ScoreResult, ...]:
-        """The two."""
+        """Both results."""
         return self.first, self.second
 
     @property
@@ -152,7 +152,7 @@ class Comparison:
         return tuple(dict.fromkeys((*self.first.notes, *self.second.notes)))
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain JSON values."""
+        """The result as plain JSON values."""
         from pipelines.evaluation.bootstrap import flatten  # start-up time: numpy
 
         return {
@@ -196,7 +196,7 @@ class AnnotatorScores:
         return _mean(self.between.values(), metric)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain JSON values; metrics from 0 to 1."""
+        """The result as plain JSON values; metrics from 0 to 1."""
         metrics = next(iter(self.scores.values())).measures
         return {
             "schema": f"{SCHEMA}.annotators",

@@ -76,6 +76,6 @@ def check_seconds(name: str, value: float) -> None:
 
 
 def check_frame_rate(value: float | None) -> None:
-    """Raises ValueError for a number that is no frame rate; None is one that is not given."""
+    """Raises ValueError for a number that is not a frame rate; None means that none is given."""
     if value is not None and not 0 < value <= 1000:
         raise ValueError(f"{value:g} is not a number of frames per second")

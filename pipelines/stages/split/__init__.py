@@ -23,8 +23,9 @@ def split(
 ) -> tuple[Piece, ...]:
     """Cut a film into its scenes, with all of its sound tracks.
 
-    Copied pieces begin with the keyframe at or before the scene's first frame: nothing of a scene is missing, and some
-    of the scene before may be included. They have the film's subtitles too. Exact pieces have the scene's frames only.
+    Copied pieces begin with the key frame at or before the scene's first frame: nothing of a scene is missing, and a
+    part of the previous scene may be included. They have the film's subtitles too. Exact pieces have only the frames of
+    the scene.
 
     Args:
         film: the film that ``scenes`` is about.
@@ -52,7 +53,7 @@ def write_chapters(
 ) -> Path:
     """Copy the streams of a film unchanged, with its scenes as chapters; existing chapters are replaced.
 
-    MP4, QuickTime, Matroska and WebM stay what they are, anything else becomes Matroska.
+    MP4, QuickTime, Matroska and WebM keep their format; other formats become Matroska.
 
     Returns:
         the copy.
@@ -69,10 +70,10 @@ def set_chapters(film: Path | str, scenes: SceneList) -> str:
     """Replace the chapters of a Matroska or WebM film by its scenes in the film itself, with MKVToolNix's mkvpropedit.
 
     Returns:
-        the film's new fingerprint: by the former one it is not the film of ``scenes`` any more.
+        the film's new fingerprint: with the former one ``scenes`` no longer match the film.
 
     Raises:
-        BasslError: one line, where the film is not the one that ``scenes`` is about, is no Matroska, or mkvpropedit is
+        BasslError: one line, where the film is not the one that ``scenes`` is about, is not Matroska, or mkvpropedit is
             not installed or fails.
     """
     from pipelines.stages.split.pieces import edit_chapters  # start-up time: PyAV

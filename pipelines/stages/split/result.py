@@ -1,4 +1,4 @@
-"""What cutting a film returns."""
+"""Result of cutting a film."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Piece:
-    """One scene as a film of its own.
+    """One scene as a separate film.
 
     Times are in seconds of the whole film. ``start`` and ``end`` are the scene's, with its handles, ``early`` is by how
     much the piece begins before it and ``late`` by how much it ends after it: both are 0 in an exact cut.
