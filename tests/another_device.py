@@ -1,4 +1,4 @@
-"""A device that is not there: tensors on it say so, compute on the CPU, and mix with no tensor of the CPU.
+"""A simulated device: its tensors report it, compute on the CPU, and cannot be mixed with CPU tensors.
 
 So a machine without a GPU can run, with all values, what would run on one, and finds the tensor that was left behind or
 the line that makes the CPU wait. The tensors are on ``torch.device("meta")``, for which autograd needs no driver.
@@ -48,7 +48,7 @@ class _There(Tensor):
 
 
 class AnotherDevice(TorchDispatchMode):
-    """While it is entered, the other device is there.
+    """While it is entered, the simulated device exists.
 
     Attributes:
         waits: each operation for which a GPU's driver would have waited until all that was begun is done.

@@ -47,7 +47,7 @@ def synthetic_film(folder: Path) -> tuple[Path, SyntheticFilm]:
 
 @pytest.fixture(scope="session")
 def model(folder: Path) -> Path:
-    """A scorer that has learned nothing: what a test may use where scores do not matter."""
+    """An untrained model, for tests in which scores do not matter."""
     torch.manual_seed(0)
     path = folder / "untrained.safetensors"
     shape = RelationalSettings(neighbors=2, width=8)

@@ -1,4 +1,4 @@
-"""What can be scored, small: an index with features, models and runs, lists of scenes."""
+"""Small things to score: an index with features, models and runs, lists of scenes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def put_index(folder: Path, films: int = 5, split: tuple[float, ...] | None = (0
 
 
 def model(seed: int = 0, encoder: str | None = f"npz-{WIDTH}d") -> BoundaryModel:
-    """A model that has learned nothing."""
+    """A model that is not trained."""
     torch.manual_seed(seed)
     return BoundaryModel(crn="transformer", networks=(TransformerBoundary(SHAPE),), shape=SHAPE, encoder=encoder)
 

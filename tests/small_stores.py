@@ -22,7 +22,7 @@ SHOT_FRAMES = 50
 
 
 def jpeg(*number: int, width: int = 40, height: int = 24) -> bytes:
-    """A JPEG that is like no other: noise, blown up so that it survives compression, seeded with the number."""
+    """A unique JPEG: noise, enlarged so that it survives compression, seeded with the number."""
     noise = np.random.default_rng(number).integers(0, 256, (3, 5, 3), np.uint8)
     buffer = BytesIO()
     Image.fromarray(noise).resize((width, height), Image.Resampling.NEAREST).save(buffer, "JPEG", quality=95)

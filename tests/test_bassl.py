@@ -1,4 +1,4 @@
-"""The public package: every name there, nothing heavy at import, and a clear word where another package hides ours."""
+"""The public package: all names exist, import is light, and a conflicting package is reported."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ import pipelines
 HOME = Path(bassl.__file__).parents[1]
 
 
-def test_every_public_name_is_there_and_documented() -> None:
+def test_every_public_name_exists_and_is_documented() -> None:
     assert {"BasslError", "SceneList", "load_model", "predict", "predict_films"} <= set(bassl.__all__)
     for name in bassl.__all__:
         assert getattr(bassl, name).__doc__, name
@@ -21,12 +21,12 @@ def test_every_public_name_is_there_and_documented() -> None:
     assert set(bassl.__all__) <= set(dir(bassl))
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_a_missing_public_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="'bassl' has no attribute 'predikt'"):
         _ = bassl.predikt  # type: ignore[attr-defined]
 
 
-def test_another_package_called_pipelines_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_conflicting_package_called_pipelines_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "pipelines.py").write_text("class SaveItem: ...\n")
     path = os.pathsep.join((str(tmp_path), str(HOME)))
     environment = os.environ | {"PYTHONPATH": path}

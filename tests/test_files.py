@@ -15,7 +15,7 @@ from pipelines.errors import BasslError
 from pipelines.files import atomic_file, check_writable, files_together, locked, remove_partials, write_atomically
 
 
-def test_a_file_is_replaced_and_nothing_else_left(tmp_path: Path) -> None:
+def test_an_atomic_write_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     write_atomically(path, b"new")
@@ -23,12 +23,12 @@ def test_a_file_is_replaced_and_nothing_else_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_folders_on_the_way_are_made(tmp_path: Path) -> None:
+def test_missing_parent_folders_are_created(tmp_path: Path) -> None:
     write_atomically(tmp_path / "a" / "b" / "file", b"content")
     assert (tmp_path / "a" / "b" / "file").read_bytes() == b"content"
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
 
@@ -42,14 +42,14 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
+def test_a_written_file_has_the_default_permissions(tmp_path: Path) -> None:
     write_atomically(tmp_path / "ours", b"")
     (tmp_path / "plain").touch()
     modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("ours", "plain")}
     assert len(modes) == 1
 
 
-def test_where_no_file_can_be_is_told_in_one_line(tmp_path: Path) -> None:
+def test_an_impossible_path_gives_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")
     for path, reason in (
@@ -66,7 +66,7 @@ def test_where_no_file_can_be_is_told_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_write_permission_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(BasslError, match="folder cannot be written"):
         check_writable(tmp_path / "scenes.json")
@@ -85,7 +85,7 @@ def test_a_temporary_file_is_removed_when_its_block_fails(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_removed_by_the_name_of_the_file(tmp_path: Path) -> None:
+def test_temporary_files_of_killed_processes_are_removed_by_file_name(tmp_path: Path) -> None:
     path = tmp_path / "Film [1].h5"
     with atomic_file(path) as partial:
         pass
@@ -97,7 +97,7 @@ def test_what_a_killed_process_left_is_removed_by_the_name_of_the_file(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["x" * 255, "映" * 85])
-def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path, name: str) -> None:
+def test_file_names_may_have_the_maximum_length(tmp_path: Path, name: str) -> None:
     write_atomically(tmp_path / name, b"new")
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_bytes() == b"new"
@@ -160,7 +160,7 @@ def _die_while_moving(folder: Path) -> None:
             (partial / name).write_text(name)
 
 
-def test_the_next_write_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+def test_the_next_write_removes_temporary_files_of_a_killed_one(tmp_path: Path) -> None:
     _killed(_die_in_a_file, tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
     write_atomically(tmp_path / "file", b"whole")
@@ -176,7 +176,7 @@ def test_the_temporary_file_of_a_running_process_stays(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"this"]
 
 
-def test_files_appear_together_and_the_folder_is_removed(tmp_path: Path) -> None:
+def test_a_group_of_files_appears_together(tmp_path: Path) -> None:
     _killed(_die_in_a_folder, tmp_path)
     with files_together(tmp_path, "pieces") as partial:
         (partial / "1").write_text("1")
@@ -185,7 +185,7 @@ def test_files_appear_together_and_the_folder_is_removed(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
 
 
-def test_files_of_which_a_killed_process_has_moved_one_are_moved_by_the_next(tmp_path: Path) -> None:
+def test_a_partly_moved_group_of_files_is_completed_by_the_next_process(tmp_path: Path) -> None:
     _killed(_die_while_moving, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir())[1:] == ["1"]
     with files_together(tmp_path, "pieces"):
@@ -193,7 +193,7 @@ def test_files_of_which_a_killed_process_has_moved_one_are_moved_by_the_next(tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3"]
 
 
-def test_a_lock_is_held_once(tmp_path: Path) -> None:
+def test_a_lock_can_be_held_only_once(tmp_path: Path) -> None:
     with locked(tmp_path) as held:
         assert held
         with pytest.raises(BlockingIOError), locked(tmp_path):

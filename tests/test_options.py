@@ -39,7 +39,7 @@ class Outer:
         accept_text(self)
 
 
-def test_a_field_gives_name_type_default_and_help() -> None:
+def test_an_option_takes_name_type_default_and_help_from_its_field() -> None:
     assert options_of(Outer) == (
         Option("folder", "", Path, False, Path("here"), "Where it is, on two lines.", ()),
         Option("files", "", Path, True, (), "", ()),
@@ -49,7 +49,7 @@ def test_a_field_gives_name_type_default_and_help() -> None:
     )
 
 
-def test_settings_are_made_of_texts_and_of_values() -> None:
+def test_settings_can_be_made_from_texts_and_values() -> None:
     wanted = Outer(Path("there"), (Path("a"), Path("b")), 7, "well", Inner((3.0, 4.0)))
     given = {"folder": "there", "files": "a, b", "seed": "7", "how": "well", "sides": "3,4"}
     assert settings_from(Outer, given) == wanted
@@ -58,7 +58,7 @@ def test_settings_are_made_of_texts_and_of_values() -> None:
         settings_from(Outer, {"sides": "3,x"})
 
 
-def test_paths_may_be_given_as_text() -> None:
+def test_paths_can_be_given_as_text() -> None:
     assert Outer("there", ["a", Path("b")]) == Outer(Path("there"), (Path("a"), Path("b")))  # type: ignore[arg-type]
     assert Outer(files="a").files == (Path("a"),)  # type: ignore[arg-type]
 

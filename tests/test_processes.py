@@ -1,4 +1,4 @@
-"""A child does its task, reports, and never outlives its parent; whatever becomes of it, the parent learns."""
+"""Child processes: they report, never outlive their parent, and the parent learns how they ended."""
 
 import os
 import signal
@@ -89,7 +89,7 @@ def messages(child: Child) -> list[tuple[str, dict[str, Any], bytes]]:
     return found
 
 
-def test_it_gets_its_task_and_sends_messages_with_raw_bytes() -> None:
+def test_a_child_process_gets_its_task_and_sends_messages_with_raw_bytes() -> None:
     child = Child(answer, {"name": "täsk", "path": "\udce9"})
     assert messages(child) == [
         ("first", {"task": {"name": "täsk", "path": "\udce9"}}, b""),
@@ -99,7 +99,7 @@ def test_it_gets_its_task_and_sends_messages_with_raw_bytes() -> None:
     child.kill()
 
 
-def test_a_process_started_ahead_gets_the_first_task_and_no_other() -> None:
+def test_a_process_started_in_advance_gets_only_the_first_task() -> None:
     start_ahead(f"{__name__}:answer")
     (ahead,) = processes._ahead.values()
     first, second = Child(answer, {"n": 1}), Child(answer, {"n": 2})
@@ -110,7 +110,7 @@ def test_a_process_started_ahead_gets_the_first_task_and_no_other() -> None:
         child.kill()
 
 
-def test_a_process_started_ahead_for_other_work_is_left_alone_until_it_is_ended() -> None:
+def test_a_process_started_in_advance_for_other_work_is_not_used_and_can_be_ended() -> None:
     start_ahead(f"{__name__}:wait_for_ever")
     (ahead,) = processes._ahead.values()
     child = Child(answer, {})
@@ -122,7 +122,7 @@ def test_a_process_started_ahead_for_other_work_is_left_alone_until_it_is_ended(
     assert not processes._ahead
 
 
-def test_a_process_started_ahead_ends_without_a_word_when_its_parent_does() -> None:
+def test_a_process_started_in_advance_ends_silently_with_its_parent() -> None:
     program = (
         "import pipelines.processes as p\n"
         "p.start_ahead('tests.test_processes:answer'); print(p._ahead.popitem()[1].pid, flush=True)"
@@ -134,14 +134,14 @@ def test_a_process_started_ahead_ends_without_a_word_when_its_parent_does() -> N
     assert parent.stderr == b""
 
 
-def test_one_that_ends_says_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_child_process_that_ends_prints_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     child = Child(answer, {})
     assert len(messages(child)) == 2
     assert child.how_it_ended() == "exit code 0"
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_libraries_print_does_not_get_between_the_messages(capfd: pytest.CaptureFixture[str]) -> None:
+def test_prints_of_libraries_do_not_corrupt_the_messages(capfd: pytest.CaptureFixture[str]) -> None:
     assert messages(Child(chatter, {})) == [("after", {}, b"")]
     out, err = capfd.readouterr()
     assert out == ""
@@ -150,7 +150,7 @@ def test_what_libraries_print_does_not_get_between_the_messages(capfd: pytest.Ca
 
 
 @pytest.mark.parametrize("kind", [errors.BasslError, errors.VideoError, errors.StoreError, errors.DatasetError])
-def test_an_error_of_ours_is_raised_again_with_its_type(kind: type[errors.BasslError]) -> None:
+def test_a_bassl_error_of_the_child_is_raised_with_its_type(kind: type[errors.BasslError]) -> None:
     child = Child(fail, {"kind": kind.__name__, "text": "film.mp4: is empty"})
     assert child.receive() == ("before", {}, b"")
     with pytest.raises(kind, match=r"^film\.mp4: is empty$") as caught:
@@ -159,7 +159,7 @@ def test_an_error_of_ours_is_raised_again_with_its_type(kind: type[errors.BasslE
     child.kill()
 
 
-def test_a_bug_in_it_is_one_line_that_says_what_and_where(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_in_the_child_gives_one_line_with_its_location(capfd: pytest.CaptureFixture[str]) -> None:
     child = Child(stumble, {})
     with pytest.raises(
         errors.UnexpectedError, match=r"^unexpected ZeroDivisionError in test_processes.py, line .*bug$"
@@ -170,7 +170,7 @@ def test_a_bug_in_it_is_one_line_that_says_what_and_where(capfd: pytest.CaptureF
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
-def test_a_crash_ends_the_messages_and_is_named(number: int) -> None:
+def test_a_crash_of_the_child_ends_the_messages_and_is_named(number: int) -> None:
     child = Child(crash, {"signal": int(number)})
     assert messages(child) == [("before", {}, b"")]
     assert child.how_it_ended() == f"signal {int(number)}"
@@ -178,14 +178,14 @@ def test_a_crash_ends_the_messages_and_is_named(number: int) -> None:
 
 
 @pytest.mark.parametrize("cut", [2, 4, 20, 37, 60])
-def test_a_message_that_breaks_off_is_none(cut: int) -> None:
+def test_a_truncated_message_is_dropped(cut: int) -> None:
     child = Child(die_in_a_message, {"cut": cut})
     assert child.receive() is None
     child.kill()
 
 
 @pytest.mark.parametrize("work", [wait_for_ever, send_for_ever])
-def test_killing_ends_it_and_may_be_done_twice(work: Callable[[dict[str, Any], Send], None]) -> None:
+def test_a_child_process_can_be_killed_twice(work: Callable[[dict[str, Any], Send], None]) -> None:
     child = Child(work, {})
     assert child.receive() is not None
     child.kill()
@@ -193,14 +193,14 @@ def test_killing_ends_it_and_may_be_done_twice(work: Callable[[dict[str, Any], S
     child.kill()
 
 
-def test_an_interrupt_from_the_keyboard_is_for_the_parent_alone() -> None:
+def test_a_keyboard_interrupt_reaches_only_the_parent() -> None:
     child = Child(wait_for_ever, {})
     assert os.getpgid(child.process.pid) != os.getpgid(0)
     child.kill()
 
 
 @pytest.mark.parametrize("work", ["wait_for_ever", "send_for_ever"])
-def test_it_ends_when_its_parent_is_killed(work: str) -> None:
+def test_a_child_process_ends_when_its_parent_is_killed(work: str) -> None:
     program = (
         "import time; from pipelines.processes import Child; import tests.test_processes as t\n"
         f"child = Child(t.{work}, {{}}); print(child.receive()[1]['pid'], flush=True); time.sleep(600)"
@@ -216,7 +216,7 @@ def test_it_ends_when_its_parent_is_killed(work: str) -> None:
     assert parent.communicate()[1] == b""  # not even a word on the terminal that it shared with its parent
 
 
-def test_files_in_the_current_folder_do_not_come_before_the_package(
+def test_modules_in_the_current_folder_do_not_shadow_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pipelines").mkdir()

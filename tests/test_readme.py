@@ -1,5 +1,5 @@
-"""The README and docs/: their commands run, what they show is what comes out, links lead somewhere, and what a program
-makes is up to date."""
+"""The README and docs/: their commands run, the printed output is shown, links exist, and generated
+parts are up to date."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_options_of_the_table_are_options_of_predict() -> None:
         command.make_context("predict", ["movie.mp4", *option.split()])
 
 
-def test_what_is_not_run_is_there_and_is_run_elsewhere() -> None:
+def test_readme_commands_that_are_not_run_here_are_run_by_ci() -> None:
     assert {words[0] for words in documentation.commands(PAGE)} == {"bassl", *NOT_RUN}
     assert set(re.findall(r"`(make [\w-]+)`", PAGE)) == MADE
     targets = (HOME / "Makefile").read_text(encoding="utf-8")
@@ -95,7 +95,7 @@ def test_the_readme_is_short_and_every_page_is_in_the_contents() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_in_the_documentation_exist(page: str) -> None:
     text = (HOME / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]+)", text):
         assert (HOME / page).parent.joinpath(target).exists(), target

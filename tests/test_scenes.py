@@ -1,4 +1,4 @@
-"""scenes.json: what it says, that it is valid, and that it appears whole or not at all."""
+"""scenes.json: its content, validity and atomic writing."""
 
 import json
 from dataclasses import replace
@@ -40,19 +40,19 @@ def test_scenes_cover_the_film_without_gap() -> None:
     assert [scene.end_timecode for scene in scenes] == ["00:00:04.000", "00:00:08.000", "00:00:10.000"]
 
 
-def test_confidence_is_that_of_the_weakest_decision() -> None:
+def test_the_confidence_of_a_scene_is_the_lower_score_of_its_boundaries() -> None:
     confidences = [scene.confidence for scene in group_shots(shots_of(), (1, 3, 4))]
     # Scene 0: no division after shot 0 (0.9), an end after shot 1 (0.8). Scene 1: 0.8, 0.7, 0.6. Scene 2: 0.6 only,
     # because the film's own end is certain.
     assert confidences == pytest.approx([0.8, 0.6, 0.6])
 
 
-def test_the_scene_of_a_film_of_one_shot_is_certain() -> None:
+def test_the_only_scene_of_a_film_has_confidence_1() -> None:
     (scene,) = group_shots(shots_of((0.2,)), (0,))
     assert scene.confidence == 1.0
 
 
-def test_a_scene_has_a_name_in_the_file_only_where_somebody_gave_it_one(tmp_path: Path) -> None:
+def test_only_named_scenes_have_a_name_in_the_file(tmp_path: Path) -> None:
     first, *others = scene_list().scenes
     named = replace(scene_list(), scenes=(replace(first, name="The chase"), *others))
     named.save(tmp_path / "scenes.json")
@@ -100,7 +100,7 @@ def test_a_transition_or_a_confidence_that_is_none_is_refused(tmp_path: Path, pl
 
 
 @pytest.mark.parametrize(("name", "words"), [("", "is empty"), (7, "7 is not the name of scene 1")])
-def test_a_name_that_is_none_is_refused(tmp_path: Path, name: object, words: str) -> None:
+def test_an_invalid_scene_name_is_refused(tmp_path: Path, name: object, words: str) -> None:
     content = scene_list().to_dict()
     content["scenes"][1]["name"] = name
     (tmp_path / "scenes.json").write_text(json.dumps(content))
@@ -121,14 +121,14 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path, name: object, words: str
         (360_000.0, "100:00:00.000"),
     ],
 )
-def test_timecodes_carry_over_where_they_round_up(seconds: float, shown: str) -> None:
+def test_timecodes_that_round_up_carry_to_the_next_unit(seconds: float, shown: str) -> None:
     assert timecode(seconds) == shown
 
 
 # --- the file -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_valid_by_the_schema(tmp_path: Path) -> None:
+def test_a_written_scenes_json_is_valid_by_the_schema(tmp_path: Path) -> None:
     scene_list().save(tmp_path / "scenes.json")
     written = json.loads((tmp_path / "scenes.json").read_text())
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
@@ -151,21 +151,21 @@ def test_what_is_written_is_valid_by_the_schema(tmp_path: Path) -> None:
         lambda d: d["video"].update(frames=0),
     ],
 )
-def test_the_schema_refuses_what_is_not_the_format(spoil: object) -> None:
+def test_the_schema_refuses_invalid_files(spoil: object) -> None:
     content = json.loads(json.dumps(scene_list().to_dict()))
     spoil(content)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(content, SCHEMA)
 
 
-def test_a_number_that_is_none_is_never_written(tmp_path: Path) -> None:
+def test_nan_is_never_written(tmp_path: Path) -> None:
     broken = replace(scene_list(), settings={"threshold": float("nan")})
     with pytest.raises(ValueError):
         broken.save(tmp_path / "scenes.json")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_in_any_script_survive(tmp_path: Path) -> None:
+def test_names_in_any_script_are_preserved(tmp_path: Path) -> None:
     named = replace(scene_list(), video=replace(scene_list().video, path="фильм 映画 \udcff.mp4"))
     named.save(str(tmp_path / "scenes.json"))
     assert json.loads((tmp_path / "scenes.json").read_text())["video"]["path"] == "фильм 映画 \udcff.mp4"

@@ -41,7 +41,7 @@ def times_of(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
 def clear_film(
     scenes: tuple[int, ...] = (9, 12, 8, 10, 11), seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Features, times and ends of a film of scenes with two cameras each, which take turns; nothing comes back."""
+    """Features, times and ends of a film of scenes with two cameras each, which alternate; no setting recurs."""
     rng = np.random.default_rng(seed)
     rows = []
     for length in scenes:

@@ -29,7 +29,7 @@ def tables(draw: st.DrawFn) -> tuple[NDArray[np.float64], int]:
 
 @given(tables())
 @settings(deadline=None)
-def test_no_division_is_worth_more_and_margins_are_those_of_all_divisions(
+def test_no_division_has_a_higher_worth_and_margins_equal_brute_force(
     table: tuple[NDArray[np.float64], int],
 ) -> None:
     worth, scenes = table
@@ -45,7 +45,9 @@ def test_no_division_is_worth_more_and_margins_are_those_of_all_divisions(
 
 @given(tables())
 @settings(deadline=None, max_examples=30)
-def test_prefixes_hold_the_best_of_every_number_of_scenes(table: tuple[NDArray[np.float64], int]) -> None:
+def test_prefix_tables_contain_the_best_division_for_each_number_of_scenes(
+    table: tuple[NDArray[np.float64], int],
+) -> None:
     worth, _ = table
     shots = worth.shape[1]
     values = prefix_values(worth, shots)
@@ -57,12 +59,12 @@ def test_prefixes_hold_the_best_of_every_number_of_scenes(table: tuple[NDArray[n
 
 
 @pytest.mark.parametrize(("longest", "scenes"), [(2, 2), (5, 0), (5, 6)])
-def test_a_number_of_scenes_that_cannot_be_is_refused(longest: int, scenes: int) -> None:
+def test_an_impossible_number_of_scenes_is_refused(longest: int, scenes: int) -> None:
     with pytest.raises(ValueError, match="cannot be divided"):
         best_chain(np.zeros((longest, 5)), scenes)
 
 
-def test_one_scene_is_scored_by_two() -> None:
+def test_a_division_into_one_scene_is_scored_as_one_into_two() -> None:
     worth = np.random.default_rng(0).normal(size=(6, 6))
     one, two = divide(worth, 1), divide(worth, 2)
     assert not len(one.ends)
@@ -76,7 +78,7 @@ def test_a_film_of_one_shot_has_no_end() -> None:
     assert found.score.tolist() == [0.0]
 
 
-def test_spanning_scenes_reach_over_the_end() -> None:
+def test_spanning_gives_each_end_the_best_scene_across_it() -> None:
     best = np.full((3, 5), -np.inf)
     best[2, 3] = 7.0  # shots 1, 2 and 3
     assert spanning(best).tolist() == [-np.inf, 7.0, 7.0, -np.inf, -np.inf]

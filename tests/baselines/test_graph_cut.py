@@ -19,7 +19,7 @@ def literal_cut(weights: NDArray[np.float64], first: list[int], second: list[int
 
 
 def literal_ends(weights: NDArray[np.float64], shots: list[int], threshold: float) -> list[int]:
-    """Try every cut of a part, take the best, go on in both halves."""
+    """Try every cut of a part, take the best, continue in both halves."""
     if len(shots) < 2:
         return []
     cuts = {at: literal_cut(weights, shots[:at], shots[at:]) for at in range(1, len(shots))}
@@ -35,7 +35,7 @@ def literal_ends(weights: NDArray[np.float64], shots: list[int], threshold: floa
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("threshold", [0.1, 0.4, 0.9, 2.0])
-def test_cuts_are_those_of_the_literal_recursion(seed: int, threshold: float) -> None:
+def test_cuts_equal_those_of_the_literal_recursion(seed: int, threshold: float) -> None:
     features, times = random_film(seed, 11)
     settings = GraphCutSettings(threshold=threshold)
     weights = shot_graph(*check_features(features, times), settings.decay)
@@ -55,7 +55,7 @@ def test_the_graph_has_the_weights_of_the_paper() -> None:
             assert weights[i, j] == pytest.approx(max(cosine, 0.0) * np.exp(-(apart**2) / 20))
 
 
-def test_the_scenes_of_any_threshold_are_the_shots_that_score_so_much() -> None:
+def test_scenes_at_any_threshold_follow_from_the_scores() -> None:
     features, times = random_film(3, 40)
     score = graph_cut(features, times).score
     for threshold in (0.05, 0.2, 0.5, 0.8, 1.2):
@@ -71,13 +71,13 @@ def test_clear_scenes_are_found() -> None:
     assert sorted(np.argsort(-found.score)[: len(ends)]) == ends.tolist()
 
 
-def test_shots_of_one_length_do_not_stop_time() -> None:
+def test_clear_scenes_are_found_where_all_shots_have_equal_length() -> None:
     features, _, ends = clear_film()
     at = 4.0 * np.arange(len(features) + 1)
     assert graph_cut(features, np.stack([at[:-1], at[1:]], axis=1)).ends.tolist() == ends.tolist()
 
 
 @pytest.mark.parametrize(("decay", "threshold"), [(0.0, 0.5), (float("nan"), 0.5), (20.0, -0.1), (20.0, 2.1)])
-def test_settings_without_a_meaning_are_refused(decay: float, threshold: float) -> None:
+def test_invalid_settings_are_refused(decay: float, threshold: float) -> None:
     with pytest.raises(ValueError, match="decay"):
         GraphCutSettings(decay, threshold)

@@ -29,7 +29,7 @@ def literal_sums(distances: NDArray[np.float64], ends: tuple[int, ...]) -> tuple
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("scenes", [2, 3, 6])
-def test_no_division_costs_less_in_sum(seed: int, scenes: int) -> None:
+def test_no_division_has_a_lower_additive_cost(seed: int, scenes: int) -> None:
     features, times = random_film(seed, 10)
     distances = cosine_distances(features)
     distances /= distances.mean()
@@ -41,7 +41,7 @@ def test_no_division_costs_less_in_sum(seed: int, scenes: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("scenes", [2, 3, 6])
-def test_no_division_costs_less_in_ratio(seed: int, scenes: int) -> None:
+def test_no_division_has_a_lower_normalised_cost(seed: int, scenes: int) -> None:
     features, times = random_film(seed, 10)
     distances = cosine_distances(features)
     distances /= distances.mean()
@@ -57,7 +57,7 @@ def test_no_division_costs_less_in_ratio(seed: int, scenes: int) -> None:
 
 
 def test_the_two_costs_differ_where_scenes_differ_in_length() -> None:
-    """A long scene that holds together less well is cut in two by the sum, not by the ratio."""
+    """A long scene that is less coherent is divided by the additive cost, not by the normalised cost."""
     rng = np.random.default_rng(0)
     places = rng.normal(size=(3, 60))
     scene = np.repeat([0, 1, 2], [24, 6, 6])
@@ -70,7 +70,7 @@ def test_the_two_costs_differ_where_scenes_differ_in_length() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(12, 12, 12, 12), (9, 15, 10, 14, 12)], ids=["even", "uneven"])
-def test_the_number_of_clear_scenes_is_seen_in_the_singular_values(sizes: tuple[int, ...]) -> None:
+def test_the_number_of_clear_scenes_is_estimated_from_the_singular_values(sizes: tuple[int, ...]) -> None:
     scene = np.repeat(np.arange(len(sizes)), sizes)
     noise = np.random.default_rng(0).uniform(0, 0.01, (len(scene), len(scene)))
     distances = (scene[:, None] != scene) + noise + noise.T
@@ -85,8 +85,8 @@ def test_clear_scenes_are_found(cost: str) -> None:
     assert found.ends.tolist() == ends.tolist()
 
 
-def test_several_feature_sets_say_more_than_each() -> None:
-    """Pictures tell the first border, sound the second."""
+def test_several_feature_sets_find_more_scenes_than_each_alone() -> None:
+    """Images show the first border, sound the second."""
     rng = np.random.default_rng(0)
     scene = np.repeat([0, 1, 2], 10)
     picture = rng.normal(size=(2, 30))[np.minimum(scene, 1)] + 0.3 * rng.normal(size=(30, 30))
@@ -100,17 +100,17 @@ def test_several_feature_sets_say_more_than_each() -> None:
     np.testing.assert_array_equal(grouping([picture, sound], times, only).score, grouping(picture, times, three).score)
 
 
-def test_units_of_a_feature_set_do_not_count() -> None:
+def test_the_scale_of_a_feature_set_does_not_matter() -> None:
     one, other = random_film(0, 9)[0], random_film(1, 9)[0]
     np.testing.assert_allclose(fused_distances([one, other]), fused_distances([one, 1000 * other]))
 
 
-def test_more_scenes_than_shots_are_as_many_as_there_are_shots() -> None:
+def test_the_number_of_scenes_is_limited_to_the_number_of_shots() -> None:
     features, times = random_film(0, 5)
     assert grouping(features, times, GroupingSettings(scenes=9)).ends.tolist() == [0, 1, 2, 3]
 
 
-def test_wrong_use_is_refused() -> None:
+def test_wrong_arguments_are_refused() -> None:
     features, times = random_film(0, 5)
     with pytest.raises(ValueError, match="feature set"):
         grouping([], times)

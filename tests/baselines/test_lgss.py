@@ -26,7 +26,7 @@ def literal_worth(similarity: NDArray[np.float64], start: int, end: int) -> floa
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_grouping_is_the_best_of_all(seed: int) -> None:
+def test_the_grouping_is_the_best_of_all_groupings(seed: int) -> None:
     features, _ = random_film(seed, shots=9)
     similarity = super_shot_similarities([features], np.arange(8))
     worth = scene_worth(similarity)
@@ -70,7 +70,7 @@ def network(films: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[
     return train_lgss([Labelled([film[0]], labelled(film)) for film in films[:4]], LGSSTraining(width=16))
 
 
-def test_scenes_of_a_film_it_has_not_seen_are_found(
+def test_scenes_of_an_unseen_film_are_found(
     films: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]], network: LGSSNetwork
 ) -> None:
     features, times, ends = films[4]
@@ -80,7 +80,7 @@ def test_scenes_of_a_film_it_has_not_seen_are_found(
     assert ((found.score >= 0) & (found.score <= 1)).all()
 
 
-def test_rounds_only_take_ends_away(
+def test_further_rounds_only_remove_scene_ends(
     films: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]], network: LGSSNetwork
 ) -> None:
     features, times, _ = films[4]
@@ -106,7 +106,7 @@ def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_al
 
 
 def test_several_feature_sets_are_fused() -> None:
-    """Where the pictures say nothing, the sound does."""
+    """Images are uninformative; sound marks the scenes."""
     rng = np.random.default_rng(0)
 
     def film() -> tuple[list[NDArray[np.float64]], NDArray[np.float64], NDArray[np.uint8]]:
@@ -123,7 +123,7 @@ def test_several_feature_sets_are_fused() -> None:
         lgss(sets[1], times, LGSSSettings(network))
 
 
-def test_what_cannot_be_used_is_refused() -> None:
+def test_unusable_input_is_refused() -> None:
     features, times = random_film(0, 6)
     with pytest.raises(ValueError, match="train_lgss"):
         lgss(features, times, LGSSSettings())
@@ -137,7 +137,7 @@ def test_what_cannot_be_used_is_refused() -> None:
         train_lgss([Labelled([x], np.ones(6, np.uint8)) for x in (features, features[:, :2])])
 
 
-def test_an_odd_film_keeps_the_number_of_its_shots() -> None:
+def test_an_unusual_film_keeps_its_number_of_shots() -> None:
     network = LGSSNetwork([3], SMALL, 4.0)
     for shots in (1, 9, 10, 11, 23):
         found = lgss(np.random.default_rng(0).normal(size=(shots, 3)), times_of(np.ones(shots)), LGSSSettings(network))

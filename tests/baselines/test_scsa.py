@@ -30,7 +30,7 @@ def needleman_wunsch(first: list[int], second: list[int], scores: NDArray[np.flo
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("window", "gap"), [(1, -0.5), (3, -0.5), (4, -1.0), (4, -0.1)])
-def test_alignment_is_needleman_and_wunschs(seed: int, window: int, gap: float) -> None:
+def test_alignment_equals_needleman_wunsch(seed: int, window: int, gap: float) -> None:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 4, 11)
     scores = rng.uniform(-1, 1, (4, 4))
@@ -42,7 +42,7 @@ def test_alignment_is_needleman_and_wunschs(seed: int, window: int, gap: float) 
         assert found[shot] == pytest.approx(expected)
 
 
-def test_a_pattern_that_goes_on_aligns_better_than_one_that_ends() -> None:
+def test_alignment_scores_are_lowest_where_the_pattern_of_shots_changes() -> None:
     labels = np.array([0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3])
     scores = alignment_scores(labels, np.where(np.eye(4) == 1, 1.0, -1.0), 4, -0.5)
     assert scores.argmin() == 7
@@ -72,14 +72,14 @@ def test_global_k_means_finds_clear_clusters_without_a_random_start(seed: int) -
     np.testing.assert_array_equal(found, fast_global_kmeans(points, 7))
 
 
-def test_no_more_clusters_than_different_points() -> None:
+def test_there_are_at_most_as_many_clusters_as_different_points() -> None:
     points = np.repeat(np.eye(3), 4, axis=0)
     assert len(set(fast_global_kmeans(points, 8))) == 3
     assert set(fast_global_kmeans(np.ones((5, 2)), 3)) == {0}
 
 
-def test_eigenvalues_tell_how_many_groups_of_shots_there_are() -> None:
-    """Four cameras, two of which come back, are four groups."""
+def test_eigenvalues_give_the_number_of_shot_groups() -> None:
+    """Four cameras, two of which recur, are four groups."""
     rng = np.random.default_rng(0)
     camera = np.array([0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 0, 1, 0, 1])
     features = rng.normal(size=(4, 200))[camera] + 0.2 * rng.normal(size=(16, 200))
@@ -92,7 +92,7 @@ def test_clear_scenes_are_found() -> None:
     assert scsa(features, times).ends.tolist() == ends.tolist()
 
 
-def test_low_points_are_minima_and_low() -> None:
+def test_low_points_are_local_minima_below_the_limit() -> None:
     scores = np.array([1.0, 0.2, 1.0, 0.9, 1.0, 0.3, 0.3, 1.0, 0.1])
     assert low_points(scores, 0.5).tolist() == [1, 5, 8]
     assert low_points(scores, 0.0).tolist() == [8]
@@ -100,6 +100,6 @@ def test_low_points_are_minima_and_low() -> None:
     assert low_points(np.ones(4), 0.5).tolist() == [0]
 
 
-def test_settings_without_a_meaning_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="positive"):
         SCSASettings(window=0)

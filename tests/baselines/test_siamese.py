@@ -13,7 +13,7 @@ FAST = SiameseTraining(hidden=64, dimensions=16, epochs=30, batch_size=64, learn
 
 
 def labelled(seed: int) -> Labelled:
-    """A film whose places show in its first ten features only; the others are noise, twice as large."""
+    """A film whose settings are visible only in its first ten features; the others are noise, twice as large."""
     features, _, ends = clear_film(seed=seed)
     features[:, 10:] = 2 * np.random.default_rng(seed + 100).normal(size=(len(features), 30))
     scene_end = np.zeros(len(features), dtype=np.uint8)
@@ -33,7 +33,7 @@ def mean_distances(points: np.ndarray, scene: np.ndarray) -> tuple[float, float]
     return float(apart[same].mean()), float(apart[scene[:, None] != scene].mean())
 
 
-def test_shots_of_one_scene_come_nearer_to_each_other(network: SiameseNetwork) -> None:
+def test_training_moves_shots_of_one_scene_closer_together(network: SiameseNetwork) -> None:
     (features,), scene_end = labelled(0)  # not learnt from
     scene = np.cumsum(scene_end) - scene_end
     unit = features / np.linalg.norm(features, axis=1, keepdims=True)
@@ -41,11 +41,11 @@ def test_shots_of_one_scene_come_nearer_to_each_other(network: SiameseNetwork) -
     assert after[0] / after[1] < 0.7 * before[0] / before[1]
 
 
-def test_the_network_knows_how_long_scenes_are(network: SiameseNetwork) -> None:
+def test_the_network_stores_the_mean_scene_length(network: SiameseNetwork) -> None:
     assert network.shots_per_scene == pytest.approx(10.0)
 
 
-def test_clear_scenes_of_a_film_not_learnt_from_are_found(network: SiameseNetwork) -> None:
+def test_clear_scenes_of_an_unseen_film_are_found(network: SiameseNetwork) -> None:
     _, times, ends = clear_film()
     found = siamese(labelled(0).features[0], times, SiameseSettings(network, temporal=1.0))
     assert found.ends.tolist() == ends.tolist()
@@ -65,7 +65,7 @@ def test_the_same_seed_gives_the_same_network_and_leaves_the_generator_alone() -
     assert not torch.equal(next(one.parameters()), next(other.parameters()))
 
 
-def test_affinities_fall_with_both_distances() -> None:
+def test_affinities_fall_with_feature_and_time_distance() -> None:
     points = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     times = np.array([[0.0, 60.0], [60.0, 120.0], [120.0, 180.0]])
     spread = 8 / 9  # mean of the squared distances, each pair and each shot with itself
@@ -75,7 +75,7 @@ def test_affinities_fall_with_both_distances() -> None:
     assert np.diagonal(found).tolist() == [1.0, 1.0, 1.0]
 
 
-def test_the_number_of_clusters_stands_before_the_greatest_gap() -> None:
+def test_the_number_of_clusters_is_at_the_largest_eigenvalue_gap() -> None:
     values = np.array([1.0, 0.5, 0.45, 0.44, 0.2, 0.1])
     assert greatest_gap(values, 1, 6) == 1
     assert greatest_gap(values, 2, 6) == 4
@@ -88,7 +88,7 @@ def test_a_given_number_of_scenes_is_the_number_of_clusters(network: SiameseNetw
     assert len(siamese(features, times, SiameseSettings(network, temporal=0.0, scenes=1)).ends) == 0
 
 
-def test_wrong_use_is_refused(network: SiameseNetwork) -> None:
+def test_wrong_arguments_are_refused(network: SiameseNetwork) -> None:
     features, times = random_film(0, 8)
     with pytest.raises(ValueError, match="needs a network"):
         siamese(features, times, SiameseSettings())

@@ -12,7 +12,7 @@ from tests.baselines import clear_film, divisions, margin, random_film, scenes_o
 def literal_value(
     near: NDArray[np.float64], thread: NDArray[np.int64], scenes: list[tuple[int, int]], longest: int
 ) -> float:
-    """Shot by shot: how well each fits the scene it joins, or how little it fits the one that it follows."""
+    """Shot by shot: its similarity to the scene that it joins, or its dissimilarity to the previous scene."""
 
     def alpha(n: int) -> float:
         return 1 - 0.5 * (n / longest) ** 2
@@ -35,7 +35,7 @@ def literal_value(
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("scenes", [1, 2, 4])
 @pytest.mark.parametrize("longest", [5, 100])
-def test_no_division_is_worth_more_and_scores_are_those_of_all_divisions(seed: int, scenes: int, longest: int) -> None:
+def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, scenes: int, longest: int) -> None:
     features, times = random_film(seed, 9)
     settings = StoryGraphSettings(longest=longest, thread=0.6, lookahead=4, scenes=scenes)
     near, thread = closeness(features), threads(similarities(features), 4, 0.6)
@@ -54,7 +54,7 @@ def test_no_division_is_worth_more_and_scores_are_those_of_all_divisions(seed: i
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_scenes_are_added_while_that_pays(seed: int) -> None:
+def test_scenes_are_added_while_the_worth_grows(seed: int) -> None:
     features, times = random_film(seed, 12)
     near, thread = closeness(features), threads(similarities(features), 24, 0.9)
 
@@ -65,7 +65,7 @@ def test_scenes_are_added_while_that_pays(seed: int) -> None:
     assert len(story_graph(features, times, StoryGraphSettings(gain=0.2)).ends) + 1 == expected
 
 
-def test_threads_connect_what_is_alike_and_near() -> None:
+def test_threads_connect_similar_shots_near_in_time() -> None:
     alike = np.eye(6)
     for i, j in ((0, 2), (2, 4), (1, 5)):
         alike[i, j] = alike[j, i] = 0.9
@@ -79,7 +79,7 @@ def test_clear_scenes_are_found() -> None:
     assert story_graph(features, times).ends.tolist() == ends.tolist()
 
 
-def test_settings_without_a_meaning_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="positive"):
         StoryGraphSettings(longest=0)
     with pytest.raises(ValueError, match="positive"):

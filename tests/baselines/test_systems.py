@@ -1,4 +1,4 @@
-"""What holds for every system: the interface, films at its limits, and more than chance on real ones."""
+"""All systems: the interface, extreme films, and better than chance on real ones."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -51,13 +51,13 @@ def test_any_number_of_shots_is_segmented(name: str, shots: int) -> None:
 
 @pytest.mark.parametrize("name", CLASSICAL)
 @pytest.mark.parametrize("value", [0.0, 3.0])
-def test_shots_that_are_all_the_same_are_no_trouble(name: str, value: float) -> None:
+def test_films_of_identical_shots_are_segmented(name: str, value: float) -> None:
     found = run(name, np.full((9, 4), value), times_of(np.ones(9)))
     assert np.isfinite(found.score).all()
 
 
 @pytest.mark.parametrize("name", CLASSICAL)
-def test_shots_without_length_are_no_trouble(name: str) -> None:
+def test_shots_of_length_zero_are_accepted(name: str) -> None:
     found = run(name, random_film(0, 9)[0], np.zeros((9, 2)))
     assert np.isfinite(found.score).all()
 
@@ -95,12 +95,12 @@ def test_unusable_films_are_refused(
         SYSTEMS[name].segment(features, times, settings)
 
 
-def test_every_system_is_measured_in_the_papers_table() -> None:
+def test_every_system_has_a_row_in_the_papers_table() -> None:
     measured = [row.cells["AP"].system.baseline for row in ROWS["table1"]]
     assert sorted(name for name in measured if name is not None) == sorted(SMALL)
 
 
-def test_similarity_is_the_cosine_about_the_films_mean() -> None:
+def test_similarity_is_the_cosine_after_subtracting_the_films_mean() -> None:
     features = random_film(0, 8)[0]
     moved = 3 * features + 11
     np.testing.assert_allclose(similarities(features), similarities(moved), atol=1e-12)
@@ -110,13 +110,13 @@ def test_similarity_is_the_cosine_about_the_films_mean() -> None:
     np.testing.assert_allclose(similarities(features), expected, atol=1e-12)
 
 
-def test_infinite_scores_come_just_beyond_the_finite_ones() -> None:
+def test_infinite_scores_are_placed_just_beyond_the_finite_ones() -> None:
     found = segmentation(np.array([2, 0]), np.array([np.inf, 1.0, -np.inf, 3.0, 9.0]))
     assert found.score.tolist() == [4.0, 1.0, 0.0, 3.0, 0.0]
     assert found.ends.tolist() == [0, 2]
 
 
-def test_scenes_of_one_length_end_when_it_has_passed() -> None:
+def test_scenes_of_fixed_length_end_when_the_length_has_passed() -> None:
     times = times_of(np.array([4.0, 5.0, 3.0, 20.0, 2.0, 6.0])) + 100
     found = fixed_length(np.ones((6, 1)), times, FixedLengthSettings(10.0))
     assert found.ends.tolist() == [2, 3]  # at 12 s, and at 32 s; 40 s is the end of the film
@@ -133,7 +133,7 @@ def films() -> list[ShotFeatures]:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_real_scenes_are_found_better_than_by_chance_and_by_length(name: str, films: list[ShotFeatures]) -> None:
-    """OVSD; defaults; what learns does so from every other film and is tested on the rest."""
+    """OVSD, default settings; systems that learn are trained on every second film and tested on the rest."""
     tested, settings, learn = films, SYSTEMS[name].settings(), SYSTEMS[name].learn
     if learn is not None:
         tested = films[::2]

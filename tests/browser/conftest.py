@@ -40,7 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture
 def view(browser: Browser, made: Made) -> Iterator[Page]:
-    """The page; afterwards it must not have complained, nor asked for anything but itself and its film."""
+    """The page; afterwards checks that it reported no errors and requested only itself and its film."""
     with opened(browser, made.path) as seen:
         yield seen.page
         assert seen.complaints == []

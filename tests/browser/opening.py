@@ -1,4 +1,4 @@
-"""What tests of pages in a browser share: opening one, and reading what it shows."""
+"""Helpers of browser tests: opening a page, and reading what it shows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Made:
 
 @dataclass
 class Opened:
-    """An open page, with all that it complained of and all that it asked for."""
+    """An open page, with its console errors and its requests."""
 
     page: Page
     complaints: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ def ends_shown(page: Page) -> list[int]:
 
 
 def slide(page: Page, threshold: float) -> None:
-    """Move the slider as a hand does; the browser then tells the page."""
+    """Move the slider as a user does, with its events."""
     page.locator("#threshold").evaluate(
         "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input'));"
         " slider.dispatchEvent(new Event('change')); }",

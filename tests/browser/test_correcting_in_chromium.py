@@ -60,7 +60,7 @@ def press(page: Page, *keys: str) -> None:
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 
-def test_keys_work_without_a_focus_and_move_the_film(view: Page, made: Made) -> None:
+def test_keys_work_without_focus_and_move_the_film(view: Page, made: Made) -> None:
     ready(view)
     for keys, shot in [
         (["ArrowRight"] * 3, 3), (["ArrowLeft"], 2), (["n"], 4), (["n"], 5), (["p"], 4), (["ArrowDown"], 5),
@@ -126,7 +126,7 @@ def test_brackets_work_where_they_need_altgr_or_option(view: Page) -> None:
     assert ends_shown(view)[0] == 0, "the scene from shot 2 begins a shot earlier, and no scene has less than one"
 
 
-def test_keys_pass_over_scenes_that_the_filter_hides(view: Page) -> None:
+def test_keys_skip_scenes_hidden_by_the_filter(view: Page) -> None:
     view.check("#filter-uncertain")
     shown = [int(number) for number in view.locator(".scene:visible .number").all_text_contents()]
     assert 0 < len(shown) < 5
@@ -136,7 +136,7 @@ def test_keys_pass_over_scenes_that_the_filter_hides(view: Page) -> None:
         assert view.locator(".scene.selected").is_visible()
 
 
-def test_j_and_l_shuttle(view: Page) -> None:
+def test_j_and_l_play_backwards_and_forwards(view: Page) -> None:
     ready(view)
     press(view, "l", "l")
     assert view.evaluate("[film.paused, film.playbackRate]") == [False, 2]
@@ -183,7 +183,7 @@ def test_undo_and_save_work_in_every_field(view: Page) -> None:
     assert json.loads(download.value.path().read_text())["scenes"][0]["name"] == "Wanted"
 
 
-def test_scenes_are_made_and_joined_with_keys(view: Page) -> None:
+def test_scenes_are_split_and_merged_with_keys(view: Page) -> None:
     press(view, "n", "m")
     assert ends_shown(view) == [1, 4, 6, 7]
     press(view, "ArrowRight", "s")
@@ -201,7 +201,7 @@ def test_scenes_are_made_and_joined_with_keys(view: Page) -> None:
     assert view.evaluate("document.activeElement.closest('.shot').shot") == selected(view), "the focus goes along"
 
 
-def test_the_timeline_is_a_slider_for_those_who_cannot_see_it(view: Page) -> None:
+def test_the_timeline_is_a_slider_for_screen_readers(view: Page) -> None:
     view.focus("#track")
     press(view, "ArrowRight", "ArrowRight", "ArrowRight")
     assert view.get_attribute("#track", "aria-valuenow") == "4"
@@ -351,7 +351,7 @@ def test_the_threshold_line_is_dragged(view: Page, made: Made) -> None:
     assert view.input_value("#threshold") == "0.5"
 
 
-def test_a_press_beside_them_moves_the_view(view: Page, made: Made) -> None:
+def test_dragging_beside_boundaries_moves_the_view(view: Page, made: Made) -> None:
     box = view.locator("#track").bounding_box()
     assert box is not None
     press(view, "+", "+")
@@ -391,7 +391,7 @@ def test_a_name_goes_to_the_scene_with_most_of_its_frames(
     assert found == expected
 
 
-def test_names_outlive_the_slider(view: Page) -> None:
+def test_names_are_kept_when_the_threshold_changes(view: Page) -> None:
     for scene, name in ((0, "First"), (2, "Third"), (3, "Fourth")):
         view.click(f"text=Rename >> nth={scene}")
         view.keyboard.type(name)
@@ -402,7 +402,7 @@ def test_names_outlive_the_slider(view: Page) -> None:
     assert view.locator(".scene .name").all_text_contents() == ["First", "", "Third", "Fourth", ""]
 
 
-def test_shots_that_were_cut_by_hand_keep_the_file_from_being_replaced(view: Page, tmp_path: Path) -> None:
+def test_manual_cuts_protect_the_file_from_being_replaced(view: Page, tmp_path: Path) -> None:
     ready(view)
     press(view, "Period")
     frame_shown(view)
@@ -454,7 +454,7 @@ def test_no_scene_is_cut_outside_the_part_that_was_read(part: Page, time: float)
 # --- no work is lost ------------------------------------------------------------------------------------------------
 
 
-def test_unsaved_changes_are_there_when_the_page_is_opened_again(view: Page, made: Made, tmp_path: Path) -> None:
+def test_unsaved_changes_are_restored_when_the_page_is_reopened(view: Page, made: Made, tmp_path: Path) -> None:
     ready(view)
     press(view, "n", "r")
     view.keyboard.type("Kept <b>safe</b>")
@@ -489,7 +489,7 @@ def test_unsaved_changes_are_there_when_the_page_is_opened_again(view: Page, mad
         '{"ends": [120], "cuts": [], "names": [], "by": "<b>"}',
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_not_restored(view: Page, stored: str) -> None:
+def test_stored_changes_that_do_not_match_are_not_restored(view: Page, stored: str) -> None:
     press(view, "m")
     keys = view.evaluate("Object.keys(localStorage)")
     assert len(keys) == 1
@@ -500,7 +500,7 @@ def test_what_does_not_fit_is_not_restored(view: Page, stored: str) -> None:
     assert view.inner_text("#status") == ""
 
 
-def test_another_result_of_the_same_film_is_not_touched(browser: Browser, tmp_path: Path) -> None:
+def test_changes_stored_for_another_result_of_the_film_are_not_applied(browser: Browser, tmp_path: Path) -> None:
     save_page(tmp_path / "page.html", pages.invented(6))
     with opened(browser, tmp_path / "page.html") as seen:
         press(seen.page, "ArrowRight", "s", "r")
@@ -530,7 +530,7 @@ FILE_PICKER = """
 """
 
 
-def test_save_writes_the_chosen_file_again_where_the_browser_can(view: Page, made: Made) -> None:
+def test_save_writes_to_the_chosen_file_again_if_supported(view: Page, made: Made) -> None:
     view.add_init_script(FILE_PICKER)
     view.reload()
     view.wait_for_selector(".scene")
@@ -551,7 +551,7 @@ def test_save_writes_the_chosen_file_again_where_the_browser_can(view: Page, mad
     assert view.is_visible("#unsaved")
 
 
-def test_a_browser_that_keeps_nothing_says_so_and_warns_before_it_closes(view: Page) -> None:
+def test_without_browser_storage_the_page_warns_before_closing(view: Page) -> None:
     view.evaluate("void (Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); })")
     press(view, "n", "r")
     view.keyboard.type("x")
@@ -590,7 +590,7 @@ def at_rate(rate: Fraction, steady: bool = True) -> SceneList:
     [(Fraction(24), True, 0), (Fraction(30000, 1001), True, 0), (Fraction(60000, 1001), True, 0),
      (Fraction(120), True, 0), (Fraction(25), False, 0), (Fraction(48), True, 0), (Fraction(25), False, 200)],
 )  # fmt: skip
-def test_csv_and_edl_are_those_of_export(
+def test_csv_and_edl_of_the_page_equal_those_of_export(
     browser: Browser, tmp_path: Path, rate: Fraction, steady: bool, least: float
 ) -> None:
     scenes = at_rate(rate, steady)
@@ -629,7 +629,7 @@ def gaps(browser: Browser, made: Made, tmp_path: Path) -> Iterator[Page]:
         assert seen.complaints == []
 
 
-def test_shots_that_were_left_out_stay_outside_scenes(gaps: Page, tmp_path: Path) -> None:
+def test_dropped_shots_stay_outside_scenes(gaps: Page, tmp_path: Path) -> None:
     assert gaps.inner_text("#count").startswith("3 scenes · 8 shots")
     assert gaps.locator(".scene h3").all_text_contents() == ["1", "2", "In no scene", "3", "In no scene"]
     assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (5, 7)]
@@ -643,7 +643,7 @@ def test_shots_that_were_left_out_stay_outside_scenes(gaps: Page, tmp_path: Path
     assert gaps.locator(".scene.outside .frame").count() == 2
 
 
-def test_shots_that_were_left_out_are_put_into_scenes(gaps: Page, tmp_path: Path) -> None:
+def test_dropped_shots_can_be_added_to_scenes(gaps: Page, tmp_path: Path) -> None:
     gaps.click(".outside .next >> nth=0")
     assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (4, 7)]
     press(gaps, "End", "s")
@@ -653,7 +653,7 @@ def test_shots_that_were_left_out_are_put_into_scenes(gaps: Page, tmp_path: Path
     assert gaps.locator(".scene.outside").count() == 0
 
 
-def test_the_threshold_leaves_short_scenes_out_as_regroup_does(gaps: Page, tmp_path: Path) -> None:
+def test_changing_the_threshold_drops_short_scenes_as_regroup_does(gaps: Page, tmp_path: Path) -> None:
     before = saved(gaps, tmp_path).rename(tmp_path / "before.json")
     for threshold in (0.3, 0.65, 0.15):
         slide(gaps, threshold)
@@ -677,7 +677,7 @@ def shown_scenes(page: Page) -> list[int]:
     return [int(number) for number in page.locator(".scene:not([hidden]) .number").all_text_contents()]
 
 
-def test_scenes_are_filtered_by_name_length_and_doubt(view: Page, made: Made) -> None:
+def test_scenes_can_be_filtered_by_name_length_and_uncertainty(view: Page, made: Made) -> None:
     view.click("text=Rename >> nth=1")
     view.keyboard.type("The Chase")
     press(view, "Enter")
@@ -699,7 +699,7 @@ def test_scenes_are_filtered_by_name_length_and_doubt(view: Page, made: Made) ->
     assert view.inner_text("#matching") == ""
 
 
-def test_the_compact_view_has_one_image_a_scene(view: Page, made: Made) -> None:
+def test_the_compact_view_has_one_image_per_scene(view: Page, made: Made) -> None:
     view.click("#compact")
     assert view.locator(".shot:visible").count() == 5
     longest = [
@@ -713,7 +713,7 @@ def test_the_compact_view_has_one_image_a_scene(view: Page, made: Made) -> None:
     assert view.locator(".shot:visible").count() == 8
 
 
-def test_an_address_with_a_scene_opens_there(browser: Browser, made: Made, tmp_path: Path) -> None:
+def test_a_url_with_a_scene_opens_the_page_at_it(browser: Browser, made: Made, tmp_path: Path) -> None:
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"{made.path.as_uri()}#scene-3")
@@ -722,7 +722,7 @@ def test_an_address_with_a_scene_opens_there(browser: Browser, made: Made, tmp_p
     context.close()
 
 
-def test_a_name_is_saved_by_a_key_with_caps_lock_too(view: Page) -> None:
+def test_a_name_is_saved_by_key_with_caps_lock_on(view: Page) -> None:
     view.click("text=Rename >> nth=1")
     view.keyboard.type("INT. KITCHEN")
     with view.expect_download() as download:
@@ -740,7 +740,7 @@ def test_redo_in_a_name_field_keeps_all_scenes_in_the_list(view: Page) -> None:
     assert ends_shown(view) == [3, 4, 6, 7]
 
 
-def test_enter_that_ends_a_composed_word_leaves_the_name_open(view: Page) -> None:
+def test_enter_in_an_input_method_does_not_close_the_name_field(view: Page) -> None:
     view.click("text=Rename >> nth=1")
     view.evaluate(
         "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', "

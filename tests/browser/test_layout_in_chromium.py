@@ -1,4 +1,4 @@
-"""The page in windows of all sizes: nothing sticks out, nothing covers the list."""
+"""The page in windows of all sizes: nothing overflows or covers the list."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COVERED = """
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("compact", [False, True], ids=["list", "compact"])
-def test_nothing_overflows_or_is_covered(long_page: Page, width: int, compact: bool) -> None:
+def test_nothing_overflows_or_is_covered_at_any_window_size(long_page: Page, width: int, compact: bool) -> None:
     page = long_page
     page.set_viewport_size({"width": width, "height": 900})
     if (page.get_attribute("#compact", "aria-pressed") == "true") != compact:
@@ -74,7 +74,7 @@ def test_nothing_overflows_or_is_covered(long_page: Page, width: int, compact: b
 
 
 @pytest.mark.parametrize("width", [1024, 1440])
-def test_low_windows_have_a_lower_header(long_page: Page, width: int) -> None:
+def test_the_header_is_lower_in_low_windows(long_page: Page, width: int) -> None:
     heights = []
     for height in (900, 600):
         long_page.set_viewport_size({"width": width, "height": height})

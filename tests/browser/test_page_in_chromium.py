@@ -1,4 +1,4 @@
-"""The page in a real browser: what it shows, what its controls do, what it saves, and that it keeps to itself."""
+"""The page in a real browser: its content, controls and saved files, and that it sends nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HOSTILE = "</script><img src=x onerror=\"window.harmed = 1\"> & 'name'"
 # --- what it shows --------------------------------------------------------------------------------------------------
 
 
-def test_scenes_stand_with_their_shots_times_and_pictures(view: Page, made: Made) -> None:
+def test_scenes_are_listed_with_shots_times_and_images(view: Page, made: Made) -> None:
     assert ends_shown(view) == [scene.end_shot - 1 for scene in made.scenes.scenes]
     for scene, shown in zip(made.scenes.scenes, view.locator(".scene").all(), strict=True):
         text = shown.inner_text()
@@ -49,7 +49,7 @@ def test_scenes_stand_with_their_shots_times_and_pictures(view: Page, made: Made
     assert view.locator(".track .scene-band").count() == 5
 
 
-def test_what_was_found_and_missed_is_marked_with_signs_and_words(view: Page) -> None:
+def test_found_and_missed_scene_ends_are_marked_by_sign_and_text(view: Page) -> None:
     # Predicted are the ends of shots 1, 3, 4 and 6; true are 1, 2 and one inside a shot.
     assert [view.inner_text(f"#{name}") for name in ("hits", "misses", "extras")] == ["1", "2", "3"]
     assert view.inner_text("#measures") == "Precision 25.0 % · recall 33.3 % · F1 28.6 %"
@@ -81,7 +81,7 @@ def test_transitions_are_marked_between_shots(browser: Browser, tmp_path: Path) 
         assert json.loads(saved(seen.page, tmp_path).read_text())["shots"] == content["file"]["shots"]
 
 
-def test_names_are_text_whatever_they_hold(browser: Browser, tmp_path: Path) -> None:
+def test_names_are_shown_as_text_only(browser: Browser, tmp_path: Path) -> None:
     plain = pages.invented(5)
     first, *others = plain.scenes
     scenes = replace(
@@ -104,7 +104,7 @@ def test_names_are_text_whatever_they_hold(browser: Browser, tmp_path: Path) -> 
         assert seen.complaints == []
 
 
-def test_it_opens_with_three_thousand_shots(browser: Browser, tmp_path: Path) -> None:
+def test_the_page_opens_with_three_thousand_shots(browser: Browser, tmp_path: Path) -> None:
     scenes = pages.invented(3000)
     save_page(tmp_path / "page.html", scenes, pages.noise(60, 32, 18) * 50)
     with opened(browser, tmp_path / "page.html") as seen:
@@ -122,7 +122,7 @@ def test_it_opens_with_three_thousand_shots(browser: Browser, tmp_path: Path) ->
         assert seen.complaints == []
 
 
-def test_without_pictures_and_film_it_says_so(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_without_images_and_film_says_so(browser: Browser, tmp_path: Path) -> None:
     save_page(tmp_path / "page.html", pages.invented(6))
     with opened(browser, tmp_path / "page.html") as seen:
         assert "was not found when this page was made" in seen.page.inner_text("#film-note")
@@ -132,7 +132,7 @@ def test_without_pictures_and_film_it_says_so(browser: Browser, tmp_path: Path) 
         assert seen.complaints == []
 
 
-def test_a_film_that_no_browser_plays_is_told_in_one_line(browser: Browser, tmp_path: Path) -> None:
+def test_a_film_that_the_browser_cannot_play_is_reported(browser: Browser, tmp_path: Path) -> None:
     scenes, pictures = pages.filmed(tmp_path / "film.mp4")
     (tmp_path / "film.mp4").write_bytes(b"no film" * 100)
     save_page(tmp_path / "page.html", scenes, pictures, tmp_path / "film.mp4")
@@ -151,7 +151,7 @@ def test_a_film_that_no_browser_plays_is_told_in_one_line(browser: Browser, tmp_
 # --- the slider -----------------------------------------------------------------------------------------------------
 
 
-def test_the_rule_is_that_of_predict(view: Page) -> None:
+def test_the_page_groups_shots_by_the_rule_of_predict(view: Page) -> None:
     """Hundreds of films at once, many with scores that are the same or lie on the threshold."""
     rng = np.random.default_rng(3)
     cases = []
@@ -171,14 +171,14 @@ def test_the_rule_is_that_of_predict(view: Page) -> None:
     assert found == [choose_scene_ends(*case) for case in cases]
 
 
-def test_times_are_written_as_python_writes_them(view: Page) -> None:
+def test_times_are_formatted_as_in_python(view: Page) -> None:
     rng = np.random.default_rng(4)
     times = [0.0, 0.0005, 0.0015, 0.0625, 59.9995, 3599.9996, 359999.9, *(rng.integers(0, 10**8, 300) / 16000).tolist()]
     assert view.evaluate("times => times.map(timecode)", times) == [timecode(time) for time in times]
 
 
 @pytest.mark.parametrize("threshold", [0.05, 0.35, 0.5, 0.65, 0.99])
-def test_the_slider_regroups_at_once(view: Page, made: Made, threshold: float) -> None:
+def test_moving_the_slider_regroups_scenes(view: Page, made: Made, threshold: float) -> None:
     slide(view, threshold)
     scenes = pages.grouped(made.scenes.shots, made.scenes.video, threshold)
     assert ends_shown(view) == [scene.end_shot - 1 for scene in scenes.scenes]
@@ -190,7 +190,7 @@ def test_the_slider_regroups_at_once(view: Page, made: Made, threshold: float) -
     )
 
 
-def test_the_least_length_of_a_scene_counts_too(view: Page, made: Made, tmp_path: Path) -> None:
+def test_the_minimum_scene_length_is_respected(view: Page, made: Made, tmp_path: Path) -> None:
     view.fill("#min-scene", "1.2")
     view.fill("#threshold-number", "0.15")
     expected = pages.grouped(made.scenes.shots, made.scenes.video, 0.15, 1.2)
@@ -199,7 +199,7 @@ def test_the_least_length_of_a_scene_counts_too(view: Page, made: Made, tmp_path
     assert json.loads(saved(view, tmp_path).read_text()) == expected.to_dict(made.path.parent)
 
 
-def test_scenes_as_many_as_asked_for_stay_until_the_slider_moves(browser: Browser, tmp_path: Path) -> None:
+def test_a_fixed_number_of_scenes_is_kept_until_the_slider_moves(browser: Browser, tmp_path: Path) -> None:
     plain = pages.invented(12)
     asked = replace(plain, settings={**plain.settings, "scenes": 2}, scenes=group_shots(plain.shots, [4, 11]))
     save_page(tmp_path / "page.html", asked)
@@ -244,7 +244,7 @@ def test_a_click_shows_the_first_frame_of_the_shot(
         assert seen.complaints == []
 
 
-def test_the_timeline_seeks_zooms_and_leads_to_the_list(view: Page, made: Made) -> None:
+def test_the_timeline_seeks_zooms_and_scrolls_the_list(view: Page, made: Made) -> None:
     box = view.locator("#track").bounding_box()
     assert box is not None
     shot = made.scenes.shots[5]
@@ -270,7 +270,7 @@ def test_the_timeline_seeks_zooms_and_leads_to_the_list(view: Page, made: Made) 
 # --- corrections by hand --------------------------------------------------------------------------------------------
 
 
-def test_what_is_corrected_is_saved_for_every_reader(view: Page, made: Made, tmp_path: Path) -> None:
+def test_corrections_are_saved_in_a_valid_scenes_json(view: Page, made: Made, tmp_path: Path) -> None:
     assert ends_shown(view) == [1, 3, 4, 6, 7]
     view.click("text=Merge with next >> nth=1")
     view.locator(".shot").nth(6).hover()
@@ -309,7 +309,7 @@ def test_what_is_corrected_is_saved_for_every_reader(view: Page, made: Made, tmp
         assert "corrected by hand" in again.page.inner_text("#origin")
 
 
-def test_undo_goes_all_the_way_back_and_redo_forth(view: Page, made: Made, tmp_path: Path) -> None:
+def test_undo_and_redo_cover_all_changes(view: Page, made: Made, tmp_path: Path) -> None:
     assert view.is_disabled("#undo")
     view.click("text=Merge with next >> nth=0")
     view.click("text=Merge with next >> nth=0")
@@ -333,7 +333,7 @@ def test_undo_goes_all_the_way_back_and_redo_forth(view: Page, made: Made, tmp_p
     assert (ends_shown(view), view.text_content(".name >> nth=1")) == (after, "Second")
 
 
-def test_a_name_stays_with_its_scene_and_can_be_given_up(view: Page) -> None:
+def test_a_name_stays_with_its_scene_and_can_be_removed(view: Page) -> None:
     view.click("text=Rename >> nth=1")
     view.keyboard.type("Kept")
     view.keyboard.press("Enter")
@@ -355,7 +355,7 @@ def test_a_name_stays_with_its_scene_and_can_be_given_up(view: Page) -> None:
 # --- keys, people, privacy ------------------------------------------------------------------------------------------
 
 
-def test_the_keys_are_told(view: Page) -> None:
+def test_the_help_lists_all_keys(view: Page) -> None:
     view.click("#keys")
     assert "split: a new scene begins with this shot" in view.inner_text("#help")
     view.keyboard.press("Escape")
@@ -363,7 +363,7 @@ def test_the_keys_are_told(view: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Browser, made: Made, scheme: str) -> None:
+def test_axe_finds_no_accessibility_problems(browser: Browser, made: Made, scheme: str) -> None:
     # Without motion, as a button that fades in has too little contrast for a moment.
     with opened(browser, made.path, color_scheme=scheme, reduced_motion="reduce") as seen:
         seen.page.wait_for_function("() => document.querySelectorAll('.shot img[src]').length === 8")
@@ -391,7 +391,7 @@ def faults(page: Page) -> list[str]:
     return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in found for node in one["nodes"]]
 
 
-def test_nothing_can_leave_the_page(browser: Browser, made: Made) -> None:
+def test_the_page_cannot_send_data(browser: Browser, made: Made) -> None:
     with opened(browser, made.path) as seen:
         refused = seen.page.evaluate(
             """async () => {
@@ -412,7 +412,7 @@ def test_nothing_can_leave_the_page(browser: Browser, made: Made) -> None:
         assert [url for url in seen.requests if url.startswith("http")] == [url for url, _ in seen.failed]
 
 
-def test_paper_has_every_picture_and_no_controls(view: Page) -> None:
+def test_printing_shows_all_images_and_no_controls(view: Page) -> None:
     view.emulate_media(media="print", color_scheme="dark")
     view.wait_for_function("() => [...document.querySelectorAll('.shot img')].every(one => one.naturalWidth)")
     assert not view.is_visible("#save")

@@ -1,4 +1,4 @@
-"""What works without the extras of the package, above all without PyTorch; and what the other commands then say."""
+"""What works without the extras of the package, above all without PyTorch; and the messages of the other commands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_a_film_is_divided_corrected_exported_split_and_scored_without_pytorch(film: Path, tmp_path: Path) -> None:
+def test_predict_report_export_split_and_score_work_without_pytorch(film: Path, tmp_path: Path) -> None:
     for command in (
         ("predict", str(film), "-o", "a.json", "--report", "--storyboard", "a.png"),
         ("predict", str(film), str(film.with_name("film.mp4")), "-o", "out", "--jobs", "2"),
@@ -66,7 +66,7 @@ def test_a_film_is_divided_corrected_exported_split_and_scored_without_pytorch(f
         (("extract-keyframes", "film.mp4", "--detector", "transnetv2"), "transnetv2"),
     ],
 )
-def test_a_command_that_lacks_its_extra_says_in_one_line_what_to_install(
+def test_a_command_without_its_extra_says_in_one_line_what_to_install(
     film: Path, tmp_path: Path, command: tuple[str, ...], extra: str
 ) -> None:
     (tmp_path / "film.mp4").symlink_to(film)
@@ -78,7 +78,7 @@ def test_a_command_that_lacks_its_extra_says_in_one_line_what_to_install(
     assert run.returncode in (1, 2)
 
 
-def test_the_library_says_the_same(film: Path, tmp_path: Path) -> None:
+def test_a_library_call_without_its_extra_says_what_to_install(film: Path, tmp_path: Path) -> None:
     code = """
 import sys, bassl
 try: bassl.predict_films([sys.argv[1]], "out", dask="tcp://127.0.0.1:9")

@@ -1,4 +1,4 @@
-"""``bassl build-index`` as people run it: a process, its two outputs and its exit code."""
+"""``bassl build-index`` as a process: stdout, stderr and exit code."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def table(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
-def test_what_extract_keyframes_left_is_found(run: Run, tmp_path: Path) -> None:
-    """The commands chain without arguments; what is there already is kept; --show only shows."""
+def test_build_index_finds_the_output_of_extract_keyframes(run: Run, tmp_path: Path) -> None:
+    """The commands chain without arguments; an existing index is kept; --show only prints."""
     complaint(run(), "data/keyframes", "bassl extract-keyframes")
     put_store(tmp_path / "data" / "keyframes" / "film.h5", 1800)
     done = run()
@@ -81,7 +81,7 @@ def test_what_extract_keyframes_left_is_found(run: Run, tmp_path: Path) -> None:
     assert read_index(tmp_path / "data" / "index.h5").video_ids == ("other",)
 
 
-def test_movienet(run: Run, tmp_path: Path) -> None:
+def test_movienet_is_indexed_by_the_command(run: Run, tmp_path: Path) -> None:
     put_movienet(tmp_path / "movienet")
     done = run("movienet", "--doubtful", "ignore")
     assert table(done) == [
@@ -100,7 +100,7 @@ def test_movienet(run: Run, tmp_path: Path) -> None:
     assert read_index(tmp_path / "packed.h5").pictures[0] == tmp_path / "packed" / "tt01.h5"
 
 
-def test_bbc_ovsd_features_and_scenes_together(run: Run, tmp_path: Path) -> None:
+def test_bbc_ovsd_features_and_scene_lists_are_indexed_together(run: Run, tmp_path: Path) -> None:
     put_bbc(tmp_path / "bbc", BBC_SHOTS, "0,4")
     put_bbc(tmp_path / "bbc", BBC_SHOTS, "0,1,3,4", annotator=2)
     (tmp_path / "ovsd").mkdir()
@@ -134,7 +134,7 @@ def _drawn(folder: Path) -> tuple[list[list[str]], list[list[str]]]:
     return names, counts
 
 
-def test_how_labels_matched_is_reported(run: Run, tmp_path: Path) -> None:
+def test_the_matching_of_labels_is_reported(run: Run, tmp_path: Path) -> None:
     put_store(tmp_path / "stores" / "film.h5", 5)
     put_csv(tmp_path / "labels" / "film.csv", (0, 2.2), (2.2, 6.9), (6.9, 10))
     put_csv(tmp_path / "labels" / "nobody.csv", (0, 3))
@@ -180,7 +180,9 @@ def test_how_labels_matched_is_reported(run: Run, tmp_path: Path) -> None:
         (("--show", "-o", "bad.h5"), ["bad.h5", "bassl build-index"]),
     ],
 )
-def test_what_is_wrong_is_one_line(run: Run, tmp_path: Path, arguments: tuple[str, ...], words: list[str]) -> None:
+def test_wrong_input_gives_a_one_line_error(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], words: list[str]
+) -> None:
     put_store(tmp_path / "a.h5")
     (tmp_path / "bad.h5").write_bytes((tmp_path / "a.h5").read_bytes()[:2000])
     (tmp_path / "folder").mkdir()
@@ -194,7 +196,7 @@ def test_show_takes_no_sources(run: Run) -> None:
     assert "name it with --output" in done.stderr
 
 
-def test_help_says_what_the_defaults_are(run: Run) -> None:
+def test_help_shows_the_defaults(run: Run) -> None:
     done = run("--help")
     assert done.returncode == 0
     for word in ("data/keyframes", "data/index.h5", "data/features", "0.6,0.2,0.2"):

@@ -29,14 +29,14 @@ def ends(bassl: Bassl, *arguments: str) -> int:
     return run.out.count('"start_timecode"')
 
 
-def test_the_file_gives_defaults_and_the_command_line_wins(bassl: Bassl, scenes: Path) -> None:
+def test_the_command_line_takes_precedence_over_the_configuration_file(bassl: Bassl, scenes: Path) -> None:
     assert ends(bassl, "regroup", "-t", "0.15") == 2
     Path("bassl.toml").write_text("[regroup]\nthreshold = 0.05\n")
     assert ends(bassl, "regroup") == 3
     assert ends(bassl, "regroup", "-t", "0.15") == 2
 
 
-def test_the_nearest_file_above_the_working_folder_is_used_and_config_names_another(
+def test_the_nearest_bassl_toml_is_used_unless_config_names_another(
     bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenes = scenes.absolute()
@@ -49,7 +49,9 @@ def test_the_nearest_file_above_the_working_folder_is_used_and_config_names_anot
     assert ends(bassl, "--config", "../../other.toml", "regroup", str(scenes)) == 1
 
 
-def test_paths_are_relative_to_the_file(bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_in_the_configuration_are_relative_to_its_file(
+    bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("bassl.toml").write_text('[export]\noutput = "out/list.csv"\n')
     scenes = scenes.absolute()
     Path("below").mkdir()
@@ -59,7 +61,7 @@ def test_paths_are_relative_to_the_file(bassl: Bassl, scenes: Path, monkeypatch:
     assert scenes.with_name("out").joinpath("list.csv").exists()
 
 
-def test_a_name_that_may_be_a_path_is_one_where_a_file_is_there(tmp_path: Path) -> None:
+def test_a_value_that_may_be_a_name_is_a_path_if_the_file_exists(tmp_path: Path) -> None:
     (tmp_path / "runs/pretrain").mkdir(parents=True)
     (tmp_path / "net.onnx").touch()
     (tmp_path / "test").mkdir()
@@ -74,7 +76,9 @@ def test_a_name_that_may_be_a_path_is_one_where_a_file_is_there(tmp_path: Path) 
     assert config._resolve(tmp_path, "-", Path) == "-"
 
 
-def test_flags_lists_and_commands_within_commands(bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_lists_and_subcommands_can_be_configured(
+    bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     Path("bassl.toml").write_text(
         'export.shots = true\nexport.to = "csv"\n[figure.curves]\noutput = "a.svg"\n[build-index]\n'
@@ -109,25 +113,27 @@ def test_flags_lists_and_commands_within_commands(bassl: Bassl, scenes: Path, mo
         ("[regroup", "not TOML: "),
     ],
 )
-def test_what_does_not_fit_is_one_line_with_file_and_key(bassl: Bassl, text: str, complaint: str) -> None:
+def test_an_invalid_key_or_value_gives_one_line_with_file_and_key(bassl: Bassl, text: str, complaint: str) -> None:
     Path("mine.toml").write_text(text)
     code, out, err = bassl("--config", "mine.toml", "regroup", "scenes.json")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"bassl: mine.toml: {complaint}")
 
 
-def test_a_value_that_is_no_choice_is_said_with_those_that_are(bassl: Bassl) -> None:
+def test_an_invalid_choice_is_reported_with_the_valid_ones(bassl: Bassl) -> None:
     Path("bassl.toml").write_text('[build-index]\ndoubtful = "ed"\n')
     assert bassl("build-index").err.endswith("[build-index] doubtful: must be one of end, ignore, not 'ed'\n")
 
 
-def test_a_file_that_is_not_there_or_not_text(bassl: Bassl) -> None:
+def test_a_missing_or_binary_configuration_file_is_refused(bassl: Bassl) -> None:
     assert bassl("--config", "a.toml", "models").err == "bassl: a.toml: cannot be read (no such file or directory)\n"
     Path("a.toml").write_bytes(b"\xff\xfe")
     assert bassl("--config", "a.toml", "models").err == "bassl: a.toml: not a text file in UTF-8\n"
 
 
-def test_help_shows_the_defaults_of_the_file_and_names_it(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_shows_the_defaults_of_the_configuration_file_and_names_it(
+    bassl: Bassl, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     Path("bassl.toml").write_text("[regroup]\nthreshold = 0.05\n")
     shown = bassl("regroup", "--help").out
@@ -136,7 +142,7 @@ def test_help_shows_the_defaults_of_the_file_and_names_it(bassl: Bassl, monkeypa
     assert "Defaults from" not in bassl("export", "--help").out
 
 
-def test_processes_of_a_job_have_the_defaults_of_the_first(
+def test_all_processes_of_a_job_use_the_configuration_of_the_first(
     bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = Path("bassl.toml").absolute()
@@ -147,7 +153,7 @@ def test_processes_of_a_job_have_the_defaults_of_the_first(
     assert config.read(None) == (file, "[regroup]\nthreshold = 0.05\n")
 
 
-def test_an_error_in_the_file_is_said_before_anything_heavy_is_imported(tmp_path: Path) -> None:
+def test_a_configuration_error_is_reported_before_heavy_imports(tmp_path: Path) -> None:
     (tmp_path / "bassl.toml").write_text("[pretrain]\nepoch = 3\n")
     program = (
         "import sys; from bassl_cli.app import main\nsys.argv = ['bassl', 'pretrain']\ntry: main()\n"

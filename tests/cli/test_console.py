@@ -1,4 +1,4 @@
-"""Tables on stdout: cells as they are, whole where nobody looks, folded on a terminal that is narrow."""
+"""Tables on stdout: complete cells, unwrapped in files and pipes, wrapped on a narrow terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "a name " * 40
 HEADER, ROWS = ("what", "it is", "number"), [(NAME.strip(), "[red]:smile:", "1"), ("b", "two\nlines", "1,000")]
 
 
-def test_what_goes_to_a_file_is_neither_broken_nor_cut(
+def test_table_output_to_a_file_is_neither_wrapped_nor_cut(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
@@ -31,7 +31,7 @@ def test_what_goes_to_a_file_is_neither_broken_nor_cut(
     ]
 
 
-def test_a_narrow_terminal_has_all_of_it_on_more_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_narrow_terminal_cells_are_wrapped_onto_more_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(console, "out", Console(file=screen, force_terminal=True, color_system=None, width=40))
     console.show_table(HEADER, ROWS)
@@ -41,7 +41,7 @@ def test_a_narrow_terminal_has_all_of_it_on_more_lines(monkeypatch: pytest.Monke
     assert "…" not in screen.getvalue()
 
 
-def test_columns_without_names_have_no_header(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_without_column_names_has_no_header(capsys: pytest.CaptureFixture[str]) -> None:
     console.show_table(("", ""), [("stage", "fine-tuned")], text=(0, 1))
     assert capsys.readouterr().out == "stage  fine-tuned\n"
 

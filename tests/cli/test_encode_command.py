@@ -16,7 +16,7 @@ from tests.small_stores import put_store
 from tests.stages.test_encode import put_index
 
 
-def test_an_index_is_encoded_with_no_options_into_the_store_that_is_named(bassl: Bassl) -> None:
+def test_encode_without_options_writes_and_names_the_store(bassl: Bassl) -> None:
     put_index(Path("data"), {"a": 3, "b": 2})
     code, out, _ = bassl("encode", "--gpus", "0")
     assert code == 0
@@ -38,7 +38,7 @@ def test_a_damaged_film_is_named_at_the_end_and_the_others_are_encoded(bassl: Ba
 
 
 @pytest.mark.slow
-def test_two_processes_share_the_films_make_the_same_store_and_name_a_damaged_film_once(
+def test_two_processes_make_the_same_store_and_name_a_damaged_film_once(
     bassl: Bassl,
 ) -> None:
     one = Path(bassl("encode", put_index(Path("data"), {"b": 7, "c": 2}), "--gpus", "0").out.strip())
@@ -58,7 +58,7 @@ def test_two_processes_share_the_films_make_the_same_store_and_name_a_damaged_fi
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_wrong_use_is_one_line(bassl: Bassl) -> None:
+def test_wrong_options_give_a_one_line_error(bassl: Bassl) -> None:
     for arguments, words in (
         (["nowhere.h5", "--gpus", "0"], "nowhere.h5"),
         (["--gpus", "1600"], "bassl encode --gpus 1600"),

@@ -1,4 +1,4 @@
-"""`bassl export` as people meet it: formats, endings, messages, and files that are never written over."""
+"""`bassl export`: formats, suffixes, messages, and files that are never overwritten."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bassl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_by_its_name(bassl: Bassl, name: str) -> None:
+def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
     path = Path(f"scenes{FORMATS[name].ending}")
     code, out, err = bassl("export", "--to", name)
     assert (code, out, err.splitlines()[-1]) == (0, "", f"2 scenes; wrote {path}")
@@ -44,13 +44,13 @@ def test_every_format_by_its_name(bassl: Bassl, name: str) -> None:
     assert sorted(Path.cwd().iterdir()) == sorted(Path.cwd() / name for name in ("scenes.json", path.name))
 
 
-def test_the_ending_of_the_output_says_the_format(bassl: Bassl) -> None:
+def test_the_suffix_of_the_output_selects_the_format(bassl: Bassl) -> None:
     code, out, err = bassl("export", "scenes.json", "-o", "made/cut list.EDL", "--shots")
     assert (code, out, err.splitlines()[-1]) == (0, "", "3 shots; wrote made/cut list.EDL")
     assert Path("made/cut list.EDL").read_text().startswith("TITLE: film\nFCM: DROP FRAME\n")
 
 
-def test_a_format_by_name_goes_before_the_ending(bassl: Bassl) -> None:
+def test_a_named_format_takes_precedence_over_the_suffix(bassl: Bassl) -> None:
     assert bassl("export", "--to", "jsonl", "-o", "list.txt", "--quiet") == (0, "", "")
     assert len(Path("list.txt").read_text().splitlines()) == 2
 
@@ -61,7 +61,7 @@ def test_an_older_export_is_replaced(bassl: Bassl) -> None:
     assert Path("scenes.csv").read_text().startswith("Scene Number,")
 
 
-def test_the_film_is_looked_for_beside_scenes_json(bassl: Bassl, film: Path) -> None:
+def test_the_film_is_also_searched_beside_scenes_json(bassl: Bassl, film: Path) -> None:
     folder = Path("elsewhere")
     folder.mkdir()
     (folder / "film.mp4").write_bytes(film.read_bytes())
@@ -71,12 +71,12 @@ def test_the_film_is_looked_for_beside_scenes_json(bassl: Bassl, film: Path) -> 
 
 
 def with_timecode(path: Path) -> Path:
-    """A film with sound whose first frame a camera has called 01:00:00:00."""
+    """A film with sound whose first frame has the camera timecode 01:00:00:00."""
     shown = films.pictures(60, (30,))
     return films.write_film(path, shown, rate=25, sound_seconds=1.0, metadata={"timecode": "01:00:00:00"})
 
 
-def test_a_list_is_the_same_from_any_folder_and_after_the_folder_was_moved(
+def test_an_export_is_the_same_from_any_folder_and_after_moving_the_folder(
     bassl: Bassl, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = Path("job").absolute()
@@ -97,7 +97,7 @@ def test_a_list_is_the_same_from_any_folder_and_after_the_folder_was_moved(
     assert json.loads((moved / "one.json").read_text())["video"]["relative_path"] == "films/cam.mov"
 
 
-def test_without_the_film_a_list_has_its_timecode_and_sound_and_a_warning(
+def test_without_the_film_an_export_uses_the_stored_timecode_and_sound_and_warns(
     bassl: Bassl, film: Path, model: Path
 ) -> None:
     camera = with_timecode(Path("cam.mov"))
@@ -139,7 +139,7 @@ def test_without_the_film_a_list_has_its_timecode_and_sound_and_a_warning(
     ],
     ids=range(9),
 )
-def test_wrong_use_is_one_line(bassl: Bassl, arguments: list[str], words: list[str]) -> None:
+def test_wrong_options_give_a_one_line_error(bassl: Bassl, arguments: list[str], words: list[str]) -> None:
     Path("film.mp4").write_text("the film")
     Path("text.json").write_text("{}")
     before = {path.name: path.read_bytes() for path in Path.cwd().iterdir()}
@@ -151,7 +151,7 @@ def test_wrong_use_is_one_line(bassl: Bassl, arguments: list[str], words: list[s
     assert {path.name: path.read_bytes() for path in Path.cwd().iterdir()} == before
 
 
-def test_export_reads_what_predict_wrote(bassl: Bassl, film: Path, model: Path) -> None:
+def test_export_reads_the_output_of_predict(bassl: Bassl, film: Path, model: Path) -> None:
     assert (
         bassl("predict", film, "--model", model, "--scenes", 2, "-o", "scenes.json", "--overwrite", "--quiet")[0] == 0
     )
@@ -162,7 +162,7 @@ def test_export_reads_what_predict_wrote(bassl: Bassl, film: Path, model: Path) 
 
 
 @pytest.mark.parametrize("command", ["export", "split"])
-def test_help_waits_for_nothing_heavy(command: str) -> None:
+def test_help_imports_nothing_heavy(command: str) -> None:
     code = (
         "import sys; from bassl_cli.app import main; sys.argv = ['bassl', *sys.argv[1:]]\n"
         "try: main()\n"
@@ -176,7 +176,7 @@ def test_help_waits_for_nothing_heavy(command: str) -> None:
     assert re.search(rf"Examples?: bassl {command}", run.stdout)
 
 
-def test_several_lists_are_exported_each_beside_itself_or_into_a_folder_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
+def test_several_files_are_exported_beside_themselves_or_into_a_folder_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
     for name in ("a", "b"):
         scene_list([30, 31, 29], [1, 2], NTSC, path=f"{name}.mp4").save(Path(f"{name}.scenes.json"))
     Path("bad.json").write_text("{}")
@@ -219,7 +219,7 @@ def test_a_dash_is_stdin_and_stdout(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["scenes.json"]
 
 
-def test_predict_exports_too(bassl: Bassl, film: Path, model: Path) -> None:
+def test_predict_can_write_an_export(bassl: Bassl, film: Path, model: Path) -> None:
     given = ("predict", film, "--model", model, "--scenes", 2, "-q")
     assert bassl(*given, "--to", "edl")[:2] == (0, "")
     assert Path(f"{film.stem}.scenes.edl").read_text().startswith("TITLE: ")

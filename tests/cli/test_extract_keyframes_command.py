@@ -1,4 +1,4 @@
-"""`bassl extract-keyframes` as people meet it: what is on stdout and stderr, exit codes, and what Ctrl-C leaves."""
+"""`bassl extract-keyframes`: stdout, stderr, exit codes, and interrupts."""
 
 import json
 import os
@@ -25,7 +25,7 @@ HOME = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two films and one that is none; not to be changed."""
+    """Two films and a file that is not a film; not to be changed."""
     folder = tmp_path_factory.mktemp("given") / "movies"
     (folder / "more").mkdir(parents=True)
     films.write_film(folder / "one.mp4", films.pictures(70, (20, 45)), rate=12)
@@ -42,7 +42,7 @@ def bassl(movies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
     return running(monkeypatch, capfd, "extract-keyframes")
 
 
-def test_a_folder_of_films_becomes_a_folder_of_stores_and_a_table(bassl: Bassl) -> None:
+def test_a_folder_of_films_gives_a_folder_of_stores_and_a_table(bassl: Bassl) -> None:
     run = bassl("movies/one.mp4", "movies/more")
     assert run.code == 0
     assert [line.split() for line in run.out.splitlines()] == [
@@ -71,7 +71,7 @@ def test_a_bad_film_is_named_at_the_end_and_the_exit_code_is_1(bassl: Bassl) -> 
     assert again.err.splitlines()[-1] == "0 done, 2 kept, 1 failed; stores in stores"
 
 
-def test_quiet_says_nothing_but_errors(bassl: Bassl) -> None:
+def test_quiet_prints_only_errors(bassl: Bassl) -> None:
     run = bassl("movies/one.mp4", "-o", "stores", "--quiet")
     assert (run.code, run.out, run.err) == (0, "", "")
     run = bassl("movies", "-o", "stores", "--quiet")
@@ -80,7 +80,7 @@ def test_quiet_says_nothing_but_errors(bassl: Bassl) -> None:
     assert run.err.startswith("bassl: movies/bad.mp4: ")
 
 
-def test_json_is_all_of_stdout(bassl: Bassl) -> None:
+def test_json_is_the_only_output_on_stdout(bassl: Bassl) -> None:
     run = bassl("movies", "-o", "stores", "--json")
     assert run.code == 1
     bad, mine, one = json.loads(run.out)
@@ -100,7 +100,7 @@ def test_json_is_all_of_stdout(bassl: Bassl) -> None:
     assert bad["error"].startswith("movies/bad.mp4: ")
 
 
-def test_settings_are_kept_and_others_are_one_line(bassl: Bassl) -> None:
+def test_stores_with_the_same_settings_are_kept_and_other_settings_give_a_one_line_error(bassl: Bassl) -> None:
     run = bassl("movies/one.mp4", "--keyframes", 1, "--lines", 48, "--quality", 70, "--detector", "content", "-j", 1)
     assert run.code == 0
     run = bassl("movies/one.mp4", "-q")
@@ -122,7 +122,7 @@ def test_settings_are_kept_and_others_are_one_line(bassl: Bassl) -> None:
         (["movies", "-o", "movies/bad.mp4/stores"], "bassl: movies/bad.mp4/stores: cannot be made (not a directory)"),
     ],
 )
-def test_what_cannot_be_used_is_one_line_and_exit_code_2(bassl: Bassl, arguments: list[str], message: str) -> None:
+def test_unusable_input_gives_one_line_and_exit_code_2(bassl: Bassl, arguments: list[str], message: str) -> None:
     Path("empty").mkdir()
     run = bassl(*arguments)
     assert (run.code, run.out) == (2, "")
@@ -132,20 +132,20 @@ def test_what_cannot_be_used_is_one_line_and_exit_code_2(bassl: Bassl, arguments
 
 
 @pytest.mark.parametrize("arguments", [[], ["movies", "--keyframes", "three"], ["movies", "--nonsense"]])
-def test_wrong_use_is_exit_code_2(bassl: Bassl, arguments: list[str]) -> None:
+def test_wrong_options_exit_with_code_2(bassl: Bassl, arguments: list[str]) -> None:
     run = bassl(*arguments)
     assert run.code == 2
     assert "Traceback" not in run.err
 
 
-def test_a_long_name_is_whole_in_the_table(bassl: Bassl) -> None:
+def test_a_long_name_is_not_shortened_in_the_table(bassl: Bassl) -> None:
     name = "".join(chr(97 + i % 26) for i in range(110))
     shutil.copy("movies/one.mp4", f"{name}.mp4")
     run = bassl(f"{name}.mp4", "-o", "stores")
     assert name in "".join(line.split()[0] for line in run.out.splitlines()[1:])
 
 
-def test_warnings_are_on_stderr(bassl: Bassl) -> None:
+def test_warnings_are_printed_to_stderr(bassl: Bassl) -> None:
     films.damaged(Path("movies/more/My film.mkv"), Path("a.mkv"))
     run = bassl("a.mkv", "-o", "stores", "--json")
     assert run.code == 0
@@ -153,7 +153,7 @@ def test_warnings_are_on_stderr(bassl: Bassl) -> None:
     assert any(line.startswith("warning: a.mkv: ") for line in run.err.splitlines())
 
 
-def test_a_terminal_shows_a_bar_over_films_and_one_a_film(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_terminal_shows_a_bar_for_all_films_and_one_per_film(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     terminal = Console(force_terminal=True, width=120, file=(tmp_path / "screen").open("w"))
     monkeypatch.setattr(console, "err", terminal)
     with console.films_progress(quiet=False) as (start, progress):
@@ -179,7 +179,7 @@ def long_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("moment", ["at the start", "half-way"])
-def test_an_interrupt_leaves_no_processes_and_no_halves(long_film: Path, tmp_path: Path, moment: str) -> None:
+def test_an_interrupt_leaves_no_processes_and_no_partial_files(long_film: Path, tmp_path: Path, moment: str) -> None:
     shutil.copy(long_film, tmp_path / "a.mp4")
     shutil.copy(long_film, tmp_path / "b.mp4")
     run = subprocess.Popen(

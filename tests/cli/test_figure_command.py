@@ -1,4 +1,4 @@
-"""`bassl figure` as people meet it: what it writes, what it says, and where it stands in the help."""
+"""`bassl figure`: what it writes and prints, and its place in the help."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.command import Bassl
 from tests.scored_things import put_csv, put_index, put_scenes
 
 
-def test_all_four_figures(bassl: Bassl) -> None:
+def test_each_figure_command_writes_its_figure(bassl: Bassl) -> None:
     put_index(Path("data"))
     (store,) = Path("data/features").glob("*.h5")
     put_scenes(Path("a.json"))
@@ -32,7 +32,7 @@ def test_all_four_figures(bassl: Bassl) -> None:
     assert (refused.code, refused.err) == (2, "bassl: c.gif: a plot is a .png, .svg or .pdf file; name one\n")
 
 
-def test_help_names_the_figures_among_the_other_commands(bassl: Bassl) -> None:
+def test_help_lists_the_figure_commands(bassl: Bassl) -> None:
     whole = bassl("--help")
     assert whole.code == 0
     assert whole.out.index("│ score ") < whole.out.index("│ figure ") < whole.out.index("│ reproduce ")
@@ -42,7 +42,7 @@ def test_help_names_the_figures_among_the_other_commands(bassl: Bassl) -> None:
         assert name in own.out
 
 
-def test_a_wrong_figure_suggests_the_right_one(bassl: Bassl) -> None:
+def test_a_misspelt_figure_name_is_answered_with_the_right_one(bassl: Bassl) -> None:
     refused = bassl("figure", "curve")
     assert refused.code == 2
     assert "Did you mean 'curves'" in refused.err

@@ -1,4 +1,4 @@
-"""``bassl finetune`` as a process: what it writes, what it says, and how it ends."""
+"""``bassl finetune`` as a process: what it writes and prints, and how it ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*BASSL, *arguments], capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
 
 
-def test_a_run(small: list[str], tmp_path: Path) -> None:
+def test_the_command_trains_a_run_and_prints_its_metrics(small: list[str], tmp_path: Path) -> None:
     ended = run(*small, "--select", "test")
     assert ended.returncode == 0, ended.stderr
     folder = tmp_path / "runs" / "run"
@@ -47,7 +47,7 @@ def test_a_run(small: list[str], tmp_path: Path) -> None:
     assert open_model(folder).boundary_model().crn == "mlp"
 
 
-def test_quiet_leaves_the_result_to_its_file(small: list[str], tmp_path: Path, bassl: Bassl) -> None:
+def test_with_quiet_the_result_is_only_in_its_file(small: list[str], tmp_path: Path, bassl: Bassl) -> None:
     assert bassl("finetune", *small, "--quiet") == (0, "", "")
     assert (tmp_path / "runs" / "run" / "result.json").exists()
 
@@ -63,7 +63,9 @@ def test_quiet_leaves_the_result_to_its_file(small: list[str], tmp_path: Path, b
     ],
     ids=["crn", "seeds", "gpus", "init", "index"],
 )
-def test_wrong_use(small: list[str], arguments: list[str], words: list[str], bassl: Bassl) -> None:
+def test_wrong_options_are_refused_in_one_line(
+    small: list[str], arguments: list[str], words: list[str], bassl: Bassl
+) -> None:
     code, _, err = bassl("finetune", *small, *arguments)
     assert code == 2
     assert "Traceback" not in err
@@ -71,7 +73,7 @@ def test_wrong_use(small: list[str], arguments: list[str], words: list[str], bas
 
 
 @pytest.mark.slow
-def test_two_processes_are_stopped_and_go_on(small: list[str], tmp_path: Path) -> None:
+def test_two_stopped_processes_can_be_resumed(small: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "run"
     long = [*small, "--epochs", "100000", "--log-steps", "1", "--processes", "2"]
     job = subprocess.Popen([*BASSL, *long], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
@@ -93,7 +95,7 @@ def test_two_processes_are_stopped_and_go_on(small: list[str], tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_ctrl_c_stops_a_run_that_goes_on_and_exits_with_130(small: list[str], tmp_path: Path) -> None:
+def test_ctrl_c_stops_a_run_with_exit_code_130_and_it_can_be_resumed(small: list[str], tmp_path: Path) -> None:
     long = [*small, "--epochs", "100000", "--log-steps", "1"]
     job = subprocess.Popen([*BASSL, *long], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     log = tmp_path / "runs" / "run" / "log.csv"
@@ -106,7 +108,7 @@ def test_ctrl_c_stops_a_run_that_goes_on_and_exits_with_130(small: list[str], tm
 
 
 @pytest.mark.slow
-def test_two_processes_end_with_the_one_that_started_them(small: list[str], tmp_path: Path) -> None:
+def test_training_processes_end_when_their_launcher_is_killed(small: list[str], tmp_path: Path) -> None:
     long = [*small, "--epochs", "100000", "--log-steps", "1", "--processes", "2"]
     job = subprocess.Popen([*BASSL, *long], stderr=subprocess.DEVNULL, env=ENVIRONMENT)
     try:

@@ -61,8 +61,8 @@ def test_an_option_has_the_same_short_form_in_every_command() -> None:
     assert short["--jobs"] == {"-j"}
 
 
-def test_what_is_read_and_what_is_learned_from_have_one_name_each() -> None:
-    """--features are read, --feature-folder is where they are kept; --splits are learned from, --split is scored."""
+def test_options_for_features_and_splits_have_the_same_names_in_all_commands() -> None:
+    """--features are read, --feature-folder is where they are kept; --splits are for training, --split is scored."""
     having = {flag: {name for name, one in COMMANDS.items() if flag in options_of(one)} for flag in
               ("--features", "--feature-folder", "--splits", "--split")}  # fmt: skip
     assert having == {

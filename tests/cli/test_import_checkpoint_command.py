@@ -1,4 +1,4 @@
-"""`bassl import-checkpoint`: stdout, stderr, exit codes, and nothing half-written."""
+"""`bassl import-checkpoint`: stdout, stderr, exit codes, and no partial files."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return save(tmp_path / "bassl.ckpt", released_state(4))
 
 
-def test_there_and_back(tmp_path: Path, checkpoint: Path, execute: Bassl) -> None:
+def test_an_imported_checkpoint_can_be_exported_unchanged(tmp_path: Path, checkpoint: Path, execute: Bassl) -> None:
     model = tmp_path / "runs" / "bassl" / "model.safetensors"
     run = execute(checkpoint.name)
     assert (run.code, run.err) == (0, f"wrote {model.relative_to(tmp_path)}\n")
@@ -57,7 +57,7 @@ def numbers_of_heads() -> int:
     )
 
 
-def test_a_file_that_is_there_is_kept_unless_told_otherwise(tmp_path: Path, checkpoint: Path, execute: Bassl) -> None:
+def test_an_existing_file_is_replaced_only_with_overwrite(tmp_path: Path, checkpoint: Path, execute: Bassl) -> None:
     mine = tmp_path / "mine.safetensors"
     mine.write_text("a week of training")
     run = execute(checkpoint, "-o", mine)
@@ -68,7 +68,9 @@ def test_a_file_that_is_there_is_kept_unless_told_otherwise(tmp_path: Path, chec
     assert (run.code, run.err) == (2, f"bassl: {checkpoint}: is an input of this command; name another file to write\n")
 
 
-def test_unusable_files_are_one_line_and_leave_nothing(tmp_path: Path, checkpoint: Path, execute: Bassl) -> None:
+def test_unusable_files_give_a_one_line_error_and_leave_no_output(
+    tmp_path: Path, checkpoint: Path, execute: Bassl
+) -> None:
     checkpoint.write_bytes(checkpoint.read_bytes()[:5000])
     run = execute(checkpoint, "-o", "out/model.safetensors")
     assert (run.code, run.out) == (2, "")
@@ -82,7 +84,7 @@ class Evil:
         return os.system, ("touch ran",)
 
 
-def test_a_checkpoint_that_holds_code_is_refused_and_nothing_runs(tmp_path: Path, execute: Bassl) -> None:
+def test_a_checkpoint_with_code_is_refused_without_running_it(tmp_path: Path, execute: Bassl) -> None:
     evil = save(tmp_path / "evil.ckpt", released_state(), callbacks=Evil())
     run = execute(evil, "-o", "model.safetensors")
     assert (run.code, run.out) == (2, "")
@@ -91,6 +93,6 @@ def test_a_checkpoint_that_holds_code_is_refused_and_nothing_runs(tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["evil.ckpt"]
 
 
-def test_help_does_not_wait_for_torch() -> None:
+def test_help_does_not_import_torch() -> None:
     script = "import sys, bassl_cli.app; assert 'torch' not in sys.modules, 'torch'"
     subprocess.run([sys.executable, "-c", script], cwd=HOME, check=True)

@@ -1,4 +1,4 @@
-"""No command writes over a file that it reads, whatever it is asked to."""
+"""No command overwrites a file that it reads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_an_input_is_never_written_over(
+def test_no_command_overwrites_its_input(
     place: Path, bassl: Bassl, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)

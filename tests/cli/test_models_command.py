@@ -1,4 +1,4 @@
-"""`bassl models`: what there is, what it was trained on and how it scored, and one line for what is damaged."""
+"""`bassl models`: the list of models with their training data and scores, and one line per damaged file."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def only(runs: Path) -> ListedModel:
     return found
 
 
-def test_the_built_in_model_and_what_its_card_says(tmp_path: Path) -> None:
+def test_the_built_in_model_is_listed_with_the_figures_of_its_card(tmp_path: Path) -> None:
     (built_in,) = list_models(tmp_path / "gone")
     assert (built_in.path, built_in.stage, built_in.method, built_in.encoder) == (
         BUILT_IN,
@@ -112,7 +112,7 @@ def test_the_built_in_model_and_what_its_card_says(tmp_path: Path) -> None:
         assert f"| {each['set']} | {each['videos']} | {each['shots']} | {each['scene_ends']} |" in card
 
 
-def test_a_pre_trained_run_with_its_last_whole_validation(tmp_path: Path) -> None:
+def test_a_pre_trained_run_is_listed_with_its_last_complete_validation(tmp_path: Path) -> None:
     run = put_pretrained(tmp_path / "runs" / "x", PretextSettings(tasks=("ssm", "pp")))
     assert only(tmp_path) == ListedModel(
         run,
@@ -136,7 +136,7 @@ def test_a_pre_trained_run_with_its_last_whole_validation(tmp_path: Path) -> Non
     assert (found.scores, found.scored_on) == ({}, "")
 
 
-def test_a_fine_tuned_run_with_mean_and_deviation(tmp_path: Path) -> None:
+def test_a_fine_tuned_run_is_listed_with_mean_and_deviation(tmp_path: Path) -> None:
     run = put_finetuned(tmp_path / "run")
     assert only(tmp_path) == ListedModel(
         run,
@@ -155,7 +155,7 @@ def test_a_fine_tuned_run_with_mean_and_deviation(tmp_path: Path) -> None:
     assert found.data == "190 videos, 290,123 shots of data/index.h5"
 
 
-def test_a_model_without_the_result_of_its_run_tells_what_is_in_its_header(tmp_path: Path) -> None:
+def test_a_model_file_without_its_run_is_listed_from_its_header(tmp_path: Path) -> None:
     put_finetuned(tmp_path / "run", seeds=0)
     (tmp_path / "run" / "model.safetensors").rename(tmp_path / "mine.safetensors")
     (tmp_path / "run").rmdir()
@@ -164,7 +164,7 @@ def test_a_model_without_the_result_of_its_run_tells_what_is_in_its_header(tmp_p
     assert (found.scores, found.scored_on) == ({"ap": 0.2}, "test")
 
 
-def test_what_else_there_can_be(tmp_path: Path) -> None:
+def test_unfinished_runs_imported_models_and_copies_of_the_built_in_model_are_listed(tmp_path: Path) -> None:
     (tmp_path / "a begun").mkdir()
     (tmp_path / "a begun" / "state.pt").touch()
     crn = CRNSettings(1, 4, 4, 1, 1, 4)
@@ -194,7 +194,7 @@ def test_what_else_there_can_be(tmp_path: Path) -> None:
         ("strange result", "says nothing that can be read of how it was made"),
     ],
 )
-def test_a_damaged_one_is_named_in_a_line_and_the_others_are_listed(tmp_path: Path, what: str, words: str) -> None:
+def test_a_damaged_model_gives_one_line_and_the_others_are_listed(tmp_path: Path, what: str, words: str) -> None:
     put_pretrained(tmp_path / "b good")
     file = put_finetuned(tmp_path / "a bad") / "model.safetensors"
     if what == "cut short":
@@ -212,7 +212,7 @@ def test_a_damaged_one_is_named_in_a_line_and_the_others_are_listed(tmp_path: Pa
     assert "\n" not in bad.error
 
 
-def test_a_file_is_no_folder_of_runs(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_of_runs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refusal(lambda: list_models(tmp_path / "file"), "is a file; name the folder", error=BasslError)
 
@@ -220,7 +220,7 @@ def test_a_file_is_no_folder_of_runs(tmp_path: Path) -> None:
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def test_the_table(bassl: Bassl) -> None:
+def test_models_prints_a_table(bassl: Bassl) -> None:
     put_finetuned(Path("runs/fine [x]"))
     code, out, err = bassl("models")
     assert (code, err) == (0, "")
@@ -236,7 +236,7 @@ def test_the_table(bassl: Bassl) -> None:
     assert lines[5] == ["190 videos, 290,123 shots of data/index.h5; begun with runs/pretrain", "test"]
 
 
-def test_json_and_the_exit_code_for_damage(bassl: Bassl, tmp_path: Path) -> None:
+def test_models_json_lists_damaged_files_and_exits_with_code_1(bassl: Bassl, tmp_path: Path) -> None:
     put_pretrained(tmp_path / "good")
     (put_pretrained(tmp_path / "bad") / "model.safetensors").write_text("no model")
     code, out, err = bassl("models", tmp_path, "--json")
@@ -246,7 +246,7 @@ def test_json_and_the_exit_code_for_damage(bassl: Bassl, tmp_path: Path) -> None
     assert err.count("\n") == 1
 
 
-def test_listing_does_not_wait_for_torch(tmp_path: Path) -> None:
+def test_listing_models_does_not_import_torch(tmp_path: Path) -> None:
     put_pretrained(tmp_path / "x")
     code = (
         "import sys; from pathlib import Path; from pipelines.stages.list_models import list_models\n"
@@ -256,7 +256,7 @@ def test_listing_does_not_wait_for_torch(tmp_path: Path) -> None:
     assert ended.stdout == "2 False\n"
 
 
-def test_a_header_nested_without_end_costs_its_own_line(bassl: Bassl) -> None:
+def test_a_deeply_nested_header_damages_only_its_own_line(bassl: Bassl) -> None:
     folder = Path("runs/deep")
     folder.mkdir(parents=True)
     metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "boundary", "settings": "[" * 100_000}

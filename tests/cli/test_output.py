@@ -1,4 +1,4 @@
-"""What reaches the terminal: no control characters, one line an error, one exit code whatever becomes of the output."""
+"""Terminal output: no control characters, one line per error, and exit codes that do not depend on the output."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def scenes(tmp_path: Path) -> Path:
         ("3.45\u202fPM \U0001f468\u200d\U0001f469 \u3000.json", "3.45\u202fPM \U0001f468\u200d\U0001f469 \u3000.json"),
     ],
 )
-def test_control_characters_of_names_are_escaped_and_one_line_stays_one(bassl: Bassl, name: str, shown: str) -> None:
+def test_control_characters_in_names_are_escaped_in_one_line_messages(bassl: Bassl, name: str, shown: str) -> None:
     code, out, err = bassl("export", name, "--to", "csv")
     assert (code, out) == (2, "")
     assert err == f"bassl: {shown}: no such file\n"
 
 
-def test_a_huge_name_is_cut(bassl: Bassl) -> None:
+def test_a_very_long_name_is_shortened_in_messages(bassl: Bassl) -> None:
     code, _, err = bassl("export", f"{'x' * 100_000}.json", "--to", "csv")
     assert code == 2
     assert err.startswith("bassl: xxxx")
@@ -57,7 +57,7 @@ def test_a_huge_name_is_cut(bassl: Bassl) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("command", ["regroup s.json --json", "models", "--version", "--help"])
-def test_a_full_disk_under_the_output_is_one_line(scenes: Path, command: str) -> None:
+def test_a_full_disk_behind_stdout_gives_a_one_line_error(scenes: Path, command: str) -> None:
     with Path("/dev/full").open("w") as full:
         run = subprocess.run(
             [*COMMAND, *command.split()],
@@ -72,7 +72,7 @@ def test_a_full_disk_under_the_output_is_one_line(scenes: Path, command: str) ->
     assert run.stderr == "bassl: standard output cannot be written (no space left on device)\n"
 
 
-def test_a_reader_that_has_had_enough_changes_nothing(scenes: Path) -> None:
+def test_a_closed_output_pipe_does_not_change_the_exit_code_or_the_result(scenes: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     command = [*COMMAND, "regroup", "s.json", "--json", "--scenes", "1", "-o", "one.json"]
@@ -85,7 +85,7 @@ def test_a_reader_that_has_had_enough_changes_nothing(scenes: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_split_that_is_asked_to_end_removes_what_it_made(
+def test_split_removes_its_temporary_files_on_sigterm(
     scenes: Path, film: Path, number: signal.Signals, code: int
 ) -> None:
     program = (
@@ -113,7 +113,7 @@ def test_split_that_is_asked_to_end_removes_what_it_made(
     assert list((scenes.parent / "out").iterdir()) == []
 
 
-def test_an_interruption_is_one_line_and_a_run_that_says_how_to_go_on_adds_none(
+def test_an_interrupt_prints_one_line_and_a_stopped_run_only_how_to_resume(
     bassl: Bassl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*arguments: object) -> None:
@@ -129,7 +129,7 @@ def test_an_interruption_is_one_line_and_a_run_that_says_how_to_go_on_adds_none(
         assert (run.code, run.err) == (130, f"bassl: {line}\n")
 
 
-def test_a_warning_is_shown_once_and_in_a_job_by_the_first_process_only(
+def test_a_warning_is_shown_once_and_only_by_the_first_process_of_a_job(
     bassl: Bassl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def doubtful(*arguments: object) -> list[ListedModel]:

@@ -1,4 +1,4 @@
-"""Commands on a part of a film, and on scenes of which the short ones were left out."""
+"""Commands on a part of a film, and on scenes without the short ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(path: str) -> dict[str, Any]:
     return json.loads(Path(path).read_text())  # type: ignore[no-any-return]
 
 
-def test_predict_reads_a_part_whose_times_are_those_of_the_film(bassl: Bassl, film: Path, model: Path) -> None:
+def test_predict_of_a_part_keeps_the_times_of_the_whole_film(bassl: Bassl, film: Path, model: Path) -> None:
     given = ("predict", film, "--model", model, "--scenes", 2, "-q")
     assert bassl(*given, "--start", "0.5", "--end", "00:00:04.750", "-o", "part.json", "--report")[0] == 0
     part = read("part.json")
@@ -53,7 +53,7 @@ def test_predict_reads_a_part_whose_times_are_those_of_the_film(bassl: Bassl, fi
     assert bassl("score", "part.json", "part.json", "-q")[0] == 0
 
 
-def test_of_a_part_only_that_part_is_scored_and_shown_against_the_truth(bassl: Bassl, film: Path, model: Path) -> None:
+def test_only_the_predicted_part_is_scored_and_compared_on_the_page(bassl: Bassl, film: Path, model: Path) -> None:
     given = ("predict", film, "--model", model, "-q", "-t", "0.0001")
     assert bassl(*given, "--start", "0.5", "--end", "4.75", "-o", "part.json")[0] == 0
     assert bassl(*given, "-o", "whole.json")[0] == 0
@@ -71,7 +71,7 @@ def test_of_a_part_only_that_part_is_scored_and_shown_against_the_truth(bassl: B
     assert (code, "part.json and whole.json are of different parts of it" in err) == (2, True)
 
 
-def test_a_result_of_another_part_is_not_taken_for_this_one(bassl: Bassl, film: Path, model: Path) -> None:
+def test_a_result_of_another_part_is_not_reused(bassl: Bassl, film: Path, model: Path) -> None:
     Path("films").mkdir()
     (Path("films") / "film.mp4").write_bytes(film.read_bytes())
     given = ("predict", "films", "--model", model, "-o", "out")
@@ -81,7 +81,7 @@ def test_a_result_of_another_part_is_not_taken_for_this_one(bassl: Bassl, film: 
     assert (code, "other settings (end 4.0 and not None)" in err) == (1, True)
 
 
-def test_keyframes_of_a_part_are_those_of_the_film(bassl: Bassl, film: Path) -> None:
+def test_keyframes_of_a_part_equal_those_of_the_whole_film(bassl: Bassl, film: Path) -> None:
     assert bassl("extract-keyframes", film, "-o", "whole", "-q")[0] == 0
     assert bassl("extract-keyframes", film, "-o", "part", "--start", "0:01", "--duration", "4", "-q")[0] == 0
     whole, part = (read_keyframes(Path(name) / "film.h5") for name in ("whole", "part"))
@@ -108,7 +108,7 @@ def test_keyframes_of_a_part_are_those_of_the_film(bassl: Bassl, film: Path) -> 
     ],
     ids=range(7),
 )
-def test_a_part_that_the_film_does_not_have_is_one_line(
+def test_a_part_outside_the_film_gives_a_one_line_error(
     bassl: Bassl, film: Path, model: Path, arguments: list[str], words: list[str]
 ) -> None:
     code, out, err = bassl("predict", film, "--model", model, *arguments)
@@ -118,7 +118,7 @@ def test_a_part_that_the_film_does_not_have_is_one_line(
     assert list(Path.cwd().iterdir()) == []
 
 
-def test_short_scenes_are_left_out(bassl: Bassl) -> None:
+def test_drop_short_leaves_out_short_scenes(bassl: Bassl) -> None:
     """Scenes of 2, 1, 3 and 1 seconds."""
     scene_list([50, 25, 75, 25], path="film.mp4").save(Path("scenes.json"))
     for arguments in (("--min-scene", "0:02"), ("--min-scene", "2s")):
@@ -150,7 +150,7 @@ def test_short_scenes_are_left_out(bassl: Bassl) -> None:
     assert (code, "scene 1 starts at 75" in err) == (2, True)
 
 
-def test_predict_leaves_short_scenes_out(bassl: Bassl, film: Path, model: Path) -> None:
+def test_predict_with_drop_short_leaves_out_short_scenes(bassl: Bassl, film: Path, model: Path) -> None:
     given = ("predict", film, "--model", model, "--scenes", 4, "-q", "--min-scene", "1.25", "--drop-short")
     assert bassl(*given, "-o", "long.json")[0] == 0
     assert [(scene["start_frame"], scene["end_frame"]) for scene in read("long.json")["scenes"]] == [

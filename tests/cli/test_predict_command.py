@@ -1,4 +1,4 @@
-"""`bassl predict` as people meet it: what is on stdout, what is on stderr, exit codes, and nothing half-written."""
+"""`bassl predict`: stdout, stderr, exit codes, and no partial files."""
 
 import csv
 import json
@@ -52,7 +52,7 @@ def execute(*arguments: object, cwd: Path) -> Run:
 # --- results --------------------------------------------------------------------------------------------------------
 
 
-def test_a_film_becomes_a_table_and_scenes_json(film: Path, model: Path, tmp_path: Path) -> None:
+def test_predict_prints_a_table_and_writes_scenes_json(film: Path, model: Path, tmp_path: Path) -> None:
     run = execute("predict", film, "--model", model, "--scenes", 2, cwd=tmp_path)
     assert run.code == 0
     header, *rows = run.out.splitlines()
@@ -66,7 +66,7 @@ def test_a_film_becomes_a_table_and_scenes_json(film: Path, model: Path, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["film.scenes.json"]
 
 
-def test_json_is_all_there_is_on_stdout(bassl: Bassl, film: Path, model: Path) -> None:
+def test_with_json_stdout_has_only_json(bassl: Bassl, film: Path, model: Path) -> None:
     run = bassl("predict", film, "--model", model, "--json")
     assert run.code == 0
     jsonschema.validate(json.loads(run.out), SCHEMA)
@@ -80,7 +80,7 @@ def test_json_can_be_printed_and_written(bassl: Bassl, film: Path, model: Path) 
     assert json.loads(run.out) == written
 
 
-def test_quiet_says_nothing(bassl: Bassl, film: Path, model: Path) -> None:
+def test_quiet_prints_nothing(bassl: Bassl, film: Path, model: Path) -> None:
     run = bassl("predict", film, "--model", model, "--quiet")
     assert (run.code, run.out, run.err) == (0, "", "")
     assert Path("film.scenes.json").exists()
@@ -97,7 +97,7 @@ def test_the_storyboard_is_a_picture(bassl: Bassl, film: Path, model: Path) -> N
     assert Image.open("board.png").format == "PNG"
 
 
-def test_threshold_scenes_and_least_length_reach_the_result(bassl: Bassl, film: Path, model: Path) -> None:
+def test_threshold_number_of_scenes_and_minimum_length_are_applied(bassl: Bassl, film: Path, model: Path) -> None:
     def scenes(*options: object) -> list[dict[str, float]]:
         return json.loads(bassl("predict", film, "--model", model, "--json", *options).out)["scenes"]
 
@@ -155,7 +155,7 @@ ODD_FILMS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", ODD_FILMS)
-def test_odd_films_give_correct_results(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
+def test_films_of_unusual_formats_give_correct_results(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "odd [1080p] {x}.mp4"
     ODD_FILMS[kind](path)
     run = bassl("predict", path, "--model", model, "--json", "--storyboard", "board.png")
@@ -167,7 +167,7 @@ def test_odd_films_give_correct_results(bassl: Bassl, model: Path, tmp_path: Pat
     assert Path("board.png").exists()
 
 
-def test_a_truncated_film_is_analysed_with_a_warning(bassl: Bassl, model: Path, tmp_path: Path) -> None:
+def test_a_truncated_film_is_processed_with_a_warning(bassl: Bassl, model: Path, tmp_path: Path) -> None:
     whole = films.write_film(tmp_path / "whole.mkv", films.pictures(120, CUTS))
     run = bassl("predict", films.truncated(whole, tmp_path / "cut.mkv", 0.6), "--model", model, "--json")
     assert run.code == 0
@@ -182,7 +182,7 @@ def test_a_truncated_film_is_analysed_with_a_warning(bassl: Bassl, model: Path, 
 
 @pytest.fixture
 def library(film: Path, tmp_path: Path) -> Path:
-    """A film, its twin, and one that is broken."""
+    """A film, a copy of it, and a damaged one."""
     folder = tmp_path / "films"
     folder.mkdir()
     for name in ("one [x].mp4", "two.mp4"):
@@ -191,7 +191,7 @@ def library(film: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_of_films_becomes_a_folder_of_results(bassl: Bassl, library: Path, model: Path) -> None:
+def test_a_folder_of_films_gives_a_folder_of_results(bassl: Bassl, library: Path, model: Path) -> None:
     run = bassl("predict", library, "--model", model, "-o", "out")
     assert run.code == 1
     header, *rows = [line.split() for line in run.out.splitlines()]
@@ -210,7 +210,7 @@ def test_a_folder_of_films_becomes_a_folder_of_results(bassl: Bassl, library: Pa
         jsonschema.validate(json.loads(path.read_text()), SCHEMA)
 
 
-def test_what_is_done_is_kept_unless_told_otherwise(bassl: Bassl, library: Path, model: Path) -> None:
+def test_finished_films_are_kept_without_overwrite(bassl: Bassl, library: Path, model: Path) -> None:
     (library / "broken.mp4").unlink()
     files = library / "*.mp4"
     assert bassl("predict", files, "--model", model, "-q").code == 0
@@ -238,7 +238,9 @@ def test_results_of_other_settings_are_not_replaced_to_make_a_page(bassl: Bassl,
     assert Path("scenes/two.html").exists()
 
 
-def test_an_edited_list_of_shots_makes_another_result(bassl: Bassl, library: Path, model: Path) -> None:
+def test_after_a_change_of_the_shot_list_the_result_counts_as_different(
+    bassl: Bassl, library: Path, model: Path
+) -> None:
     films_of_one = library / "two.mp4", library / "two.mp4"
     for cuts in ([30, 60], [40, 80]):
         Path("cuts.txt").write_text("\n".join(map(str, cuts)))
@@ -247,7 +249,7 @@ def test_an_edited_list_of_shots_makes_another_result(bassl: Bassl, library: Pat
         assert [shot["start_frame"] for shot in shots] == [0, *cuts]
 
 
-def test_an_export_that_fails_costs_no_other_film(bassl: Bassl, library: Path, model: Path) -> None:
+def test_a_failed_export_affects_only_its_own_film(bassl: Bassl, library: Path, model: Path) -> None:
     (library / "broken.mp4").unlink()
     Path("scenes/one_x.edl").mkdir(parents=True)
     run = bassl("predict", library, "--model", model, "--to", "edl", "--json")
@@ -257,7 +259,7 @@ def test_an_export_that_fails_costs_no_other_film(bassl: Bassl, library: Path, m
     assert Path("scenes/two.edl").exists()
 
 
-def test_to_names_the_format_of_a_file_whose_ending_does_not_tell(bassl: Bassl, film: Path, model: Path) -> None:
+def test_to_sets_the_format_of_a_file_with_another_suffix(bassl: Bassl, film: Path, model: Path) -> None:
     assert bassl("predict", film, "--model", model, "-o", "scenes.xml", "--to", "fcp7").code == 0
     assert "<xmeml" in Path("scenes.xml").read_text()
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["scenes.xml"]
@@ -280,7 +282,7 @@ def test_memory_does_not_grow_with_the_length_of_the_film(tmp_path: Path) -> Non
     assert peak(long) < 1.15 * peak(short)
 
 
-def test_a_film_whose_name_looks_like_a_pattern_is_one_film(bassl: Bassl, library: Path, model: Path) -> None:
+def test_a_film_name_with_glob_characters_is_one_film(bassl: Bassl, library: Path, model: Path) -> None:
     assert bassl("predict", library / "one [x].mp4", "--model", model, "-q", "-o", "one.json").code == 0
     assert Path("one.json").exists()
 
@@ -305,7 +307,7 @@ def test_corrections_are_replaced_only_with_overwrite(bassl: Bassl, film: Path, 
     assert "The chase" not in Path("scenes.json").read_text()
 
 
-def test_scenes_of_another_film_and_labels_are_not_replaced(bassl: Bassl, film: Path, model: Path) -> None:
+def test_scenes_of_another_film_and_label_files_are_not_replaced(bassl: Bassl, film: Path, model: Path) -> None:
     assert bassl("predict", film, "--model", model, "-q", "-o", "scenes.json").code == 0
     Path("other").mkdir()
     other = films.write_film(Path("other/film.mp4"), films.pictures(60, (30,)))
@@ -322,7 +324,7 @@ def test_scenes_of_another_film_and_labels_are_not_replaced(bassl: Bassl, film: 
         assert Path("film.scenes.json").read_text() == content
 
 
-def test_no_input_is_written_over(bassl: Bassl, film: Path, model: Path) -> None:
+def test_inputs_are_never_overwritten(bassl: Bassl, film: Path, model: Path) -> None:
     shutil.copy(film, "b.html")
     shutil.copy(film, "a.mp4")
     run = bassl("predict", "a.mp4", "b.html", "--model", model, "-o", ".", "--report")
@@ -351,7 +353,7 @@ def assert_refused(run: Run, *words: str) -> None:
     "kind",
     ["missing", "empty", "text renamed", "MP4 without its index", "sound", "sound with a cover", "PNG"],
 )
-def test_what_is_no_film_ends_in_one_line(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
+def test_a_file_that_is_not_a_film_gives_a_one_line_error(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
     name, make, reason = NO_FILMS[kind]
     path = make(tmp_path / name)
     assert_refused(bassl("predict", path, "--model", model, "--storyboard", "board.png"), str(path), reason)
@@ -398,7 +400,7 @@ def test_what_is_no_film_ends_in_one_line(bassl: Bassl, model: Path, tmp_path: P
         (["{copy}", "--shots", "{text}"], ["text.txt", "shots of one film, and 2 films"]),
     ],
 )
-def test_what_cannot_be_used_ends_in_one_line(
+def test_unusable_options_and_files_give_a_one_line_error(
     bassl: Bassl, film: Path, model: Path, tmp_path: Path, options: list[str], words: list[str]
 ) -> None:
     (tmp_path / "text.txt").write_text("this is no list of shots and no model\n")
@@ -415,14 +417,14 @@ def test_what_cannot_be_used_ends_in_one_line(
     assert film.read_bytes() == before
 
 
-def test_an_old_result_survives_an_error(bassl: Bassl, film: Path, model: Path) -> None:
+def test_an_error_keeps_the_existing_result(bassl: Bassl, film: Path, model: Path) -> None:
     Path("film.scenes.json").write_text("old")
     assert bassl("predict", film, "--model", model, "--scenes", 5, "--overwrite").code == 2
     assert Path("film.scenes.json").read_text() == "old"
 
 
 @pytest.mark.parametrize("delay", [0.15, 0.25])
-def test_an_interruption_while_the_program_starts_is_one_line(film: Path, tmp_path: Path, delay: float) -> None:
+def test_an_interrupt_during_start_up_gives_one_line(film: Path, tmp_path: Path, delay: float) -> None:
     code = -signal.SIGINT
     while code == -signal.SIGINT:  # on a busy machine Python itself has not started yet, and dies by the signal
         process = start("predict", film, cwd=tmp_path)
@@ -435,7 +437,7 @@ def test_an_interruption_while_the_program_starts_is_one_line(film: Path, tmp_pa
     assert err.splitlines()[-1] == "bassl: interrupted"
 
 
-def test_closed_streams_change_no_result(film: Path, model: Path, tmp_path: Path) -> None:
+def test_closed_standard_streams_do_not_change_the_result(film: Path, model: Path, tmp_path: Path) -> None:
     command = f'exec "{sys.executable}" -m bassl_cli "$@" <&- >&- 2>&-'
     given = ["predict", film, "--model", model, "-o", "all.json"]
     ran = subprocess.run(["sh", "-c", command, "sh", *given], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(HOME)})
@@ -443,12 +445,12 @@ def test_closed_streams_change_no_result(film: Path, model: Path, tmp_path: Path
     jsonschema.validate(json.loads((tmp_path / "all.json").read_text()), SCHEMA)
 
 
-def test_errors_of_the_process_are_one_line_and_code_2(tmp_path: Path) -> None:
+def test_errors_in_the_child_process_are_one_line_with_exit_code_2(tmp_path: Path) -> None:
     run = execute("predict", "gone.mp4", "--quiet", cwd=tmp_path)
     assert (run.code, run.out, run.err) == (2, "", "bassl: gone.mp4: no such file\n")
 
 
-def test_an_error_after_torch_was_imported_is_one_line_too(tmp_path: Path) -> None:
+def test_an_error_after_torch_was_imported_is_one_line(tmp_path: Path) -> None:
     code = (
         "import sys, torch, triton._C.libtriton; from bassl_cli.__main__ import main\n"
         "sys.argv = ['bassl', 'predict', 'none.mp4']; main()"
@@ -471,13 +473,13 @@ def test_a_name_longer_than_the_terminal_stays_on_one_line(bassl: Bassl, model: 
 
 
 @pytest.mark.parametrize("arguments", [["predict"], ["predict", "a.mp4", "--scenes", "many"], ["unknown"], ["--what"]])
-def test_wrong_use_is_code_2_without_a_traceback(bassl: Bassl, arguments: list[str]) -> None:
+def test_wrong_options_exit_with_code_2_without_a_traceback(bassl: Bassl, arguments: list[str]) -> None:
     run = bassl(*arguments)
     assert (run.code, run.out) == (2, "")
     assert "Traceback" not in run.err
 
 
-def test_an_interruption_is_one_line_and_leaves_nothing(model: Path, tmp_path: Path) -> None:
+def test_an_interrupt_gives_one_line_and_leaves_no_files(model: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.mp4"
     os.mkfifo(pipe)
     process = start("predict", pipe, "--model", model, cwd=tmp_path, start_new_session=True)
@@ -493,7 +495,7 @@ def test_an_interruption_is_one_line_and_leaves_nothing(model: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("option", ["--json", "--min-scene=0"])
-def test_a_reader_that_goes_away_costs_no_file_and_is_no_error(
+def test_a_closed_output_pipe_is_no_error_and_the_files_are_written(
     film: Path, model: Path, tmp_path: Path, option: str
 ) -> None:
     process = start("predict", film, "--model", model, option, cwd=tmp_path)
@@ -511,7 +513,7 @@ def test_a_reader_that_goes_away_costs_no_file_and_is_no_error(
 # --- the command itself ---------------------------------------------------------------------------------------------
 
 
-def test_version(bassl: Bassl) -> None:
+def test_version_is_printed(bassl: Bassl) -> None:
     run = bassl("--version")
     assert (run.code, run.out, run.err) == (0, f"bassl {pipelines.__version__}\n", "")
 
@@ -534,7 +536,7 @@ def test_help_shows_every_option_with_its_default(bassl: Bassl, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["predict", "--help"], ["--version"]])
-def test_help_waits_for_nothing_heavy(tmp_path: Path, arguments: list[str]) -> None:
+def test_help_imports_nothing_heavy(tmp_path: Path, arguments: list[str]) -> None:
     code = (
         "import sys; from bassl_cli.app import main; sys.argv = ['bassl', *sys.argv[1:]]\n"
         "try: main()\n"
@@ -544,7 +546,7 @@ def test_help_waits_for_nothing_heavy(tmp_path: Path, arguments: list[str]) -> N
     assert (run.returncode, run.stderr) == (0, "set()\n")
 
 
-def test_the_process_that_reads_a_film_is_started_ahead_and_no_other(film: Path, model: Path, tmp_path: Path) -> None:
+def test_only_the_film_reading_process_is_started_in_advance(film: Path, model: Path, tmp_path: Path) -> None:
     code = (
         "import sys, pipelines.processes as p; from bassl_cli.__main__ import main\n"
         "started, start = [], p._start; p._start = lambda work: started.append(work) or start(work)\n"
@@ -561,7 +563,9 @@ def test_the_process_that_reads_a_film_is_started_ahead_and_no_other(film: Path,
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_are_given_a_completion(bassl: Bassl, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+def test_a_completion_script_is_printed_for_each_shell(
+    bassl: Bassl, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
     monkeypatch.setattr("shellingham.detect_shell", lambda *args, **options: (shell, f"/bin/{shell}"))
     run = bassl("--show-completion")
     assert run.code == 0
@@ -578,7 +582,9 @@ def test_completion_knows_commands_and_options(bassl: Bassl, monkeypatch: pytest
     assert bassl().out.split() == ["--threshold"]
 
 
-def test_the_progress_bar_shows_any_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_bar_can_show_any_file_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, width=120))
     with console.stage_progress(quiet=False, film="film [/b] {x} [1080p].mp4") as show:
         show("reading", 3.0, 10.0)

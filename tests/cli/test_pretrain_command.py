@@ -1,4 +1,4 @@
-"""``bassl pretrain`` as a process: what it writes, what it says, and how a job of several processes ends."""
+"""``bassl pretrain`` as a process: what it writes and prints, and how a job of several processes ends."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*BASSL, *arguments], capture_output=True, text=True, env=environment, timeout=120)
 
 
-def test_a_run(small: list[str], tmp_path: Path, bassl: Bassl) -> None:
+def test_the_command_trains_a_run_and_logs_its_progress(small: list[str], tmp_path: Path, bassl: Bassl) -> None:
     ended = run(*small, "--tasks", "pp,msm", "--pseudo-boundary", "mean")
     assert (ended.returncode, ended.stdout) == (0, "")
     assert "epoch 3/3" in ended.stderr
@@ -83,7 +83,7 @@ def test_a_run(small: list[str], tmp_path: Path, bassl: Bassl) -> None:
         (["--index", "nowhere.h5"], ["nowhere.h5"]),
     ],
 )
-def test_wrong_use_is_one_line(arguments: list[str], words: list[str], bassl: Bassl) -> None:
+def test_wrong_options_give_a_one_line_error(arguments: list[str], words: list[str], bassl: Bassl) -> None:
     code, _, err = bassl("pretrain", *arguments)
     assert code == 2
     assert err.count("\n") == 1, err
@@ -91,7 +91,7 @@ def test_wrong_use_is_one_line(arguments: list[str], words: list[str], bassl: Ba
 
 
 @pytest.mark.slow
-def test_several_processes_and_what_they_refuse_together(small: list[str], tmp_path: Path) -> None:
+def test_several_processes_train_one_run_and_report_an_error_once(small: list[str], tmp_path: Path) -> None:
     ended = run(*small, "--processes", "2")
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("18 steps; wrote") == 1
@@ -102,7 +102,7 @@ def test_several_processes_and_what_they_refuse_together(small: list[str], tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "stopped"])
-def test_the_end_of_one_process_is_the_end_of_the_job(small: list[str], tmp_path: Path, how: str) -> None:
+def test_the_job_ends_when_one_process_dies(small: list[str], tmp_path: Path, how: str) -> None:
     endless = [*small, "--epochs", "100000", "--processes", "2"]
     job = subprocess.Popen([*BASSL, *endless], stderr=subprocess.PIPE, text=True)
     log = tmp_path / "run" / "log.csv"

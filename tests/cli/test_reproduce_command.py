@@ -17,7 +17,9 @@ def test_help_names_the_tables(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) ->
     assert "table1, table2, table3, table4, nmi, bbc-ovsd" in " ".join(run.out.split())
 
 
-def test_a_plan_has_commands_costs_and_disk_and_does_nothing(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_prints_commands_costs_and_disk_space_and_runs_nothing(
+    bassl: Bassl, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     run = bassl("reproduce", "table1", "--plan", "--rows", "BaSSL (10*")
     assert run.code == 0
@@ -31,7 +33,7 @@ def test_a_plan_has_commands_costs_and_disk_and_does_nothing(bassl: Bassl, monke
     assert not list(Path().iterdir())
 
 
-def test_hours_on_this_machine_are_a_column_of_the_plan(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_with_time_adds_hours_for_this_machine(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "seconds_per_image", lambda settings: 0.36 if settings.device == "cpu" else 0.0)
     run = bassl("reproduce", "table1", "--plan", "--time", "--gpus", 0, "--rows", "BaSSL (10*")
     # 1.6 million windows of 19 images, ten epochs
@@ -41,7 +43,7 @@ def test_hours_on_this_machine_are_a_column_of_the_plan(bassl: Bassl, monkeypatc
     assert bassl("reproduce", "table1", "--time").code == 2
 
 
-def test_a_table_that_there_is_not_is_one_line(bassl: Bassl) -> None:
+def test_an_unknown_table_gives_a_one_line_error(bassl: Bassl) -> None:
     run = bassl("reproduce", "table11")
     assert (run.code, run.out) == (2, "")
     (line,) = run.err.splitlines()

@@ -1,4 +1,4 @@
-"""`bassl score` as people meet it: what is on stdout, what is on stderr, exit codes, and nothing half-written."""
+"""`bassl score`: stdout, stderr, exit codes, and no partial files."""
 
 import csv
 import subprocess
@@ -40,7 +40,7 @@ def rows(run: Run) -> dict[str, list[str]]:
     return {line[:20].strip(): line[20:].split() for line in run.out.splitlines()[1:]}
 
 
-def test_a_run_becomes_a_table(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_score_prints_a_table_for_a_run(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     run = bassl("score", home / "run", *on_index, "--frame-rate", 25)
     assert run.code == 0
     header = "metric pooled 95 % interval mean of films 95 % interval mean of 2 seeds"
@@ -54,7 +54,7 @@ def test_a_run_becomes_a_table(bassl: Bassl, home: Path, on_index: list[object])
     assert run.err.splitlines()[-1].startswith("3 films, 90 shots, ")
 
 
-def test_json_is_all_there_is_on_stdout(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_with_json_stdout_has_only_json(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     run = bassl("score", home / "run", *on_index, "--json", "--representation")
     content: Any = plain(run.out)
     assert (run.code, content["schema"], content["version"]) == (0, "bassl.score", 1)
@@ -65,13 +65,13 @@ def test_json_is_all_there_is_on_stdout(bassl: Bassl, home: Path, on_index: list
     assert list(Path.cwd().iterdir()) == []
 
 
-def test_quiet_says_nothing(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_quiet_prints_nothing(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     run = bassl("score", "default", *on_index, "--quiet", "--table", "t.csv")
     assert (run.code, run.out, run.err) == (0, "", "")
     assert Path("t.csv").exists()
 
 
-def test_scenes_against_the_truth(bassl: Bassl) -> None:
+def test_a_scene_list_is_scored_against_the_truth(bassl: Bassl) -> None:
     put_scenes(Path("a.json"))
     put_csv(Path("truth.csv"), 0, 20.5, 25, 50)
     run = bassl("score", "a.json", "truth.csv")
@@ -84,7 +84,7 @@ def test_scenes_against_the_truth(bassl: Bassl) -> None:
     assert rows(bassl("score", "a.json", "truth.csv", "--within", 0.1))["boundary F1"] == ["0.0", "0.0"]
 
 
-def test_folders_name_what_has_no_counterpart(bassl: Bassl) -> None:
+def test_scoring_folders_lists_files_without_a_counterpart(bassl: Bassl) -> None:
     for name in "ab":
         put_scenes(Path("guess") / f"{name}.json")
     for name in "bc":
@@ -101,7 +101,7 @@ def test_folders_name_what_has_no_counterpart(bassl: Bassl) -> None:
     ]
 
 
-def test_two_predictions_are_compared(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_compare_prints_the_difference_of_two_predictions(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     put_scenes(Path("a.json"))
     put_scenes(Path("b.json"), ends=(1,))
     put_csv(Path("truth.csv"), 0, 20, 40, 50)
@@ -132,8 +132,8 @@ def test_tables_and_plots_are_written(bassl: Bassl, home: Path, on_index: list[o
     assert "<svg" in Path("p.svg").read_text()
 
 
-def test_a_plot_names_the_threshold_that_was_given(bassl: Bassl) -> None:
-    """Where the scenes of a list were decided by another one, or by another rule, it has none to name."""
+def test_the_plot_shows_the_given_threshold(bassl: Bassl) -> None:
+    """A list whose scenes were chosen with another threshold or rule shows none."""
     put_scenes(Path("a.json"))
     put_csv(Path("t.csv"), 0, 20, 30, 50)
     assert bassl("score", "a.json", "t.csv", "--plot", "without.svg").code == 0
@@ -144,7 +144,7 @@ def test_a_plot_names_the_threshold_that_was_given(bassl: Bassl) -> None:
     assert (given - none, none - given) == ({"0.55": 1}, {})
 
 
-def test_wrong_use_is_one_line(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_wrong_options_give_a_one_line_error(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     put_scenes(Path("a.json"))
     put_csv(Path("t.csv"), 0, 20, 50)
     assert_refused(bassl("score"), "nothing to score", "'default'")
@@ -161,21 +161,21 @@ def test_wrong_use_is_one_line(bassl: Bassl, home: Path, on_index: list[object])
 
 
 @pytest.mark.parametrize("option", ["--compare", "--truth"])
-def test_the_representation_is_of_one_model(bassl: Bassl, home: Path, on_index: list[object], option: str) -> None:
+def test_representation_takes_exactly_one_model(bassl: Bassl, home: Path, on_index: list[object], option: str) -> None:
     store = home / "features" / f"npz-{WIDTH}d.h5"
     put_csv(Path("t.csv"), 0, 20, 50)
     others = (option, home / "run", home / "run") if option == "--compare" else (store, option, "t.csv")
     assert_refused(bassl("score", *others, "--representation", *on_index), "--representation is of one model", option)
 
 
-def test_features_have_no_curves_to_plot(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_a_feature_store_has_no_curves_to_plot(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     store = home / "features" / f"npz-{WIDTH}d.h5"
     run = bassl("score", store, "--representation", *on_index, "--plot", "x.png")
     assert_refused(run, store.name, "only its features are scored", "no curves to plot")
     assert not Path("x.png").exists()
 
 
-def test_help_waits_for_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; import bassl_cli.app; "
         "print([name for name in ('torch', 'sklearn', 'matplotlib', 'h5py', 'numpy') if name in sys.modules])"

@@ -1,4 +1,4 @@
-"""`bassl split` as people meet it: what it says, what it writes, what it refuses."""
+"""`bassl split`: what it prints, writes and refuses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bassl(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: p
     return running(monkeypatch, capfd, "split")
 
 
-def test_a_film_becomes_one_film_a_scene(bassl: Bassl, movie: Path) -> None:
+def test_split_writes_one_clip_per_scene(bassl: Bassl, movie: Path) -> None:
     code, out, err = bassl(movie)
     assert code == 0
     header, *rows = out.splitlines()
@@ -48,13 +48,13 @@ def test_a_film_becomes_one_film_a_scene(bassl: Bassl, movie: Path) -> None:
     ]
 
 
-def test_without_a_list_the_scenes_that_predict_left_are_taken(bassl: Bassl, movie: Path) -> None:
+def test_without_a_scene_file_the_one_written_by_predict_is_used(bassl: Bassl, movie: Path) -> None:
     Path("scenes.json").rename("movie.scenes.json")
     assert bassl(movie).code == 0
     assert len(list(Path("movie-scenes").iterdir())) == 4
 
 
-def test_exact_says_nothing_of_key_frames(bassl: Bassl, movie: Path) -> None:
+def test_with_exact_no_key_frame_note_is_printed(bassl: Bassl, movie: Path) -> None:
     code, out, err = bassl(movie, "scenes.json", "--exact", "-o", "out")
     assert code == 0
     assert out.splitlines()[0].split() == ["scene", "start", "end"]
@@ -62,7 +62,7 @@ def test_exact_says_nothing_of_key_frames(bassl: Bassl, movie: Path) -> None:
     assert numbers(Path("out/movie-scene-002.mp4")) == list(range(30, 61))
 
 
-def test_clips_are_named_by_a_template(bassl: Bassl, movie: Path) -> None:
+def test_clips_are_named_by_the_filename_template(bassl: Bassl, movie: Path) -> None:
     assert bassl(movie, "-f", "$SCENE_NUMBER $SCENE_NAME at $START_TIME", "-o", "out", "-q")[0] == 0
     assert sorted(path.name for path in Path("out").iterdir())[:2] == [
         "001 Scene 1 at 00-00-00.000.mp4",
@@ -70,7 +70,7 @@ def test_clips_are_named_by_a_template(bassl: Bassl, movie: Path) -> None:
     ]
 
 
-def test_films_of_one_name_do_not_write_over_each_others_clips(bassl: Bassl, movie: Path) -> None:
+def test_films_with_the_same_name_do_not_overwrite_each_others_clips(bassl: Bassl, movie: Path) -> None:
     Path("a").mkdir()
     shutil.copy(movie, "a/movie.mp4")
     scenes_of(Path("a/movie.mp4"), CUTS[:1]).save("a/scenes.json")
@@ -81,7 +81,7 @@ def test_films_of_one_name_do_not_write_over_each_others_clips(bassl: Bassl, mov
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_handles_widen_each_clip_but_not_beyond_the_film(bassl: Bassl, movie: Path, exact: bool) -> None:
+def test_handles_extend_each_clip_within_the_film(bassl: Bassl, movie: Path, exact: bool) -> None:
     given = ("--exact",) if exact else ()
     code, out, _ = bassl(movie, "--expand", "0.5s", *given, "-o", "out", "--json", "-q")
     pieces = json.loads(out)
@@ -97,7 +97,7 @@ def test_handles_widen_each_clip_but_not_beyond_the_film(bassl: Bassl, movie: Pa
         assert found == list(range(found[0], found[-1] + 1))
 
 
-def test_films_are_found_by_their_scenes_and_a_bad_file_fails_alone(bassl: Bassl, movie: Path) -> None:
+def test_films_are_found_through_their_scene_files_and_a_bad_file_fails_alone(bassl: Bassl, movie: Path) -> None:
     Path("bad.json").write_text("{}")
     code, out, err = bassl("bad.json", "scenes.json", "-o", "out")
     assert (code, len(out.splitlines())) == (1, 5)
@@ -137,7 +137,7 @@ def test_a_higher_crf_makes_smaller_clips(bassl: Bassl, movie: Path) -> None:
     assert sizes[1] < sizes[0] / 2
 
 
-def test_json(bassl: Bassl, movie: Path) -> None:
+def test_split_json_lists_the_clips(bassl: Bassl, movie: Path) -> None:
     code, out, err = bassl(movie, "--json", "--quiet", "-o", "out")
     assert code == 0
     assert [line.startswith("warning: ") for line in err.splitlines()] == [True]
@@ -156,7 +156,7 @@ def test_json(bassl: Bassl, movie: Path) -> None:
     )
 
 
-def test_chapters(bassl: Bassl, movie: Path) -> None:
+def test_chapters_option_writes_one_copy_with_chapters(bassl: Bassl, movie: Path) -> None:
     code, out, err = bassl(movie, "--chapters")
     assert (code, out) == (0, "")
     assert err.splitlines() == ["reading movie.mp4", "4 chapters; wrote movie-scenes/movie-chapters.mp4"]
@@ -184,7 +184,7 @@ def test_chapters(bassl: Bassl, movie: Path) -> None:
     ],
     ids=range(14),
 )
-def test_wrong_use_is_one_line_and_nothing_is_written(
+def test_wrong_options_give_a_one_line_error_and_write_nothing(
     bassl: Bassl, movie: Path, arguments: list[str], words: list[str]
 ) -> None:
     Path("text.json").write_text("{}")
@@ -200,7 +200,7 @@ def test_wrong_use_is_one_line_and_nothing_is_written(
 
 
 @pytest.mark.skipif(shutil.which("mkvpropedit") is None, reason="mkvpropedit is not installed")
-def test_chapters_are_written_into_the_film_itself_which_stays_that_of_its_scenes(bassl: Bassl, tmp_path: Path) -> None:
+def test_in_place_chapters_keep_the_film_matched_to_its_scenes_json(bassl: Bassl, tmp_path: Path) -> None:
     film = films.write_film(tmp_path / "film.mkv", films.pictures(FRAMES, CUTS), options=GROUPS, sound_seconds=5)
     frames = numbers(film)
     for cuts in ((61,), CUTS):  # the second time, chapters are there
@@ -221,7 +221,7 @@ def test_chapters_are_written_into_the_film_itself_which_stays_that_of_its_scene
 
 
 @pytest.mark.skipif(shutil.which("mkvpropedit") is None, reason="mkvpropedit is not installed")
-def test_chapters_are_not_written_into_what_they_do_not_fit(bassl: Bassl, movie: Path, tmp_path: Path) -> None:
+def test_in_place_chapters_refuse_films_that_do_not_match(bassl: Bassl, movie: Path, tmp_path: Path) -> None:
     content = movie.read_bytes()
     known = replace(scenes_of(movie), video=replace(scenes_of(movie).video, fingerprint=fingerprint(movie)))
     known.save("known.json")

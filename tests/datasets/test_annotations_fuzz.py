@@ -1,4 +1,4 @@
-"""Damaged files of every format: a reader answers with one line that names the file, or with a sound record."""
+"""Damaged files of every format: a reader answers with one line that names the file, or with a consistent record."""
 
 import json
 import os
@@ -207,7 +207,7 @@ def mutated(data: bytes, rng: random.Random, is_json: bool) -> bytes:
 
 
 def assert_sound(video: VideoAnnotation) -> None:
-    """The invariants of a record, written a second time."""
+    """The invariants of a record, written independently."""
     assert video.video_id
     assert "/" not in video.video_id
     assert video.video_id.isprintable()
@@ -250,7 +250,7 @@ def same(first: VideoAnnotation, second: VideoAnnotation) -> bool:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_damaged_files(tmp_path: Path, name: str) -> None:
+def test_damaged_label_files_are_refused_or_read_consistently(tmp_path: Path, name: str) -> None:
     form = FORMATS[name]
     root = put_all(tmp_path, form)
     rng = random.Random(name)
@@ -280,7 +280,7 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_harmless_differences(tmp_path: Path, name: str) -> None:
+def test_byte_order_marks_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path, name: str) -> None:
     """A byte-order mark, Windows' line ends and blank lines at the end change nothing."""
     form = FORMATS[name]
     root = put_all(tmp_path, form)
@@ -297,7 +297,7 @@ def test_harmless_differences(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_something_else_in_the_place_of_a_file(tmp_path: Path, name: str) -> None:
+def test_missing_files_folders_pipes_and_link_loops_are_refused(tmp_path: Path, name: str) -> None:
     """Missing, a folder, a pipe (which would block whoever opens it), a link to itself."""
     form = FORMATS[name]
     root = put_all(tmp_path, form)
@@ -321,7 +321,7 @@ def test_something_else_in_the_place_of_a_file(tmp_path: Path, name: str) -> Non
             path.write_bytes(text.encode())
 
 
-def test_lost_key_frames(tmp_path: Path) -> None:
+def test_missing_keyframes_of_a_film_are_reported(tmp_path: Path) -> None:
     root = put_all(tmp_path, FORMATS["movienet"])
     rng = random.Random(0)
     images = [name for name in FORMATS["movienet"].files if name.endswith(".jpg")]
@@ -356,7 +356,7 @@ def test_labels_named_as_a_film_have_its_id(tmp_path: Path, name: str) -> None:
     assert_sound(record)
 
 
-def test_faults_of_text_name_the_line(tmp_path: Path) -> None:
+def test_text_errors_name_the_line(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\r\ntwo\n\xff\n")
     with pytest.raises(DatasetError, match=r"a.txt, line 3: is not UTF-8 text"):
@@ -393,7 +393,7 @@ def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
         ({"scenes_seconds": [[0.0, float("inf")]]}, "scene 0, from 0.0 to inf, is outside the valid range"),
     ],
 )
-def test_contradictory_records(values: dict[str, Any], message: str) -> None:
+def test_contradictory_records_are_refused(values: dict[str, Any], message: str) -> None:
     types = {"shots": np.int64, "shots_seconds": np.float64, "scenes_seconds": np.float64, "scene_end": np.int8}
     arrays = {key: np.array(value, dtype=types[key]) if key in types else value for key, value in values.items()}
     with pytest.raises(DatasetError, match=message) as caught:
@@ -401,6 +401,6 @@ def test_contradictory_records(values: dict[str, Any], message: str) -> None:
     assert str(caught.value).startswith("source.txt: ")
 
 
-def test_empty_labels() -> None:
+def test_empty_labels_are_refused() -> None:
     with pytest.raises(DatasetError, match="lists no shots"):
         check_labels(np.zeros(0, dtype=np.int8), Path("a.txt"))

@@ -20,7 +20,7 @@ def write(root: Path, shots: str, scenes: str, name: str = "bbc_01", annotator: 
 SHOTS = "0\t9\n10\t19\n25\t39\n40\t49\n"
 
 
-def test_first_shots_of_scenes_become_last_shots(tmp_path: Path) -> None:
+def test_first_shots_of_bbc_scenes_are_converted_to_last_shots(tmp_path: Path) -> None:
     write(tmp_path, SHOTS, "0,1,3,4")
     [video] = read_bbc(tmp_path)
     assert video.video_id == "bbc_01"
@@ -31,21 +31,21 @@ def test_first_shots_of_scenes_become_last_shots(tmp_path: Path) -> None:
     assert video.frame_rate == 25.0
 
 
-def test_windows_line_ends_and_byte_order_mark(tmp_path: Path) -> None:
+def test_windows_line_ends_and_a_byte_order_mark_are_accepted(tmp_path: Path) -> None:
     write(tmp_path, "\ufeff" + SHOTS.replace("\n", "\r\n"), "\ufeff0,1,3,4\r\n")
     [video] = read_bbc(tmp_path)
     assert video.scene_end is not None
     assert video.scene_end.tolist() == [1, 0, 1, 0]
 
 
-def test_a_frame_of_two_shots_belongs_to_the_later(tmp_path: Path) -> None:
+def test_a_frame_in_two_shots_belongs_to_the_later_one(tmp_path: Path) -> None:
     write(tmp_path, "0 9\n9 19\n20 29\n", "0,3")
     [video] = read_bbc(tmp_path)
     assert video.shots is not None
     assert video.shots.tolist() == [[0, 9], [9, 20], [20, 30]]
 
 
-def test_another_annotator(tmp_path: Path) -> None:
+def test_the_labels_of_another_annotator_can_be_read(tmp_path: Path) -> None:
     write(tmp_path, SHOTS, "0,1,4")
     write(tmp_path, SHOTS, "0,2,4", annotator=3)
     [video] = read_bbc(tmp_path, annotator=3)
@@ -55,14 +55,14 @@ def test_another_annotator(tmp_path: Path) -> None:
         read_bbc(tmp_path, annotator=4)
 
 
-def test_annotations_folder_itself_and_order_of_ids(tmp_path: Path) -> None:
+def test_the_annotations_folder_itself_is_accepted_and_ids_are_sorted(tmp_path: Path) -> None:
     for name in ("bbc_02", "bbc_10", "bbc_01"):
         write(tmp_path, SHOTS, "0,4", name)
     (tmp_path / "annotations" / "shots" / "._bbc_01.txt").write_bytes(b"\0\1\2")
     assert [video.video_id for video in read_bbc(tmp_path / "annotations")] == ["bbc_01", "bbc_02", "bbc_10"]
 
 
-def test_recognised(tmp_path: Path) -> None:
+def test_a_bbc_folder_is_recognised(tmp_path: Path) -> None:
     assert not is_bbc(tmp_path)
     assert not is_bbc(tmp_path / "missing")
     write(tmp_path, SHOTS, "0,4")
@@ -92,7 +92,7 @@ def test_recognised(tmp_path: Path) -> None:
         ("0 nan\n", "0,1", "line 1: 'nan' is not a frame number"),
     ],
 )
-def test_damage_is_one_line_that_names_the_file(tmp_path: Path, shots: str, scenes: str, message: str) -> None:
+def test_a_damaged_file_gives_one_line_that_names_it(tmp_path: Path, shots: str, scenes: str, message: str) -> None:
     write(tmp_path, shots, scenes)
     with pytest.raises(DatasetError, match=message) as caught:
         read_bbc(tmp_path)
@@ -100,7 +100,7 @@ def test_damage_is_one_line_that_names_the_file(tmp_path: Path, shots: str, scen
     assert "\n" not in str(caught.value)
 
 
-def test_files_without_a_partner(tmp_path: Path) -> None:
+def test_a_shot_list_without_a_scene_list_is_refused_and_vice_versa(tmp_path: Path) -> None:
     write(tmp_path, SHOTS, "0,4")
     write(tmp_path, SHOTS, "0,4", "bbc_02")
     (tmp_path / "annotations" / "scenes" / "annotator_0" / "bbc_02.txt").unlink()
@@ -115,7 +115,7 @@ def test_files_without_a_partner(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real annotation files are not here")
-def test_real_files() -> None:
+def test_the_published_label_files_are_read() -> None:
     assert is_bbc(DATA / "annotations" / "bbc")
     videos = read_bbc(DATA / "annotations" / "bbc")
     assert len(videos) == 11

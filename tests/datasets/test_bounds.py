@@ -1,4 +1,4 @@
-"""What a scenes.json may claim: numbers, names and sizes that no film has are one line."""
+"""Limits of scenes.json: impossible numbers, names and sizes give a one-line error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def written(change: Any) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "1" + "0" * 400, "NaN"])
-def test_a_number_that_is_none_is_refused(bassl: Bassl, command: str, number: str) -> None:
+def test_values_that_are_not_numbers_are_refused(bassl: Bassl, command: str, number: str) -> None:
     written(lambda content: content["settings"].update(threshold="here"))
     Path("s.json").write_text(Path("s.json").read_text().replace('"here"', number))
     code, _, err = bassl(*command.split())
@@ -32,7 +32,7 @@ def test_a_number_that_is_none_is_refused(bassl: Bassl, command: str, number: st
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", ["x" * 300 + ".mp4", "/" + "long/" * 2000 + "x.mp4"], ids=["name", "path"])
-def test_a_path_that_no_file_has_is_a_film_that_is_not_there(bassl: Bassl, command: str, name: str) -> None:
+def test_a_path_that_cannot_exist_counts_as_a_missing_film(bassl: Bassl, command: str, name: str) -> None:
     written(lambda content: content["video"].update(path=name))
     code, _, err = bassl(*command.split())
     assert code == 0, err
@@ -40,7 +40,7 @@ def test_a_path_that_no_file_has_is_a_film_that_is_not_there(bassl: Bassl, comma
 
 
 @pytest.mark.parametrize("name", ["a\0b.mp4", "\ud800.mp4"])
-def test_a_path_that_is_none_is_refused(bassl: Bassl, name: str) -> None:
+def test_an_invalid_video_path_is_refused(bassl: Bassl, name: str) -> None:
     written(lambda content: content["video"].update(path=name))
     for command in COMMANDS:
         code, _, err = bassl(*command.split())
@@ -57,7 +57,7 @@ def test_a_scenes_json_of_more_than_16_mb_is_refused_before_it_is_read(bassl: Ba
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "predict s.json", "score s.json s.json", "split s.json"])
-def test_a_link_to_itself_is_one_line(bassl: Bassl, command: str) -> None:
+def test_a_link_to_itself_gives_a_one_line_error(bassl: Bassl, command: str) -> None:
     Path("s.json").symlink_to("s.json")
     code, _, err = bassl(*command.split())
     assert code in (1, 2)

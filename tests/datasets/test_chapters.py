@@ -34,7 +34,7 @@ def put_chapters(path: Path, *starts: float) -> Path:
 
 
 @pytest.mark.parametrize("name", ["film.chapters.xml", "film.scenes.chapters.xml", "film.xml", "film.ffmetadata"])
-def test_exported_chapters_come_back(tmp_path: Path, name: str) -> None:
+def test_exported_chapters_are_read_back(tmp_path: Path, name: str) -> None:
     export(SCENES, tmp_path / name, "ffmetadata" if name.endswith("data") else "matroska")
     np.testing.assert_allclose(times(tmp_path / name), TIMES, atol=1e-6)
     (record,) = read_annotations(tmp_path / name)
@@ -49,7 +49,7 @@ def test_chapters_inside_a_film_are_read(film: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(times(tmp_path / "film.mkv"), TIMES, atol=1e-6)
 
 
-def test_a_chapter_without_an_end_lasts_to_the_next_one_and_hidden_ones_are_left_out(tmp_path: Path) -> None:
+def test_a_chapter_without_an_end_lasts_to_the_next_and_hidden_ones_are_left_out(tmp_path: Path) -> None:
     def atom(start: str, more: str = "") -> str:
         return f"<ChapterAtom><ChapterTimeStart>{start}</ChapterTimeStart>{more}</ChapterAtom>"
 
@@ -68,7 +68,7 @@ def test_a_chapter_without_an_end_lasts_to_the_next_one_and_hidden_ones_are_left
     assert times(tmp_path / "a.chapters.xml")[0][1] == 3610.5
 
 
-def test_in_a_folder_a_scenes_json_goes_before_chapters_of_the_same_film(tmp_path: Path) -> None:
+def test_in_a_folder_scenes_json_takes_precedence_over_chapters(tmp_path: Path) -> None:
     SCENES.save(tmp_path / "film.json")
     export(SCENES, tmp_path / "film.chapters.xml")
     export(SCENES, tmp_path / "other.ffmeta")
@@ -89,7 +89,7 @@ def test_in_a_folder_a_scenes_json_goes_before_chapters_of_the_same_film(tmp_pat
         ("<Chapters><EditionEntry><ChapterAtom/></EditionEntry></Chapters>", "not a time of a chapter"),
     ],
 )
-def test_what_is_no_list_of_chapters_is_one_line(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_file_that_is_not_a_chapter_list_gives_a_one_line_error(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "film.chapters.xml"
     path.write_text(text)
     with pytest.raises(DatasetError, match=reason) as caught:
@@ -100,13 +100,13 @@ def test_what_is_no_list_of_chapters_is_one_line(tmp_path: Path, text: str, reas
 @pytest.mark.parametrize(
     "ends", [("<ChapterTimeEnd>00:00:05.0</ChapterTimeEnd>", ""), ("", "<ChapterTimeEnd>00:00:05.0</ChapterTimeEnd>")]
 )
-def test_two_chapters_with_one_start_are_one_line(tmp_path: Path, ends: tuple[str, str]) -> None:
+def test_two_chapters_with_the_same_start_give_a_one_line_error(tmp_path: Path, ends: tuple[str, str]) -> None:
     atoms = [f"<ChapterAtom><ChapterTimeStart>00:00:01.0</ChapterTimeStart>{end}</ChapterAtom>" for end in ends]
     path = tmp_path / "film.chapters.xml"
     path.write_text(f"<Chapters><EditionEntry>{''.join(atoms)}</EditionEntry></Chapters>")
     refusal(lambda: read_chapters(path), path, error=DatasetError)
 
 
-def test_a_film_without_chapters_is_one_line(film: Path) -> None:
+def test_a_film_without_chapters_gives_a_one_line_error(film: Path) -> None:
     with pytest.raises(DatasetError, match="has no chapters"):
         read_chapters(film)

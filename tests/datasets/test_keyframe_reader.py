@@ -55,18 +55,18 @@ def jpegs_of(row: int) -> list[bytes]:
 # What is read
 
 
-def test_all_keyframes_of_all_videos(index: Path) -> None:
+def test_all_keyframes_of_all_videos_are_read(index: Path) -> None:
     reader = KeyframeReader(index)
     for rows in VIDEOS:
         assert read_all(reader, rows) == [jpegs_of(row) for row in rows]
 
 
-def test_repeated_rows_of_a_clipped_window(index: Path) -> None:
+def test_a_clipped_window_repeats_its_edge_rows(index: Path) -> None:
     rows = [12, 12, 12, 13, 14]
     assert read_all(KeyframeReader(index), rows) == [jpegs_of(row) for row in rows]
 
 
-def test_chosen_images_of_rows_with_gaps(index: Path) -> None:
+def test_selected_keyframes_of_rows_with_gaps_are_read(index: Path) -> None:
     rows, images = np.array([1, 4, 9]), np.array([[2, 0], [1, 1], [0, 2]])
     found = KeyframeReader(index).read(rows, images)
     assert found == [
@@ -80,7 +80,7 @@ def test_a_keyframe_is_decoded_as_opencv_decodes_it(index: Path) -> None:
     np.testing.assert_array_equal(KeyframeReader(index).decoded(9, content), expected)
 
 
-def test_an_open_index_is_taken_too(index: Path) -> None:
+def test_a_reader_accepts_an_open_index(index: Path) -> None:
     opened = read_index(index)
     assert KeyframeReader(opened).index is opened
 
@@ -99,11 +99,11 @@ def movienet(tmp_path: Path) -> Path:
     return tmp_path / "movienet.h5"
 
 
-def test_folders_are_read_in_place(movienet: Path) -> None:
+def test_keyframes_in_folders_of_jpeg_files_are_read_in_place(movienet: Path) -> None:
     assert read_all(KeyframeReader(movienet), [7, 8, 9]) == [[jpeg(1, shot, k) for k in range(3)] for shot in (2, 3, 4)]
 
 
-def test_stores_and_folders_in_one_index(movienet: Path, tmp_path: Path) -> None:
+def test_one_index_may_have_stores_and_folders(movienet: Path, tmp_path: Path) -> None:
     store = put_store(tmp_path / "zz.h5", 4, seed=9)
     reader = KeyframeReader(
         build_index([tmp_path / "movienet", store], IndexSettings(output=tmp_path / "both.h5")).index
@@ -122,7 +122,7 @@ def test_stores_and_folders_in_one_index(movienet: Path, tmp_path: Path) -> None
         (jpeg(1)[: len(jpeg(1)) // 2], "truncated JPEG"),
     ],
 )
-def test_a_file_that_is_no_jpeg_is_named(movienet: Path, content: bytes | None, words: str) -> None:
+def test_a_file_that_is_not_a_jpeg_is_named(movienet: Path, content: bytes | None, words: str) -> None:
     bad = movienet.parent / "movienet" / "240P_frames" / "tt02" / "shot_0002_img_1.jpg"
     bad.unlink()
     if content is not None:
@@ -143,7 +143,7 @@ def test_a_jpeg_that_cannot_be_decoded_is_named(movienet: Path) -> None:
 # Damage
 
 
-def test_a_store_that_was_made_again(index: Path, tmp_path: Path) -> None:
+def test_a_store_made_again_after_the_index_is_refused(index: Path, tmp_path: Path) -> None:
     put_store(tmp_path / "stores" / "c.h5", LENGTHS["c"], seed=5)
     reader = KeyframeReader(index)
     read_all(reader, [0])
@@ -153,13 +153,13 @@ def test_a_store_that_was_made_again(index: Path, tmp_path: Path) -> None:
     assert "damaged" not in message
 
 
-def test_a_store_that_became_shorter(index: Path, tmp_path: Path) -> None:
+def test_a_store_that_became_shorter_is_refused(index: Path, tmp_path: Path) -> None:
     put_store(tmp_path / "stores" / "c.h5", 1, seed=5)
     reader = KeyframeReader(index)
     refusal(lambda: read_all(reader, [22]), tmp_path / "stores" / "c.h5", "made again", "build-index")
 
 
-def test_a_store_that_is_cut_short(index: Path, tmp_path: Path) -> None:
+def test_a_truncated_store_is_refused(index: Path, tmp_path: Path) -> None:
     store = tmp_path / "stores" / "c.h5"
     opened = read_index(index)
     os.truncate(store, int(opened.jpeg[-1, -1]) - 1)
@@ -168,7 +168,7 @@ def test_a_store_that_is_cut_short(index: Path, tmp_path: Path) -> None:
     refusal(lambda: read_all(reader, [22, 23]), store, "is cut short", "build-index")
 
 
-def test_a_changed_byte(index: Path, tmp_path: Path) -> None:
+def test_a_changed_byte_is_detected(index: Path, tmp_path: Path) -> None:
     store = tmp_path / "stores" / "c.h5"
     opened = read_index(index)
     content = bytearray(store.read_bytes())
@@ -181,20 +181,20 @@ def test_a_changed_byte(index: Path, tmp_path: Path) -> None:
     read_all(reader, [20, 21])
 
 
-def test_a_store_that_is_gone(index: Path, tmp_path: Path) -> None:
+def test_a_missing_store_is_refused(index: Path, tmp_path: Path) -> None:
     (tmp_path / "stores" / "b.h5").unlink()
     reader = KeyframeReader(index)
     refusal(lambda: read_all(reader, [13]), tmp_path / "stores" / "b.h5", "cannot be read (no such file or directory)")
 
 
-def test_a_store_whose_keyframes_are_not_jpegs(tmp_path: Path) -> None:
+def test_a_store_with_invalid_jpegs_is_refused(tmp_path: Path) -> None:
     store = put_store(tmp_path / "a.h5", 2, 1, jpegs=[[jpeg(0)], [b"noise"]])
     reader = KeyframeReader(build_index([store], IndexSettings(output=tmp_path / "i.h5")).index)
     assert read_all(reader, [1]) == [[b"noise"]]
     refusal(lambda: reader.decoded(1, b"noise"), f"{store}: shot 1", "not a JPEG that can be decoded")
 
 
-def test_videos_without_keyframes(tmp_path: Path) -> None:
+def test_a_video_without_keyframes_is_refused(tmp_path: Path) -> None:
     write_index(tmp_path / "none.h5", [video("a")], {})
     reader = KeyframeReader(tmp_path / "none.h5")
     refusal(lambda: reader.read(np.array([0]), np.array([[0]])), tmp_path / "none.h5", "no keyframes")
@@ -208,7 +208,7 @@ def open_files() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files cannot be counted here")
-def test_more_videos_than_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_videos_can_be_read_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_OPEN_FILES", 3)
     for number in range(10):
         put_store(tmp_path / "stores" / f"{number}.h5", 2, 1, seed=number)
@@ -232,7 +232,7 @@ def test_a_pickled_reader_is_small_and_reads_the_same(index: Path) -> None:
     assert read_all(pickle.loads(pickled), range(3, 10)) == before
 
 
-def test_a_fork_after_the_first_use(index: Path) -> None:
+def test_a_reader_can_be_used_after_a_fork(index: Path) -> None:
     reader = KeyframeReader(index)
     expected = [read_all(reader, rows) for rows in VIDEOS]
     fork = multiprocessing.get_context("fork")

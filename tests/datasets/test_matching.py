@@ -14,7 +14,7 @@ def test_each_scene_end_goes_to_the_nearest_shot_end() -> None:
     assert assign_scene_ends([10, 20, 30, 40], [11, 28, 40], tolerance=3).tolist() == [0, 2, 3]
 
 
-def test_the_tolerance_is_kept_and_counts_itself() -> None:
+def test_matches_lie_within_the_tolerance_inclusive() -> None:
     assert assign_scene_ends([10, 20, 30], [13, 24], tolerance=3).tolist() == [0, -1]
     # Though all three could have a shot if the one at 10.4 went to that at 11.5.
     assert assign_scene_ends([10.2, 11.5, 12.1], [10, 10.4, 11.2], tolerance=1).tolist() == [0, -1, 1]
@@ -26,16 +26,16 @@ def test_two_scene_ends_never_share_a_shot() -> None:
     assert assign_scene_ends([20], [18, 19, 23], tolerance=10).tolist() == [-1, 0, -1]
 
 
-def test_of_equally_near_shots_the_earlier() -> None:
+def test_of_equally_near_shots_the_earlier_is_matched() -> None:
     assert assign_scene_ends([10, 20], [15], tolerance=5).tolist() == [0]
 
 
-def test_an_end_may_lie_anywhere_in_a_gap() -> None:
+def test_a_scene_end_in_a_gap_matches_any_shot_end_in_the_gap() -> None:
     assert assign_scene_ends([10, 48, 80], [[20, 50]], tolerance=1).tolist() == [1]
     assert assign_scene_ends([10, 30, 48, 80], [[20, 50]], tolerance=1).tolist() == [1]
 
 
-def test_nothing_to_assign() -> None:
+def test_no_scene_ends_give_no_assignments() -> None:
     assert assign_scene_ends([10, 20], [], tolerance=1).tolist() == []
     assert assign_scene_ends([10, 20], [100, 200], tolerance=1).tolist() == [-1, -1]
 
@@ -51,7 +51,7 @@ def best_by_trying_all(ends: list[float], scenes: list[float], tolerance: float)
     return -best[0], best[1]
 
 
-def test_as_good_as_trying_all_assignments() -> None:
+def test_assignments_are_as_good_as_the_best_of_all() -> None:
     random = np.random.default_rng(0)
     for trial in range(150):
         ends = np.cumsum(random.integers(1, (12, 4)[trial % 2], random.integers(1, 7))).astype(float)
@@ -65,7 +65,7 @@ def test_as_good_as_trying_all_assignments() -> None:
         assert (len(taken), distances.sum()) == best_by_trying_all(ends.tolist(), scenes.tolist(), tolerance)
 
 
-def test_a_long_film_is_matched_at_once() -> None:
+def test_a_film_of_many_shots_is_matched_quickly() -> None:
     random = np.random.default_rng(1)
     ends = np.cumsum(random.integers(20, 200, 20_000))
     chosen = np.sort(random.choice(len(ends) - 1, 2_000, replace=False))
@@ -74,7 +74,7 @@ def test_a_long_film_is_matched_at_once() -> None:
     assert report.unmatched == ()
 
 
-def test_report() -> None:
+def test_the_match_report_counts_matched_and_unmatched_ends() -> None:
     labels, report = match_scenes([10.0, 20.0, 30.0, 40.0], [10.5, 25.0, 29.0, 40.2], tolerance=1.0)
     assert labels.dtype == np.int8
     assert labels.tolist() == [1, 0, 1, 0]
@@ -84,7 +84,7 @@ def test_report() -> None:
     assert report.max_distance == pytest.approx(1.0)
 
 
-def test_report_without_a_match() -> None:
+def test_the_match_report_is_defined_without_a_match() -> None:
     labels, report = match_scenes([10, 20], [15], tolerance=1)
     assert labels.tolist() == [0, 0]
     assert (report.matched, report.mean_distance, report.max_distance) == (0, 0.0, 0.0)
@@ -104,7 +104,7 @@ def test_report_without_a_match() -> None:
         ([1, 2], [1], math.nan),
     ],
 )
-def test_wrong_arguments(ends: list[float], scenes: list[float], tolerance: float) -> None:
+def test_wrong_arguments_are_refused(ends: list[float], scenes: list[float], tolerance: float) -> None:
     with pytest.raises(ValueError):
         assign_scene_ends(ends, scenes, tolerance)
 
@@ -117,7 +117,7 @@ def annotation(**values: object) -> VideoAnnotation:
     return VideoAnnotation("film", Path("film.txt"), **values)  # type: ignore[arg-type]
 
 
-def test_scenes_in_seconds() -> None:
+def test_scenes_in_seconds_are_matched_to_shots() -> None:
     labels, report = match_annotation(
         annotation(scenes_seconds=np.array([[0.0, 4.5], [4.5, 16.0]])), OUR_SHOTS, OUR_TIMES
     )
@@ -126,7 +126,7 @@ def test_scenes_in_seconds() -> None:
     assert report.max_distance == pytest.approx(0.5)
 
 
-def test_scenes_in_frames_follow_our_own_times() -> None:
+def test_scenes_in_frames_are_converted_by_the_times_of_the_shots() -> None:
     times = OUR_TIMES.copy()
     times[2:] += 5.0  # the second half is late: a variable frame rate
     times[1, 1] = times[2, 0]
@@ -135,7 +135,7 @@ def test_scenes_in_frames_follow_our_own_times() -> None:
     assert report.max_distance == pytest.approx(0.4)
 
 
-def test_frames_beyond_our_film_are_not_drawn_to_its_end() -> None:
+def test_frames_after_the_last_shot_are_not_matched_to_it() -> None:
     labels, report = match_annotation(annotation(scenes_frames=np.array([[0, 200], [200, 900]])), OUR_SHOTS, OUR_TIMES)
     assert labels.tolist() == [0, 1, 0, 0]
     assert (report.scene_ends, report.matched, report.unmatched) == (1, 1, ())
@@ -156,7 +156,7 @@ def test_a_last_scene_without_an_end_lasts_to_the_end_of_the_film() -> None:
     assert (report.scene_ends, report.at_film_end) == (1, 1)
 
 
-def test_labelled_shots_of_another_detector() -> None:
+def test_labelled_shots_of_another_detector_are_matched() -> None:
     theirs = annotation(
         shots=np.array([[0, 50], [50, 101], [130, 210], [210, 400]]),
         scene_end=np.array([0, 1, -1, 0], dtype=np.int8),
@@ -166,7 +166,7 @@ def test_labelled_shots_of_another_detector() -> None:
     assert report.matched == 2
 
 
-def test_an_end_within_a_gradual_transition() -> None:
+def test_a_scene_end_within_a_gradual_transition_is_matched() -> None:
     theirs = annotation(
         shots=np.array([[0, 60], [150, 400]]), scene_end=np.array([1, 0], dtype=np.int8), frame_rate=25.0
     )
@@ -182,6 +182,6 @@ def test_same_shots_keep_their_labels() -> None:
     assert report.unmatched == ()
 
 
-def test_a_source_without_scenes() -> None:
+def test_a_source_without_scenes_is_refused() -> None:
     with pytest.raises(DatasetError, match=r"film.txt: has no scenes of film"):
         match_annotation(annotation(shots=OUR_SHOTS), OUR_SHOTS, OUR_TIMES)

@@ -62,7 +62,7 @@ def labels_of(root: Path) -> list[int]:
     return [int(label) for label in film.scene_end]
 
 
-def test_everything_of_a_film(tmp_path: Path) -> None:
+def test_all_files_of_a_movienet_film_are_read(tmp_path: Path) -> None:
     put_shots(tmp_path)
     put_labels(tmp_path, [0, 1, -1, 0])
     put_split(tmp_path, val=[FILM], train=["tt0000001"])
@@ -94,13 +94,15 @@ def test_everything_of_a_film(tmp_path: Path) -> None:
         ([0, 0, 1], 1, [0, 0, 0, 1, 0]),  # numbered from shot 1
     ],
 )
-def test_unlabelled_shots_at_the_edges(tmp_path: Path, labels: list[int], first: int, expected: list[int]) -> None:
+def test_unlabelled_shots_at_the_edges_count_as_inside_a_scene(
+    tmp_path: Path, labels: list[int], first: int, expected: list[int]
+) -> None:
     put_shots(tmp_path)
     put_labels(tmp_path, labels, first=first)
     assert labels_of(tmp_path) == expected
 
 
-def test_films_with_key_frames_only(tmp_path: Path) -> None:
+def test_films_with_only_keyframes_are_read_without_labels(tmp_path: Path) -> None:
     put_keyframes(tmp_path, "tt2", 3)
     put_keyframes(tmp_path, "tt1", 2, images=1)
     first, second = read_movienet(tmp_path)
@@ -111,13 +113,13 @@ def test_films_with_key_frames_only(tmp_path: Path) -> None:
     assert first.split is None
 
 
-def test_shots_are_counted_by_key_frames_where_there_is_no_list(tmp_path: Path) -> None:
+def test_without_a_shot_list_shots_are_counted_by_keyframes(tmp_path: Path) -> None:
     put_keyframes(tmp_path)
     put_labels(tmp_path, [0, 1, 0, 1])
     assert labels_of(tmp_path) == [0, 1, 0, 1, 0]
 
 
-def test_release_lists_alone(tmp_path: Path) -> None:
+def test_annotation_lists_of_the_release_are_enough(tmp_path: Path) -> None:
     put_list(tmp_path, "train", [0, 1, 0], "tt3")
     put_list(tmp_path, "test", [0, -1], "tt1", num_shot=3)
     put_list(tmp_path, "pretrain", [0, 0], "tt2")
@@ -131,7 +133,7 @@ def test_release_lists_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("with_shot_list", [True, False])
 @pytest.mark.parametrize("listed", [5, 4])
 @pytest.mark.parametrize("num_shot", [5, 4])
-def test_num_shot_of_a_list_is_the_count_or_the_last_index_with_or_without_the_last_shot(
+def test_num_shot_may_be_the_count_or_the_last_index_with_or_without_the_last_shot(
     tmp_path: Path, num_shot: int, listed: int, with_shot_list: bool
 ) -> None:
     if with_shot_list:
@@ -148,7 +150,7 @@ def test_a_list_of_four_shots_and_num_shot_four_alone_has_four_shots(tmp_path: P
     assert labels_of(tmp_path) == [0, 1, 0, 0]
 
 
-def test_films_of_an_unlabelled_list_count_where_something_of_them_is_there(tmp_path: Path) -> None:
+def test_films_of_an_unlabelled_list_count_only_if_they_have_other_files(tmp_path: Path) -> None:
     path = put_list(tmp_path, "pretrain", [None, None], "tt2")
     path.write_text(path.read_text() + path.read_text().replace("tt2", "tt1"))
     put_keyframes(tmp_path, "tt2", 2)
@@ -156,7 +158,7 @@ def test_films_of_an_unlabelled_list_count_where_something_of_them_is_there(tmp_
     assert (film.video_id, film.split, film.scene_end) == ("tt2", "pretrain", None)
 
 
-def test_key_frame_folders_are_cheap_and_travel_between_processes(tmp_path: Path) -> None:
+def test_keyframe_folders_give_file_names_and_can_be_pickled(tmp_path: Path) -> None:
     frames = KeyframeFolder(tmp_path, shots=12_000, images=3)
     assert pickle.loads(pickle.dumps(frames)) == frames
     assert frames[-1][2].name == "shot_11999_img_2.jpg"
@@ -164,13 +166,13 @@ def test_key_frame_folders_are_cheap_and_travel_between_processes(tmp_path: Path
         frames[12_000]
 
 
-def test_key_frame_folder_with_more_than_ten_thousand_shots(tmp_path: Path) -> None:
+def test_a_keyframe_folder_may_have_more_than_ten_thousand_shots(tmp_path: Path) -> None:
     put_keyframes(tmp_path, shots=10_002, images=1)
     [film] = read_movienet(tmp_path)
     assert film.number_of_shots == 10_002
 
 
-def test_recognised(tmp_path: Path) -> None:
+def test_a_movienet_folder_is_recognised(tmp_path: Path) -> None:
     assert not is_movienet(tmp_path)
     assert not is_movienet(tmp_path / "missing")
     put_list(tmp_path, "pretrain", [None])
@@ -194,13 +196,13 @@ def fault_of(root: Path) -> str:
     ("missing", "said"),
     [("shot_0003_img_1.jpg", "keyframe 1 of shot 3"), ("shot_0004_img_2.jpg", "keyframe 2 of shot 4")],
 )
-def test_missing_key_frames_are_named(tmp_path: Path, missing: str, said: str) -> None:
+def test_missing_keyframes_are_named(tmp_path: Path, missing: str, said: str) -> None:
     folder = put_keyframes(tmp_path)
     (folder / missing).unlink()
     assert fault_of(tmp_path) == f"{folder}: lacks {missing}, {said}"
 
 
-def test_strange_key_frames(tmp_path: Path) -> None:
+def test_files_with_unexpected_names_in_a_keyframe_folder_are_refused(tmp_path: Path) -> None:
     folder = put_keyframes(tmp_path)
     (folder / "Thumbs.db").touch()
     (folder / ".shot_0000_img_0.jpg").touch()
@@ -211,12 +213,12 @@ def test_strange_key_frames(tmp_path: Path) -> None:
     assert "lacks shot_0005_img_0.jpg" in fault_of(tmp_path)
 
 
-def test_folder_without_key_frames(tmp_path: Path) -> None:
+def test_a_folder_without_keyframes_is_refused(tmp_path: Path) -> None:
     put_keyframes(tmp_path, shots=0)
     assert f"{FILM}: has no keyframes" in fault_of(tmp_path)
 
 
-def test_key_frames_of_other_shots(tmp_path: Path) -> None:
+def test_keyframes_that_do_not_match_the_shot_list_are_refused(tmp_path: Path) -> None:
     put_shots(tmp_path)
     put_keyframes(tmp_path, shots=4)
     assert "has keyframes of 4 shots" in fault_of(tmp_path)
@@ -237,7 +239,7 @@ def test_key_frames_of_other_shots(tmp_path: Path) -> None:
         ("-001 0\n", "labels shot -1"),
     ],
 )
-def test_damaged_labels(tmp_path: Path, text: str, message: str) -> None:
+def test_damaged_label_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
     put_shots(tmp_path)
     path = put(tmp_path / "scene318" / "label318" / f"{FILM}.txt", text)
     said = fault_of(tmp_path)
@@ -245,19 +247,19 @@ def test_damaged_labels(tmp_path: Path, text: str, message: str) -> None:
     assert message in said
 
 
-def test_labels_without_shots(tmp_path: Path) -> None:
+def test_labels_without_shots_are_refused(tmp_path: Path) -> None:
     put_labels(tmp_path, [0, 1])
     assert "has neither a shot list nor keyframes" in fault_of(tmp_path)
 
 
-def test_damaged_shot_lists(tmp_path: Path) -> None:
+def test_damaged_shot_lists_are_refused(tmp_path: Path) -> None:
     path = put(tmp_path / "scene318" / "shot_movie318" / f"{FILM}.txt", "0 48 12 24 36\n40 329 119 189 259\n")
     assert fault_of(tmp_path) == f"{path}, line 2: shot 1, from 40 to 330, starts before the end of shot 0 at 49"
     put(path, "0 48 12 24 36\n49 129 119 189 259\n")
     assert "line 2: a keyframe of '49 129 119 189 259' is outside its shot" in fault_of(tmp_path)
 
 
-def test_damaged_splits(tmp_path: Path) -> None:
+def test_damaged_split_files_are_refused(tmp_path: Path) -> None:
     put_shots(tmp_path)
     path = put_split(tmp_path, train=["a", "b"], test=["c", "b"])
     assert fault_of(tmp_path) == f"{path}: lists the film 'b' in train and again in test"
@@ -285,7 +287,7 @@ def test_damaged_splits(tmp_path: Path) -> None:
         ({"video_id": ["x"]}, "line 3: a list is not the id of a film"),
     ],
 )
-def test_damaged_lists(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_damaged_annotation_lists_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = put_list(tmp_path, "train", [0, 1, 0])
     *lines, last = path.read_text().splitlines()
     put(path, "\n".join([*lines, json.dumps(json.loads(last) | change)]))
@@ -294,14 +296,14 @@ def test_damaged_lists(tmp_path: Path, change: dict[str, Any], message: str) -> 
     assert message in said
 
 
-def test_cut_off_list(tmp_path: Path) -> None:
+def test_a_truncated_annotation_list_is_refused(tmp_path: Path) -> None:
     path = put_list(tmp_path, "train", [0, 1, 0, 0], num_shot=7)
     assert "has 4 of the 7 shots of 'tt0047396'" in fault_of(tmp_path)
     path.write_text(path.read_text()[:-9])
     assert "line 4: is not JSON" in fault_of(tmp_path)
 
 
-def test_sources_that_contradict_each_other_are_both_named(tmp_path: Path) -> None:
+def test_contradicting_files_are_both_named(tmp_path: Path) -> None:
     put_shots(tmp_path)
     labels = put_labels(tmp_path, [0, 1, 0, 0])
     listed = put_list(tmp_path, "train", [0, 1, 1, 0, 0])
@@ -319,6 +321,6 @@ def test_sources_that_contradict_each_other_are_both_named(tmp_path: Path) -> No
     assert "labels shot 2 of tt0047396 with 1" in fault_of(tmp_path)
 
 
-def test_bytes_behind_the_end_of_a_jpeg(tmp_path: Path) -> None:
+def test_bytes_after_the_end_of_a_jpeg_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(jpeg(1) + bytes(100))
     assert read_jpeg(tmp_path / "a.jpg") == jpeg(1) + bytes(100)

@@ -37,7 +37,7 @@ def test_each_scene_end_has_its_own_shot(tmp_path: Path) -> None:
     assert video.scene_end.tolist() == [1, 1, 0, 0]
 
 
-def test_scenes_may_leave_gaps_and_share_a_frame(tmp_path: Path) -> None:
+def test_ovsd_scenes_may_have_gaps_and_share_a_frame(tmp_path: Path) -> None:
     write(tmp_path, "0 99\n99 150\n201 399\n")
     [video] = read_ovsd(tmp_path)
     assert video.scenes_frames is not None
@@ -54,7 +54,7 @@ def test_scenes_without_shots_label_the_time_line(tmp_path: Path) -> None:
     assert video.scenes_frames.tolist() == [[0, 100], [100, 400]]
 
 
-def test_recognised(tmp_path: Path) -> None:
+def test_an_ovsd_folder_is_recognised(tmp_path: Path) -> None:
     assert not is_ovsd(tmp_path)
     assert not is_ovsd(tmp_path / "missing")
     write(tmp_path, "0 399")
@@ -75,14 +75,14 @@ def test_recognised(tmp_path: Path) -> None:
         ("0 399\n", "0,399\n", "02_shots.txt, line 1: '0,399' is not the first and last frame of a shot"),
     ],
 )
-def test_damage_is_one_line_that_names_the_file(tmp_path: Path, scenes: str, shots: str, message: str) -> None:
+def test_a_damaged_file_gives_one_line_that_names_it(tmp_path: Path, scenes: str, shots: str, message: str) -> None:
     write(tmp_path, scenes, shots)
     with pytest.raises(DatasetError, match=message) as caught:
         read_ovsd(tmp_path)
     assert "\n" not in str(caught.value)
 
 
-def test_missing_files(tmp_path: Path) -> None:
+def test_missing_ovsd_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="has no files"):
         read_ovsd(tmp_path)
     write(tmp_path, "0 399")
@@ -92,7 +92,7 @@ def test_missing_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real annotation files are not here")
-def test_real_files() -> None:
+def test_the_published_label_files_are_read() -> None:
     assert is_ovsd(DATA / "annotations" / "ovsd")
     videos = read_ovsd(DATA / "annotations" / "ovsd")
     assert len(videos) == 14

@@ -51,7 +51,7 @@ def seconds(video: VideoAnnotation) -> list[list[float]]:
     return video.scenes_seconds.tolist()  # type: ignore[no-any-return]
 
 
-def test_scenes_json(tmp_path: Path) -> None:
+def test_a_scenes_json_is_read(tmp_path: Path) -> None:
     video = read_scenes_json(put(tmp_path / "any.json", scenes_json()))
     assert video.video_id == "film"
     assert video.frame_rate == 25.0
@@ -63,13 +63,13 @@ def test_scenes_json(tmp_path: Path) -> None:
     assert video.scene_end.tolist() == [0, 1, 0, 0, 0]
 
 
-def test_scenes_json_from_windows(tmp_path: Path) -> None:
+def test_a_scenes_json_made_on_windows_is_read(tmp_path: Path) -> None:
     content = scenes_json(path="C:\\movies\\My film.mkv")
     video = read_scenes_json(put(tmp_path / "a.json", "\ufeff" + json.dumps(content, indent=1).replace("\n", "\r\n")))
     assert video.video_id == "My_film"
 
 
-def test_scenes_json_as_the_package_writes_it(tmp_path: Path) -> None:
+def test_a_scenes_json_written_by_the_package_is_read(tmp_path: Path) -> None:
     shots = [Shot(i, 7 * i, 7 * i + 7, 0.3 * i, 0.3 * (i + 1), 0.25 * i) for i in range(4)]
     facts = VideoFacts("film.mp4", 4, 3, 1.2, 28, 30.0)
     SceneList(facts, {"seed": 1}, tuple(shots), group_shots(shots, [0, 3])).save(tmp_path / "scenes.json")
@@ -130,7 +130,7 @@ def changed(keys: list[Any], value: Any) -> dict[str, Any]:
         (["video", "frame_rate"], ..., "the video has no 'frame_rate'"),
     ],
 )
-def test_damaged_scenes_json(tmp_path: Path, keys: list[Any], value: Any, message: str) -> None:
+def test_a_damaged_scenes_json_is_refused(tmp_path: Path, keys: list[Any], value: Any, message: str) -> None:
     path = put(tmp_path / "a.json", changed(keys, value))
     with pytest.raises(DatasetError, match=re.escape(message)) as caught:
         read_scenes_json(path)
@@ -140,7 +140,7 @@ def test_damaged_scenes_json(tmp_path: Path, keys: list[Any], value: Any, messag
 @pytest.mark.parametrize(
     "content", ["", "{", "[1, 2]", "null", "[" * 100_000, '{"a":' * 100_000, "NaN", '{"a":1,"a":2}']
 )
-def test_json_that_is_no_scenes_json(tmp_path: Path, content: str) -> None:
+def test_json_that_is_not_a_scenes_json_is_refused(tmp_path: Path, content: str) -> None:
     path = put(tmp_path / "a.json", content)
     with pytest.raises(DatasetError) as caught:
         read_scenes_json(path)
@@ -159,14 +159,14 @@ def test_json_that_is_no_scenes_json(tmp_path: Path, content: str) -> None:
         ("start,end,,\n0,1,,\n", [[0, 1]]),
     ],
 )
-def test_csv_with_times(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
+def test_a_csv_with_times_is_read(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
     video = read_scenes_csv(put(tmp_path / "film.csv", text))
     assert video.video_id == "film"
     assert video.scenes_frames is None
     assert seconds(video) == expected
 
 
-def test_csv_with_frames_counts_from_zero_and_is_half_open(tmp_path: Path) -> None:
+def test_frames_in_a_csv_count_from_zero_and_are_half_open(tmp_path: Path) -> None:
     video = read_scenes_csv(
         put(tmp_path / "film.scenes.csv", "start_frame,end_frame,start,end\n0,50,0,2\n50,80,2,3.2\n")
     )
@@ -175,7 +175,7 @@ def test_csv_with_frames_counts_from_zero_and_is_half_open(tmp_path: Path) -> No
     assert seconds(video) == [[0, 2], [2, 3.2]]
 
 
-def test_csv_with_the_columns_of_scenes_json(tmp_path: Path) -> None:
+def test_a_csv_with_the_fields_of_scenes_json_is_read(tmp_path: Path) -> None:
     scenes = scenes_json()["scenes"]
     rows = [{**scene, "start_timecode": "00:00:00.000", "end_timecode": "00:00:10.000"} for scene in scenes]
     with (path := tmp_path / "film.csv").open("w", newline="") as file:
@@ -186,7 +186,7 @@ def test_csv_with_the_columns_of_scenes_json(tmp_path: Path) -> None:
     assert seconds(read_scenes_csv(path)) == [[0, 4], [4, 10]]
 
 
-def test_csv_with_frame_timecodes(tmp_path: Path) -> None:
+def test_a_csv_with_frame_timecodes_is_read(tmp_path: Path) -> None:
     path = put(tmp_path / "film.csv", "start,end\n00:00:00:00,00:00:01:12\n00:00:01:12,01:00:00:00\n")
     assert seconds(read_scenes_csv(path, 24)) == [[0, 1.5], [1.5, 3600]]
     assert seconds(read_scenes_csv(path, 24000 / 1001))[1][1] == pytest.approx(3603.6)
@@ -197,7 +197,7 @@ def test_csv_with_frame_timecodes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first_line", ["Timecode List:", "00:00:02.000,00:00:05.000", "Scene Number"])
-def test_csv_of_scenedetect(tmp_path: Path, first_line: str) -> None:
+def test_a_csv_of_pyscenedetect_is_read(tmp_path: Path, first_line: str) -> None:
     path = tmp_path / "film-Scenes.csv"
     edges = [FrameTimecode(frame, 25.0) for frame in (0, 50, 125, 250)]
     with path.open("w", newline="") as file:
@@ -239,7 +239,7 @@ def test_csv_of_scenedetect(tmp_path: Path, first_line: str) -> None:
         ("start_frame,end_frame\n0,10\n9,20\n", "line 3: scene 1, from 9 to 20, starts before the end of scene 0"),
     ],
 )
-def test_damaged_csv(tmp_path: Path, text: str, message: str) -> None:
+def test_a_damaged_csv_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = put(tmp_path / "film.csv", text)
     with pytest.raises(DatasetError, match=re.escape(message)) as caught:
         read_scenes_csv(path)
@@ -247,7 +247,7 @@ def test_damaged_csv(tmp_path: Path, text: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_folder_of_scene_files(tmp_path: Path) -> None:
+def test_a_folder_of_scene_files_is_read(tmp_path: Path) -> None:
     put(tmp_path / "b.csv", "start,end\n0,1\n")
     put(tmp_path / "x.JSON", scenes_json(path="a.mp4"))
     put(tmp_path / "notes.txt", "not a list of scenes")
@@ -261,7 +261,7 @@ def test_folder_of_scene_files(tmp_path: Path) -> None:
         read_annotations(tmp_path)
 
 
-def test_recognised(tmp_path: Path) -> None:
+def test_scene_files_are_recognised_by_suffix_and_existence(tmp_path: Path) -> None:
     assert not is_scene_files(tmp_path)
     assert not is_scene_files(tmp_path / "a.json")
     assert is_scene_files(put(tmp_path / "a.json", "{}"))

@@ -41,7 +41,7 @@ def fault(path: Path) -> str:
     return message
 
 
-def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
+def test_a_valid_feature_file_is_read_unchanged(tmp_path: Path) -> None:
     video = read_shot_features(write(tmp_path / "bbc", "07.npz"))
     assert video.video_id == "bbc/07"
     assert video.features.dtype == np.float32
@@ -75,13 +75,11 @@ def test_colour_and_frame_rate_are_read_where_a_file_has_them(tmp_path: Path) ->
         ({"frame_rate": np.array([25, 25])}, "frame_rate must be one number"),
     ],
 )
-def test_colour_or_a_frame_rate_that_makes_no_sense_is_refused(
-    tmp_path: Path, changes: dict[str, Any], words: str
-) -> None:
+def test_invalid_colour_or_frame_rate_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     assert words in fault(write(tmp_path, **changes))
 
 
-def test_a_single_frame_that_two_shots_claim_goes_to_the_later_one(tmp_path: Path) -> None:
+def test_a_frame_in_two_shots_is_assigned_to_the_later_one(tmp_path: Path) -> None:
     video = read_shot_features(write(tmp_path, shots=np.array([[0, 10], [9, 25], [24, 31]])))
     np.testing.assert_array_equal(video.shots, [[0, 9], [9, 24], [24, 31]])
 
@@ -159,14 +157,14 @@ def test_an_array_of_objects_is_never_unpickled(tmp_path: Path) -> None:
     assert "cannot be read" in fault(write(tmp_path, features=np.array([[None] * 4] * 3, dtype=object)))
 
 
-def test_a_folder_is_read_below_and_in_order(tmp_path: Path) -> None:
+def test_a_folder_is_read_recursively_in_order(tmp_path: Path) -> None:
     for name in ("ovsd/02.npz", "bbc/10.npz", "bbc/09.npz"):
         write(tmp_path, name)
     (tmp_path / "titles.json").write_text("{}")
     assert [video.video_id for video in read_shot_feature_folder(tmp_path)] == ["bbc/09", "bbc/10", "ovsd/02"]
 
 
-def test_a_folder_that_cannot_serve_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_usable_feature_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="not a folder"):
         read_shot_feature_folder(tmp_path / "none")
     with pytest.raises(DatasetError, match=r"no \.npz file"):
@@ -177,7 +175,7 @@ def test_a_folder_that_cannot_serve_is_refused(tmp_path: Path) -> None:
         read_shot_feature_folder(tmp_path)
 
 
-def test_the_public_sets_are_read_whole() -> None:
+def test_the_public_data_sets_are_read_completely() -> None:
     if not SHARED.is_dir():
         pytest.skip("the shared BBC and OVSD features are not on this machine")
     videos = read_shot_feature_folder(SHARED)
@@ -189,7 +187,7 @@ def test_the_public_sets_are_read_whole() -> None:
         assert all(video.scene_end[-1] == 0 for video in chosen)
 
 
-def test_an_array_that_claims_more_than_memory_holds_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_an_array_that_claims_a_huge_size_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = write(tmp_path)
     with zipfile.ZipFile(path, "w") as archive, archive.open("features.npy", "w") as member:
         header = {"descr": "<f4", "fortran_order": False, "shape": (10**12, 1000)}

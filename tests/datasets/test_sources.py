@@ -65,7 +65,7 @@ def test_an_ovsd_file_without_shots_beside_it_labels_the_time_line(tmp_path: Pat
     assert record.scenes_frames.tolist() == [[0, 20], [20, 30]]
 
 
-def test_timecodes_with_frames_take_the_frame_rate(tmp_path: Path) -> None:
+def test_timecodes_with_frame_numbers_use_the_given_frame_rate(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("start,end\n0:00:00:00,0:00:01:12\n")
     record = read_scenes_of_video(path, 24.0)
@@ -89,7 +89,7 @@ def test_a_folder_is_read_in_each_format(tmp_path: Path, kind: str) -> None:
     assert name == {"bbc": "bbc_01", "ovsd": "02", "movienet": "tt0000001"}.get(kind, "a")
 
 
-def test_a_damaged_file_costs_itself_only(tmp_path: Path) -> None:
+def test_a_damaged_file_affects_no_other_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(CSV)
     (tmp_path / "b.csv").write_text("nothing of the kind\n")
     (tmp_path / "c.json").write_text("{")
@@ -101,7 +101,7 @@ def test_a_damaged_file_costs_itself_only(tmp_path: Path) -> None:
     ]
 
 
-def test_a_damaged_film_of_movienet_costs_itself_only(tmp_path: Path) -> None:
+def test_a_damaged_film_of_movienet_affects_no_other_film(tmp_path: Path) -> None:
     root = movienet(tmp_path)
     damaged = root / "scene318/label318/tt0000002.txt"
     damaged.write_text("no label\n")
@@ -123,7 +123,7 @@ def test_features_with_a_frame_rate_have_times(tmp_path: Path) -> None:
     assert record.shots_seconds.tolist() == [[0.0, 0.8], [0.8, 1.6], [1.6, 2.4]]
 
 
-def test_two_files_about_one_video_are_named(tmp_path: Path) -> None:
+def test_two_files_of_one_video_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(CSV)
     (tmp_path / "a-Scenes.csv").write_text(CSV)
     records, (problem,) = read_scenes_of_folder(tmp_path)
@@ -132,7 +132,7 @@ def test_two_files_about_one_video_are_named(tmp_path: Path) -> None:
     assert "a-Scenes.csv" in problem
 
 
-def test_what_is_nothing_of_the_kind_is_refused(tmp_path: Path) -> None:
+def test_files_of_no_supported_format_are_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(DatasetError, match=r"notes\.txt: is of no supported format"):
         read_scenes_of_video(tmp_path / "notes.txt")

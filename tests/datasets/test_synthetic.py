@@ -53,7 +53,7 @@ def test_a_seed_always_gives_the_same_film(tmp_path: Path) -> None:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_another_process_gives_the_same_pictures() -> None:
+def test_another_process_draws_the_same_images() -> None:
     script = (
         "import hashlib; from pipelines.datasets.synthetic import *;"
         f"print(hashlib.sha256(render_keyframes(plan_film({TINY!r})).tobytes()).hexdigest())"
@@ -83,7 +83,7 @@ def test_the_truth_covers_the_film_without_gap(medium: tuple[Path, SyntheticFilm
         assert 1.47 < (end - start) / film.frame_rate < 6.03
 
 
-def test_the_scenes_file_says_the_same(medium: tuple[Path, SyntheticFilm]) -> None:
+def test_the_written_scenes_json_equals_the_plan(medium: tuple[Path, SyntheticFilm]) -> None:
     path, film = medium
     truth = json.loads(path.with_name("film.scenes.json").read_text())
     jsonschema.validate(truth, json.loads(Path(pipelines.__file__).with_name("scenes.schema.json").read_text()))
@@ -175,7 +175,7 @@ def test_shot_and_reverse_shot_alternate() -> None:
     assert all(again < 0.6 * reverse for again, reverse in differences)
 
 
-def test_sets_and_characters_come_back() -> None:
+def test_sets_and_characters_recur_in_later_scenes() -> None:
     for seed in range(10):
         film = plan_film(SyntheticFilmSettings(seed=seed))
         assert all(place != following for place, following in pairwise(film.sets))
@@ -210,19 +210,19 @@ def test_keyframes_are_frames_of_the_film(medium: tuple[Path, SyntheticFilm]) ->
 
 
 @pytest.mark.parametrize("suffix", [".mkv", ".mov", ".avi"])
-def test_other_containers(tmp_path: Path, suffix: str) -> None:
+def test_films_can_be_written_in_other_containers(tmp_path: Path, suffix: str) -> None:
     film = write_film(tmp_path / f"film{suffix}", TINY)
     assert len(decode(tmp_path / f"film{suffix}")) == film.frames
 
 
-def test_one_scene_of_one_shot(tmp_path: Path) -> None:
+def test_a_film_may_have_one_scene_of_one_shot(tmp_path: Path) -> None:
     film = write_film(tmp_path / "film.mp4", replace(TINY, scenes=1, shots_per_scene=(1, 1)))
     assert (len(film.shots), film.dissolves, film.sets) == (1, (), (0,))
     assert len(json.loads((tmp_path / "film.scenes.json").read_text())["scenes"]) == 1
 
 
 @pytest.mark.parametrize("size", [(16, 16), (200, 40), (54, 96)])
-def test_odd_shapes(tmp_path: Path, size: tuple[int, int]) -> None:
+def test_unusual_frame_sizes_can_be_generated(tmp_path: Path, size: tuple[int, int]) -> None:
     film = write_film(tmp_path / "film.mp4", replace(TINY, width=size[0], height=size[1], dissolves=9))
     assert decode(tmp_path / "film.mp4").shape == (film.frames, size[1], size[0])
     assert len(film.dissolves) == TINY.scenes - 1
@@ -261,14 +261,14 @@ def test_progress_counts_frames(tmp_path: Path) -> None:
         {"grain": -1.0},
     ],
 )
-def test_impossible_settings_are_named(tmp_path: Path, changes: dict[str, object]) -> None:
+def test_impossible_settings_are_refused_by_name(tmp_path: Path, changes: dict[str, object]) -> None:
     with pytest.raises(BasslError, match=next(iter(changes))) as caught:
         write_film(tmp_path / "film.mp4", replace(TINY, **changes))  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
-def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_paths_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.mp4").mkdir()
     for path in (tmp_path / "file" / "film.mp4", tmp_path / "folder.mp4", tmp_path / "film.txt", tmp_path / "film"):
@@ -279,7 +279,7 @@ def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"file", "folder.mp4"}
 
 
-def test_an_interrupted_film_leaves_nothing_and_what_was_there_stays(tmp_path: Path) -> None:
+def test_an_interrupted_film_leaves_no_files_and_keeps_existing_ones(tmp_path: Path) -> None:
     (tmp_path / "film.mp4").write_text("an earlier film")
 
     def interrupt(done: int, total: int) -> None:
@@ -300,7 +300,7 @@ def test_without_libx264_the_film_is_mpeg4(tmp_path: Path, monkeypatch: pytest.M
         assert container.streams.video[0].codec_context.name == "mpeg4"
 
 
-def test_as_a_process(tmp_path: Path) -> None:
+def test_the_generator_runs_as_a_program(tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pipelines.datasets.synthetic", str(tmp_path / "film.mp4"), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Faults of machines, files and films, injected with a fixed seed: nothing is lost, and each is one line."""
+"""Injected faults of machines, files and films, with a fixed seed: nothing is lost, and each gives one line."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def killed_at(number: int, write: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_kill_at_any_point_leaves_the_old_file_or_the_new_one(tmp_path: Path, name: str) -> None:
+def test_a_kill_at_any_point_leaves_the_complete_old_or_new_file(tmp_path: Path, name: str) -> None:
     writer = WRITERS[name]
     kind = f"kills: {name}"
 
@@ -127,7 +127,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_disk_that_is_full_at_any_level_is_one_line_and_leaves_the_old_file(small_disk: Path, name: str) -> None:
+def test_a_full_disk_at_any_point_gives_one_line_and_keeps_the_old_file(small_disk: Path, name: str) -> None:
     writer, kind = WRITERS[name], f"full disks: {name}"
     path, ballast = small_disk / writer.file, small_disk / "ballast"
     codes = set()
@@ -215,7 +215,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_file_is_one_line_or_a_sound_result(tmp_path: Path, name: str) -> None:
+def test_a_damaged_file_gives_one_line_or_a_consistent_result(tmp_path: Path, name: str) -> None:
     make, read = DAMAGED[name]
     path, kind = make(tmp_path), f"damaged: {name}"
 
@@ -235,7 +235,7 @@ def test_a_damaged_file_is_one_line_or_a_sound_result(tmp_path: Path, name: str)
     held(kind)
 
 
-def test_no_damaged_model_is_taken_for_a_whole_one(tmp_path: Path) -> None:
+def test_every_damaged_model_is_refused(tmp_path: Path) -> None:
     path, kind = of_writer("model")(tmp_path), "damaged: model is refused"
 
     def check() -> None:

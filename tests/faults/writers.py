@@ -1,4 +1,4 @@
-"""What the program writes, by name: a function that writes version 1 or 2 of a file, and one that reads which it is."""
+"""Files that the program writes, by name: a function that writes version 1 or 2, and one that reads which it is."""
 
 from __future__ import annotations
 

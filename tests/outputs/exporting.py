@@ -1,4 +1,4 @@
-"""Scene lists for tests of exports, and readers of timecodes that owe nothing to the code under test."""
+"""Scene lists for tests of exports, and independent readers of timecodes."""
 
 from __future__ import annotations
 

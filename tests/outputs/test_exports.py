@@ -1,4 +1,4 @@
-"""Exports: each is read back, by the tools that it is for where they can be had, and says what scenes.json says."""
+"""Exports: each is read back, with its own tool where available, and agrees with scenes.json."""
 
 import csv
 import io
@@ -220,7 +220,7 @@ def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, film
 @pytest.mark.parametrize("name", [*COUNTED, *PLACED])
 @settings(max_examples=25, deadline=None)
 @given(scenes=unsteady_films())
-def test_where_the_rate_varies_frames_are_counted_and_timelines_go_by_time(name: str, scenes: SceneList) -> None:
+def test_with_a_variable_rate_lists_count_frames_and_timelines_use_times(name: str, scenes: SceneList) -> None:
     from pipelines.outputs.exports.timecode import edit_rate
 
     rate = edit_rate(scenes.video.frame_rate)
@@ -242,12 +242,12 @@ def test_where_the_rate_varies_frames_are_counted_and_timelines_go_by_time(name:
 @pytest.mark.parametrize("name", TIMED)
 @settings(max_examples=25, deadline=None)
 @given(scenes=unsteady_films())
-def test_where_the_rate_varies_times_are_those_of_the_timestamps(name: str, scenes: SceneList) -> None:
+def test_with_a_variable_rate_times_are_the_timestamps(name: str, scenes: SceneList) -> None:
     tolerance, read = TIMED[name]
     assert read(content(scenes, name)) == [pytest.approx(t, abs=tolerance + 1e-9) for t in times_of(scenes, False)]
 
 
-def test_a_rate_that_containers_round_is_still_constant() -> None:
+def test_a_frame_rate_rounded_by_the_container_counts_as_constant() -> None:
     # As of a real film: the average rate is a little off, and so are times in milliseconds.
     times = [round(frame / 24, 3) for frame in range(14_316)]
     scenes = scene_list([1146, 201, 12_968], rate=24.00033, times=times)
@@ -257,7 +257,7 @@ def test_a_rate_that_containers_round_is_still_constant() -> None:
     assert edl_frames(content(scenes, "edl"), Fraction(24)) == frames_of(scenes, False)
 
 
-def test_a_rate_that_editors_do_not_have_goes_by_time() -> None:
+def test_a_frame_rate_unknown_to_editing_tools_is_converted_by_time() -> None:
     scenes = scene_list([175, 174], rate=17.45)
     assert edl_frames(content(scenes, "edl"), Fraction(17)) == [(0, 170), (170, 340)]
 
@@ -265,7 +265,7 @@ def test_a_rate_that_editors_do_not_have_goes_by_time() -> None:
 # --- EDL ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_edl_to_the_letter() -> None:
+def test_an_edl_equals_the_expected_text() -> None:
     assert content(scene_list([1800, 16_182], rate=NTSC), "edl") == (
         "TITLE: film\n"
         "FCM: DROP FRAME\n"
@@ -279,7 +279,7 @@ def test_an_edl_to_the_letter() -> None:
     )
 
 
-def test_timecode_at_23_976_counts_24_frames_a_second() -> None:
+def test_timecode_at_23_976_counts_24_frames_per_second() -> None:
     events = edl_events(content(scene_list([24 * 3600, 24], rate=FILM_23), "edl"))
     assert events[1][4:6] == ["01:00:00:00", "01:00:01:00"]
 
@@ -302,11 +302,11 @@ def test_how_a_scene_ends_is_how_its_last_shot_ends() -> None:
     assert [how and how["kind"] for how in found] == ["dissolve", "cut", None]
 
 
-def test_above_60_frames_a_second_every_second_frame_has_a_label() -> None:
+def test_above_60_frames_per_second_every_second_frame_has_a_label() -> None:
     assert edl_frames(content(scene_list([121, 119], rate=120), "edl"), Fraction(60)) == [(0, 60), (60, 120)]
 
 
-def test_an_edl_of_more_than_999_events() -> None:
+def test_an_edl_may_have_more_than_999_events() -> None:
     events = edl_events(content(scene_list([2] * 1200), "edl"))
     assert (events[998][0], events[999][0], events[-1][0]) == ("999", "1000", "1200")
 
@@ -375,7 +375,7 @@ def film_with_sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-def test_sound_comes_along_where_the_film_is_at_hand(film_with_sound: Path) -> None:
+def test_timelines_have_sound_if_the_film_has_sound(film_with_sound: Path) -> None:
     scenes = scene_list([20, 30], path=str(film_with_sound))
     assert {event[2] for event in edl_events(content(scenes, "edl"))} == {"AA/V"}
     otio = pytest.importorskip("opentimelineio")
@@ -462,7 +462,7 @@ def test_the_film_is_named_as_a_uri(film_with_sound: Path) -> None:
     )
 
 
-def test_the_film_of_a_list_made_on_windows() -> None:
+def test_a_windows_path_of_the_film_is_exported() -> None:
     scenes = scene_list([50], path="C:\\Films\\My film.mp4")
     assert "file:///C:/Films/My%20film.mp4" in content(scenes, "otio")
     assert "* FROM CLIP NAME: My film.mp4\n" in content(scenes, "edl")
@@ -476,7 +476,7 @@ def test_the_film_of_a_list_made_on_windows() -> None:
         ("01:00:00:00", NTSC, "01:00:01:00"),
     ],
 )
-def test_the_timecode_of_a_camera_is_the_source(tmp_path: Path, written: str, rate: Fraction, shown: str) -> None:
+def test_the_camera_timecode_is_the_source_timecode(tmp_path: Path, written: str, rate: Fraction, shown: str) -> None:
     path = tmp_path / "camera.mov"
     with av.open(str(path), "w", container_options={"movflags": "faststart"}) as container:
         container.metadata["timecode"] = written
@@ -498,7 +498,7 @@ def test_the_timecode_of_a_camera_is_the_source(tmp_path: Path, written: str, ra
     assert otio_clip["source_range"]["start_time"]["value"] == edl_frame(shown, rate)
 
 
-def test_a_film_that_has_become_something_else_is_told(tmp_path: Path) -> None:
+def test_a_film_that_is_not_a_video_is_reported_on_export(tmp_path: Path) -> None:
     (tmp_path / "film.mp4").write_text("no film")
     with pytest.raises(VideoError, match=r"film\.mp4: not a video that can be read"):
         content(scene_list([50], path=str(tmp_path / "film.mp4")), "edl")
@@ -508,7 +508,7 @@ def test_a_film_that_has_become_something_else_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("mkvmerge") is None, reason="mkvmerge is not installed")
-def test_mkvmerge_takes_the_chapters(film: Path, tmp_path: Path) -> None:
+def test_mkvmerge_accepts_the_chapters(film: Path, tmp_path: Path) -> None:
     scenes = named(scene_list([30, 31, 29, 30], [1, 3], Fraction(24)), "Übergang <1>", "A & B")
     export(scenes, tmp_path / "film.chapters.xml")
     command = ["mkvmerge", "-q", "-o", "out.mkv", "--chapters", "film.chapters.xml", str(film)]
@@ -521,7 +521,7 @@ def test_mkvmerge_takes_the_chapters(film: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg program is not installed")
-def test_ffmpeg_takes_the_chapters(film: Path, tmp_path: Path) -> None:
+def test_ffmpeg_accepts_the_chapters(film: Path, tmp_path: Path) -> None:
     scenes = named(scene_list([30, 31, 29, 30], [1, 3], Fraction(24)), "a=b;c#d\\e", "[CHAPTER]")
     export(scenes, tmp_path / "film.ffmetadata")
     command = ["ffmpeg", "-v", "error", "-i", str(film), "-i", "film.ffmetadata"]
@@ -536,7 +536,7 @@ def test_ffmpeg_takes_the_chapters(film: Path, tmp_path: Path) -> None:
 # --- tables ---------------------------------------------------------------------------------------------------------
 
 
-def test_our_own_reader_takes_the_csv(tmp_path: Path) -> None:
+def test_the_exported_csv_can_be_read_as_labels(tmp_path: Path) -> None:
     scenes = scene_list([30, 31, 29], [1, 2], FILM_23)
     export(scenes, tmp_path / "film.csv")
     read = read_scenes_csv(tmp_path / "film.csv")
@@ -618,7 +618,7 @@ LABEL_STUDIO = {
 
 
 @pytest.mark.parametrize("shots", [False, True])
-def test_a_task_for_label_studio(shots: bool) -> None:
+def test_a_label_studio_task_has_the_scenes_as_predictions(shots: bool) -> None:
     tasks = json.loads(content(scene_list([30, 31, 29], [1, 2], path="my films/film.mp4"), "label-studio", shots))
     jsonschema.validate(tasks, LABEL_STUDIO)
     regions = tasks[0]["predictions"][0]["result"]
@@ -649,7 +649,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_hostile_names_change_nothing_but_the_name(name: str) -> None:
+def test_names_with_special_characters_change_only_the_name(name: str) -> None:
     plain = scene_list([50] * len(HOSTILE), path="/films/x\n<&>\"'=.mp4")
     text = content(named(plain, *HOSTILE), name)
     text.encode()
@@ -660,12 +660,12 @@ def test_hostile_names_change_nothing_but_the_name(name: str) -> None:
         assert read(text) == [pytest.approx(times, abs=tolerance + 1e-9) for times in times_of(plain, False)]
 
 
-def test_a_name_of_blanks_is_none() -> None:
+def test_a_blank_name_counts_as_no_name() -> None:
     assert [segment.name for segment in segments_of(named(scene_list([50, 50]), "   ", "Two"))] == ["Scene 1", "Two"]
 
 
 @pytest.mark.parametrize("rate", [50, 60, 61, 65, 75, 85, Fraction(120_000, 1001), 125, 240])
-def test_the_timecodes_of_fast_films_keep_time(rate: Fraction | int) -> None:
+def test_timecodes_of_films_with_high_frame_rates_stay_in_real_time(rate: Fraction | int) -> None:
     timeline = timeline_of(scene_list([3600 * int(rate), 50], rate=Fraction(rate)), fastest=60)
     (first, _), seconds = timeline.clips, 3600 * int(rate) / float(rate)
     assert timecode_base(timeline.rate) <= 60
@@ -673,7 +673,7 @@ def test_the_timecodes_of_fast_films_keep_time(rate: Fraction | int) -> None:
     assert first.end / timecode_base(timeline.rate) == pytest.approx(seconds, rel=0.0011)
 
 
-def test_hostile_names_come_back_as_they_were() -> None:
+def test_names_with_special_characters_are_read_back_unchanged() -> None:
     scenes = named(scene_list([50] * len(HOSTILE)), *HOSTILE)
     lines = [one_line(name) for name in HOSTILE]
     assert not any(re.search(r"[\x00-\x1f\u2028\ud800-\udfff]", line) for line in lines)
@@ -689,7 +689,7 @@ def test_hostile_names_come_back_as_they_were() -> None:
     assert cues == lines
 
 
-def test_no_cell_of_the_csv_is_a_formula() -> None:
+def test_csv_cells_cannot_be_formulas() -> None:
     names = ["=1+1", "+1", "-1", "@x", *"\uff1d\uff0b\uff0d\uff20"]
     rows = csv_rows(content(named(scene_list([50] * 8), *names), "csv"))
     assert [row["Name"] for row in rows] == [f"'{name}" for name in names]
@@ -713,12 +713,12 @@ def test_no_cell_of_the_csv_is_a_formula() -> None:
         ("a.label-studio.json", "label-studio"),
     ],
 )
-def test_the_ending_says_the_format(path: str, name: str) -> None:
+def test_the_suffix_selects_the_format(path: str, name: str) -> None:
     assert format_of(Path(path)) == name
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_the_ending_that_a_format_gives_itself_does_not_mean_another(name: str) -> None:
+def test_the_default_suffix_of_a_format_selects_it_or_is_ambiguous(name: str) -> None:
     path = Path(f"a{FORMATS[name].ending}")
     if name == "fcp7":
         with pytest.raises(BasslError, match=r"a\.xml: .* two formats; give --to fcp7 or --to matroska"):
@@ -727,13 +727,13 @@ def test_the_ending_that_a_format_gives_itself_does_not_mean_another(name: str) 
         assert format_of(path) == name
 
 
-def test_an_ending_that_means_nothing() -> None:
+def test_an_unknown_suffix_is_refused() -> None:
     with pytest.raises(BasslError, match=r"a\.txt: no format is known by that ending; known are \.json \.csv \.edl"):
         format_of(Path("a.txt"))
 
 
 @pytest.mark.parametrize("name", ["a.json", "A.JSON", "a.csv", "a.label-studio.json", "a.chapters.xml"])
-def test_what_is_saved_is_what_the_ending_says(tmp_path: Path, name: str) -> None:
+def test_save_writes_the_format_of_the_suffix(tmp_path: Path, name: str) -> None:
     scenes, path = scene_list([50, 20]), tmp_path / name
     check_ending(path)
     save(scenes, path)
@@ -744,18 +744,18 @@ def test_what_is_saved_is_what_the_ending_says(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "a.xml", ".csv2"])
-def test_an_ending_that_cannot_be_saved_is_told_before(name: str) -> None:
+def test_an_unknown_suffix_is_reported_before_any_work(name: str) -> None:
     with pytest.raises(BasslError):
         check_ending(Path(name))
 
 
-def test_a_format_that_does_not_exist(tmp_path: Path) -> None:
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BasslError, match="'avid' is not a format; there are csv, edl"):
         export(scene_list([50]), tmp_path / "a.csv", "avid")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_film_is_never_written_over(film: Path, tmp_path: Path) -> None:
+def test_the_film_is_never_overwritten(film: Path, tmp_path: Path) -> None:
     copy = tmp_path / "film.csv"
     copy.write_bytes(film.read_bytes())
     (tmp_path / "link.csv").symlink_to(copy)
@@ -765,7 +765,7 @@ def test_the_film_is_never_written_over(film: Path, tmp_path: Path) -> None:
     assert copy.read_bytes() == film.read_bytes()
 
 
-def test_what_cannot_be_made_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_failed_export_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "scenes.jsonl"
     path.write_text("old")
     scenes = scene_list([50])
@@ -779,7 +779,7 @@ def test_what_cannot_be_made_leaves_the_old_file(tmp_path: Path) -> None:
 # --- scenes.json back -----------------------------------------------------------------------------------------------
 
 
-def test_a_scene_list_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_scene_list_is_read_back_unchanged(tmp_path: Path) -> None:
     scenes = scene_list([30, 31, 29], [1, 2], FILM_23)
     scenes.save(tmp_path / "scenes.json")
     assert read_scene_list(tmp_path / "scenes.json") == scenes
@@ -801,7 +801,9 @@ def test_a_scene_list_comes_back_as_it_was(tmp_path: Path) -> None:
     ],
     ids=range(10),
 )
-def test_what_is_no_scene_list_is_told_in_one_line(tmp_path: Path, spoil: Callable[[Any], object], reason: str) -> None:
+def test_a_file_that_is_not_a_scene_list_gives_a_one_line_error(
+    tmp_path: Path, spoil: Callable[[Any], object], reason: str
+) -> None:
     damaged = json.loads(json.dumps(scene_list([30, 31, 29], [1, 2]).to_dict()))
     spoil(damaged)
     path = tmp_path / "scenes.json"

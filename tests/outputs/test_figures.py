@@ -1,4 +1,4 @@
-"""Figures show the numbers that they say they show, whatever names are in them, and refuse in one line."""
+"""Figures show the right numbers and names, and errors are one line."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def settings_of(folder: Path, **more: Any) -> dict[str, Any]:
 # --- similarity -------------------------------------------------------------------------------------------------------
 
 
-def test_similarities_are_those_of_the_store_and_of_the_shots_in_context(
+def test_similarities_use_stored_features_or_contextualised_shots(
     indexed: Path, tmp_path: Path, drawn: list[Figure]
 ) -> None:
     (store,) = (indexed / "features").glob("*.h5")
@@ -108,7 +108,7 @@ def test_similarities_are_those_of_the_store_and_of_the_shots_in_context(
     assert len(boxes) > 1
 
 
-def test_a_scale_for_each_matrix_begins_with_its_own_least() -> None:
+def test_with_own_scales_each_matrix_starts_at_its_own_minimum() -> None:
     matrices = {"a": np.array([[1.0, 0.2], [0.2, 1.0]]), "b": np.array([[1.0, 0.9], [0.9, 1.0]])}
     own = similarity_figure(matrices, 0, None, own_scale=True)
     shared = similarity_figure(matrices, 0, None)
@@ -135,7 +135,7 @@ def spans(ends: list[int], length: int) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize(("centre", "first"), [(12, 8), (1, 0), (29, 21)])  # the last two at the film's edges
-def test_a_window_shows_where_its_features_divide_it_and_where_its_scenes_end(
+def test_a_window_shows_its_pseudo_boundary_and_its_true_scene_ends(
     indexed: Path, tmp_path: Path, drawn: list[Figure], centre: int, first: int
 ) -> None:
     settings = PseudoBoundarySettings(**settings_of(indexed, neighbours=4))
@@ -156,7 +156,7 @@ def test_a_window_shows_where_its_features_divide_it_and_where_its_scenes_end(
     )
 
 
-def test_windows_drawn_by_lot_have_a_scene_end_and_follow_from_the_seed(
+def test_sampled_windows_contain_a_scene_end_and_depend_on_the_seed(
     indexed: Path, tmp_path: Path, drawn: list[Figure]
 ) -> None:
     for seed in (0, 0, 1):
@@ -179,9 +179,7 @@ def pictured(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_key_frames_stand_in_their_place_and_the_pseudo_boundary_has_a_frame(
-    pictured: Path, drawn: list[Figure]
-) -> None:
+def test_keyframes_are_drawn_in_order_and_the_pseudo_boundary_is_framed(pictured: Path, drawn: list[Figure]) -> None:
     store = pictured / "features" / "made-up.h5"
     settings = PseudoBoundarySettings(**settings_of(pictured, features=store, neighbours=3))
     draw_pseudo_boundaries(["film:5"], pictured / "f.png", settings)
@@ -199,7 +197,7 @@ def test_key_frames_stand_in_their_place_and_the_pseudo_boundary_has_a_frame(
     assert "no labels" in [text.get_text() for text in panel.texts]
 
 
-def test_similarities_stand_below_the_key_frames(pictured: Path, drawn: list[Figure]) -> None:
+def test_similarities_are_drawn_below_the_keyframes(pictured: Path, drawn: list[Figure]) -> None:
     settings = SimilaritySettings(**settings_of(pictured, shots=8))
     draw_similarity([pictured / "features" / "made-up.h5"], pictured / "f.png", settings)
     strip, matrix = drawn[0].axes[:2]
@@ -243,7 +241,7 @@ def test_each_lane_shows_its_own_shots_scores_and_scene_ends_by_time(tmp_path: P
         assert word in text
 
 
-def test_the_f1_of_scenes_without_the_short_ones_is_that_of_score(tmp_path: Path, drawn: list[Figure]) -> None:
+def test_f1_of_scenes_without_short_ones_equals_that_of_score(tmp_path: Path, drawn: list[Figure]) -> None:
     whole = scene_list((0, 30, 60, 63, 90, 120, 122), [1, 2, 4], (0.1, 0.9, 0.9, 0.1, 0.9, 0.1))
     kept = without_short(whole.scenes, 10.0)  # 0 to 60, and 63 to 120
     replace(whole, scenes=kept, settings={"drop_short": True}).save(tmp_path / "a.json")
@@ -256,7 +254,7 @@ def test_the_f1_of_scenes_without_the_short_ones_is_that_of_score(tmp_path: Path
 
 
 @pytest.mark.parametrize("order", ["whole part", "part whole"])
-def test_a_part_of_the_film_changes_no_figure_of_the_whole(tmp_path: Path, order: str) -> None:
+def test_drawing_a_part_of_the_film_does_not_change_the_metrics(tmp_path: Path, order: str) -> None:
     whole = scene_list((0, 30, 60, 90, 120), [0, 2], (0.9, 0.1, 0.9, 0.9))
     whole.save(tmp_path / "whole.json")
     shots = tuple(replace(shot, index=index) for index, shot in enumerate(whole.shots[2:]))
@@ -268,7 +266,7 @@ def test_a_part_of_the_film_changes_no_figure_of_the_whole(tmp_path: Path, order
     assert words(tmp_path / "f.svg").count("boundary F1 within 1 s: 100.0") == 2
 
 
-def test_the_threshold_is_drawn_unless_another_rule_decided(tmp_path: Path, drawn: list[Figure]) -> None:
+def test_the_threshold_is_drawn_only_if_it_decided_the_scenes(tmp_path: Path, drawn: list[Figure]) -> None:
     path = put_scenes(tmp_path / "a.json")
     content = path.read_text()
     for name, rule in (("t", '{"threshold": 0.25, "scenes": null}'), ("n", '{"threshold": 0.25, "scenes": 3}')):
@@ -278,7 +276,7 @@ def test_the_threshold_is_drawn_unless_another_rule_decided(tmp_path: Path, draw
     assert flat == [[0.25], []]
 
 
-def test_films_of_different_lengths_are_pointed_out(tmp_path: Path) -> None:
+def test_different_film_lengths_are_reported(tmp_path: Path) -> None:
     first = put_scenes(tmp_path / "a.json")
     scene_list((0, 15, 90), [0], (0.7, 0.8)).save(tmp_path / "b.json")
     (warning,) = draw_boundaries([first, tmp_path / "b.json"], tmp_path / "f.pdf").warnings
@@ -287,7 +285,9 @@ def test_films_of_different_lengths_are_pointed_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(None, 60.0), (30.0, 90.0)], ids=["beginning", "middle"])
-def test_a_part_that_ends_before_the_film_is_of_the_same_film(tmp_path: Path, start: float | None, end: float) -> None:
+def test_a_part_that_ends_before_the_film_counts_as_the_same_film(
+    tmp_path: Path, start: float | None, end: float
+) -> None:
     whole = scene_list((0, 30, 60, 90, 120), [0, 2], (0.9, 0.1, 0.9, 0.9))
     within = [shot for shot in whole.shots if shot.start >= (start or 0) and shot.end <= end]
     shots = tuple(replace(shot, index=index) for index, shot in enumerate(within))
@@ -343,7 +343,7 @@ def test_curves_are_the_columns_of_the_logs_and_seeds_share_a_line(tmp_path: Pat
 # --- names and refusals -----------------------------------------------------------------------------------------------
 
 
-def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+def test_names_are_drawn_literally(tmp_path: Path) -> None:
     names = ("$x^$ & <b>", "_hidden", "two\nlines\x01", "long " * 40)
     runs = [put_logs(tmp_path / str(i), "step,epoch,loss\n1,1,2\n") for i in range(4)]
     draw_curves(runs, tmp_path / "f.svg", CurveSettings(names))
@@ -355,9 +355,7 @@ def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
     assert draw_curves(runs[:1], tmp_path / "g.svg", CurveSettings(("映画",))).warnings == ()
 
 
-def test_the_same_numbers_are_the_same_file_whatever_matplotlibrc_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_figure_does_not_depend_on_matplotlibrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import matplotlib as mpl
 
     run = put_logs(tmp_path / "run", "step,epoch,loss\n1,1,2\n2,1,1\n")
@@ -374,7 +372,7 @@ def test_the_same_numbers_are_the_same_file_whatever_matplotlibrc_says(
         assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
 
 
-def test_wrong_settings_are_refused_when_they_are_made() -> None:
+def test_invalid_settings_are_refused_on_construction() -> None:
     refusal(lambda: SimilaritySettings(shots=1), "shots must be at least 2", error=ValueError)
     refusal(lambda: PseudoBoundarySettings(windows=0), "windows must be at least 1", error=ValueError)
     refusal(lambda: PseudoBoundarySettings(seed=-1), "seed must be at least 0", error=ValueError)
@@ -388,7 +386,7 @@ def test_wrong_settings_are_refused_when_they_are_made() -> None:
     refusal(lambda: BoundarySettings(within=-1.0), "tolerance", error=ValueError)
 
 
-def test_what_cannot_be_drawn_is_one_line_and_no_file(indexed: Path, tmp_path: Path) -> None:
+def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     out = folder / "f.png"
     (store,) = (indexed / "features").glob("*.h5")

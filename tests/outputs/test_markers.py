@@ -185,7 +185,7 @@ def test_markers_of_kodi_are_at_the_start_of_each_scene() -> None:
     assert content(scene_list([30, 31]), "kodi") == "0.000\t0.000\t2\n1.200\t1.200\t2\n"
 
 
-def test_chapters_for_youtube_are_lines_of_a_time_and_a_name() -> None:
+def test_youtube_chapters_are_lines_of_time_and_name() -> None:
     scenes = named(scene_list([25 * 599, 25 * 3001, 250]), "Begin", "a <b>", "End")
     assert content(scenes, "youtube") == "0:00 Begin\n9:59 a \u2039b\u203a\n1:00:00 End\n"
     assert FORMATS["youtube"].warnings(scenes, False) == ()
@@ -195,6 +195,6 @@ def test_chapters_for_youtube_are_lines_of_a_time_and_a_name() -> None:
     ("seconds", "words"),
     [((20, 20), ["three chapters or more, and there are 2"]), ((20, 9, 20, 5), ["10 s, and 2 are", "--min-scene"])],
 )
-def test_chapters_that_youtube_does_not_show_are_warned_of(seconds: tuple[int, ...], words: list[str]) -> None:
+def test_chapters_that_youtube_would_not_show_give_a_warning(seconds: tuple[int, ...], words: list[str]) -> None:
     (warning,) = FORMATS["youtube"].warnings(scene_list([25 * each for each in seconds]), False)
     assert all(word in warning for word in words)

@@ -1,4 +1,4 @@
-"""The page as a file: whole in itself, safe whatever names are in it, and no larger than a browser opens at once.
+"""The page as a file: self-contained, safe with any names, and of limited size.
 
 What it does in a browser stands in `tests/browser/test_page_in_chromium.py`.
 """
@@ -56,7 +56,7 @@ def hostile() -> SceneList:
     )
 
 
-def test_nothing_is_fetched_from_anywhere() -> None:
+def test_the_page_fetches_nothing() -> None:
     elements = Elements(page(pages.invented(6), pages.noise(6), "./film.mp4"))
     addresses = [value for _, given in elements.found for name, value in given.items() if name in ("src", "href")]
     assert addresses == ["data:,"]
@@ -66,7 +66,7 @@ def test_nothing_is_fetched_from_anywhere() -> None:
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", elements.texts["script"])
 
 
-def test_the_policy_allows_this_script_and_style_and_no_network() -> None:
+def test_the_content_security_policy_allows_only_the_embedded_script_and_style() -> None:
     elements = Elements(page(pages.invented(6)))
     (policy,) = [given["content"] for _, given in elements.found if given.get("http-equiv")]
     rules = dict(rule.split(" ", 1) for rule in (policy or "").split("; "))
@@ -77,7 +77,7 @@ def test_the_policy_allows_this_script_and_style_and_no_network() -> None:
     assert "http" not in (policy or "")
 
 
-def test_names_are_text_whatever_they_hold(tmp_path: Path) -> None:
+def test_names_are_shown_as_text_only(tmp_path: Path) -> None:
     scenes = hostile()
     truth = TrueEnds((0,), (1.5,), 1.0, HOSTILE)
     save_page(tmp_path / "page.html", scenes, pages.noise(6), truth=truth, save_as=HOSTILE)
@@ -94,14 +94,14 @@ def test_names_are_text_whatever_they_hold(tmp_path: Path) -> None:
     assert data["truth"]["source"] == HOSTILE
 
 
-def test_a_film_is_named_from_where_the_page_is(tmp_path: Path) -> None:
+def test_the_address_of_the_film_is_relative_to_the_page(tmp_path: Path) -> None:
     film = tmp_path / "films" / "a: b #1 50%.mp4"
     save_page(tmp_path / "pages" / "page.html", pages.invented(3), film=film)
     data = json.loads(Elements((tmp_path / "pages" / "page.html").read_text()).texts["data"])
     assert data["film"]["source"] == "./../films/a%3A%20b%20%231%2050%25.mp4"
 
 
-def test_pictures_are_those_of_the_shots_in_their_order() -> None:
+def test_images_are_in_the_order_of_the_shots() -> None:
     given = pages.noise(5)
     elements = Elements(page(pages.invented(5), given))
     data = json.loads(elements.texts["data"])
@@ -119,7 +119,7 @@ def test_another_number_of_pictures_than_shots_is_refused(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_more_shots_have_smaller_pictures() -> None:
+def test_pages_with_more_shots_have_smaller_images() -> None:
     given = pages.noise(8, 320, 180)
     fine, small = page_pictures(given), page_pictures(given, budget=8 * 20_000)
     assert (fine.width, fine.height) == (320, 180)
@@ -130,6 +130,6 @@ def test_more_shots_have_smaller_pictures() -> None:
     assert 3000 * len(page_pictures(given, budget=8 * BUDGET // 3000).encoded[0]) < 22e6
 
 
-def test_high_films_are_no_higher_than_twice_their_width() -> None:
+def test_images_of_tall_films_are_at_most_twice_as_high_as_wide() -> None:
     (tall,) = ([picture] for picture in pages.noise(1, 30, 200))
     assert (page_pictures(tall).width, page_pictures(tall).height) == (30, 60)

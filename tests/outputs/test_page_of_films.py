@@ -1,4 +1,4 @@
-"""The page of many films as a file: what it shows and links, whatever names are in it."""
+"""The page of many films as a file: content, links, and safety with any names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_strip_has_the_scenes_of_a_film_at_their_times(tmp_path: Path) -> None
     assert f"Scene 1, 00:00:00.000 – {scenes.scenes[0].end_timecode}" in elements.texts["title"]
 
 
-def test_the_length_of_all_films_together_may_be_more_than_100_hours(tmp_path: Path) -> None:
+def test_the_total_length_may_exceed_100_hours(tmp_path: Path) -> None:
     scenes = pages.invented(6)
     *others, last = scenes.shots
     long = replace(scenes, shots=(*others, replace(last, end=60 * 3600.0)))
@@ -67,7 +67,7 @@ def test_a_scene_shows_its_longest_shot(tmp_path: Path) -> None:
         assert distances.index(min(distances)) == longest
 
 
-def test_names_are_text_whatever_they_hold_and_nothing_is_fetched(tmp_path: Path) -> None:
+def test_names_are_shown_as_text_only_and_nothing_is_fetched(tmp_path: Path) -> None:
     plain = pages.invented(6, name=HOSTILE.replace("/", "\\"))
     first, *others = plain.scenes
     save_page(tmp_path / "bad.html", replace(plain, scenes=(replace(first, name=HOSTILE), *others)), pages.noise(6))
@@ -85,7 +85,7 @@ def test_names_are_text_whatever_they_hold_and_nothing_is_fetched(tmp_path: Path
 
 
 @pytest.mark.parametrize("spoilt", ["", "<html></html>", "cut"])
-def test_what_is_no_page_is_refused(tmp_path: Path, spoilt: str) -> None:
+def test_a_file_that_is_not_a_page_is_refused(tmp_path: Path, spoilt: str) -> None:
     page = tmp_path / "one.html"
     save_page(page, pages.invented(3), pages.noise(3))
     page.write_text(page.read_text().replace(json.dumps("shots"), "") if spoilt == "cut" else spoilt)

@@ -12,7 +12,7 @@ from tests.evaluation.test_bootstrap import films, one_film
 from tests.small_stores import refusal
 
 
-def test_a_png_of_one_model_is_a_picture_with_colour(tmp_path: Path) -> None:
+def test_a_png_plot_of_one_model_is_a_coloured_image(tmp_path: Path) -> None:
     save_curves(tmp_path / "a.png", {"mine": films()}, 0.5)
     picture = np.asarray(Image.open(tmp_path / "a.png").convert("RGB")).astype(int)
     assert picture.shape[1] == 1500
@@ -20,7 +20,7 @@ def test_a_png_of_one_model_is_a_picture_with_colour(tmp_path: Path) -> None:
     assert blue > 2000  # the curve, its reliability and the counts of shots
 
 
-def test_an_svg_names_both_models_and_what_they_reach(tmp_path: Path) -> None:
+def test_an_svg_plot_names_both_models_and_their_scores(tmp_path: Path) -> None:
     save_curves(tmp_path / "a.svg", {"mine": films(), "theirs": films(levels=6)}, 0.4)
     text = "".join(ET.parse(tmp_path / "a.svg").getroot().itertext())
     for word in ("mine  AP", "theirs  AP", "chance  AP", "0.4", "calibration error", "recall of scene ends"):
@@ -28,14 +28,14 @@ def test_an_svg_names_both_models_and_what_they_reach(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.svg"])
-def test_the_same_numbers_are_the_same_file(tmp_path: Path, name: str) -> None:
+def test_the_same_numbers_give_the_same_file(tmp_path: Path, name: str) -> None:
     save_curves(tmp_path / name, {"mine": films()}, 0.5)
     first = (tmp_path / name).read_bytes()
     save_curves(tmp_path / name, {"mine": films()}, 0.5)
     assert (tmp_path / name).read_bytes() == first
 
 
-def test_a_plot_leaves_no_state_behind(tmp_path: Path) -> None:
+def test_plotting_changes_no_global_state(tmp_path: Path) -> None:
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
@@ -43,7 +43,7 @@ def test_a_plot_leaves_no_state_behind(tmp_path: Path) -> None:
     assert dict(mpl.rcParams) == before
 
 
-def test_nothing_to_draw_is_one_line(tmp_path: Path) -> None:
+def test_nothing_to_draw_gives_a_one_line_error(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     film = films(1)[0]
     listed = FilmScores(film.labels, np.full(len(film.labels), np.nan), film.shots, predicted=film.scores > 0.5)

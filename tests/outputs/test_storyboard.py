@@ -29,7 +29,7 @@ def has_colour(picture: np.ndarray, colour: tuple[int, int, int]) -> np.ndarray:
     return np.abs(picture.astype(int) - colour).max(axis=2) < 12
 
 
-def test_scenes_stand_below_each_other_with_their_shots_from_left_to_right(tmp_path: Path) -> None:
+def test_a_storyboard_has_one_row_per_scene_with_its_shots_from_left_to_right(tmp_path: Path) -> None:
     path = tmp_path / "board.png"
     save_storyboard(path, scene_list(4, [1, 3]), [plain(colour) for colour in COLOURS])
     picture = np.asarray(Image.open(path).convert("RGB"))
@@ -41,7 +41,7 @@ def test_scenes_stand_below_each_other_with_their_shots_from_left_to_right(tmp_p
     assert places[0][1] == pytest.approx(places[2][1])
 
 
-def test_all_pictures_fit_on_it_whole(tmp_path: Path) -> None:
+def test_all_images_of_a_storyboard_are_complete(tmp_path: Path) -> None:
     path = tmp_path / "board.png"
     shots = 20
     save_storyboard(path, scene_list(shots, [9, 18, 19]), [plain(COLOURS[0])] * shots)
@@ -49,7 +49,7 @@ def test_all_pictures_fit_on_it_whole(tmp_path: Path) -> None:
     assert shown == pytest.approx(shots * 168 * 94, rel=0.01)
 
 
-def test_of_a_scene_of_very_many_shots_an_even_choice_is_shown(tmp_path: Path) -> None:
+def test_a_scene_with_very_many_shots_shows_an_even_selection(tmp_path: Path) -> None:
     path = tmp_path / "board.png"
     shots = 500
     save_storyboard(path, scene_list(shots, [shots - 1]), [plain(COLOURS[i * 4 // shots]) for i in range(shots)])
@@ -71,6 +71,6 @@ def test_another_number_of_pictures_than_shots_is_refused(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_path_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BasslError, match="is a folder"):
         save_storyboard(tmp_path, scene_list(1, [0]), [plain(COLOURS[0])])

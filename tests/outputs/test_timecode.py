@@ -13,7 +13,7 @@ DROPPING = (NTSC, Fraction(60000, 1001))
 
 
 @pytest.mark.parametrize(("rate", "base", "drop"), [(NTSC, 30, 2), (Fraction(60000, 1001), 60, 4), (FILM_23, 24, 0)])
-def test_labels_are_those_that_a_clock_counts(rate: Fraction, base: int, drop: int) -> None:
+def test_timecode_labels_equal_those_of_a_counting_clock(rate: Fraction, base: int, drop: int) -> None:
     separator = ";" if drop else ":"
     for frame, (hour, minute, second, label) in enumerate(islice(labels(base, drop), 62 * 60 * base)):
         assert smpte(frame, rate, bool(drop)) == f"{hour:02d}:{minute:02d}:{second:02d}{separator}{label:02d}"
@@ -30,19 +30,19 @@ def test_labels_are_those_that_a_clock_counts(rate: Fraction, base: int, drop: i
         (2_589_408, "24:00:00;00"),
     ],
 )
-def test_known_drop_frame_labels(frame: int, label: str) -> None:
+def test_drop_frame_labels_equal_published_examples(frame: int, label: str) -> None:
     assert smpte(frame, NTSC, True) == label
     assert parse_smpte(label, NTSC) == (frame, True)
 
 
 @given(frame=st.integers(0, 4_000_000), rate=st.sampled_from(RATES), drop=st.booleans())
-def test_a_label_leads_back_to_its_frame(frame: int, rate: Fraction, drop: bool) -> None:
+def test_parsing_a_label_gives_its_frame_back(frame: int, rate: Fraction, drop: bool) -> None:
     drop = drop and may_drop(rate)
     assert parse_smpte(smpte(frame, rate, drop), rate) == (frame, drop)
 
 
 @given(frame=st.integers(0, 2_000_000), rate=st.sampled_from(RATES))
-def test_opentimelineio_agrees(frame: int, rate: Fraction) -> None:
+def test_timecodes_agree_with_opentimelineio(frame: int, rate: Fraction) -> None:
     opentime = pytest.importorskip("opentimelineio").opentime
     theirs = opentime.to_timecode(opentime.RationalTime(frame, float(rate)), float(rate), may_drop(rate))
     assert smpte(frame, rate, may_drop(rate)) == theirs
@@ -58,7 +58,7 @@ def test_drop_frame_keeps_up_with_the_clock(rate: Fraction) -> None:
         assert abs(shown - hours * 3600) < 0.15
 
 
-def test_there_is_no_drop_frame_at_whole_rates() -> None:
+def test_drop_frame_is_refused_at_whole_frame_rates() -> None:
     with pytest.raises(ValueError, match="no drop-frame timecode at 30"):
         smpte(0, Fraction(30), True)
     assert parse_smpte("00:00:00;00", Fraction(25)) is None
@@ -67,7 +67,7 @@ def test_there_is_no_drop_frame_at_whole_rates() -> None:
 @pytest.mark.parametrize(
     "text", ["", "00:00:00", "00:60:00:00", "00:00:00:30", "00:01:00;00", "00:01:00;01", "a:b:c:d"]
 )
-def test_what_is_no_label(text: str) -> None:
+def test_invalid_timecode_labels_are_not_parsed(text: str) -> None:
     assert parse_smpte(text, NTSC) is None
 
 
@@ -87,5 +87,5 @@ def test_what_is_no_label(text: str) -> None:
         (0.2, Fraction(1)),
     ],
 )
-def test_the_nearest_rate_that_editors_have(measured: float, rate: Fraction) -> None:
+def test_the_nearest_editing_rate_is_chosen(measured: float, rate: Fraction) -> None:
     assert edit_rate(measured) == rate

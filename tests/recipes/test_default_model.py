@@ -1,4 +1,4 @@
-"""Making the built-in model: perturbed films keep the meaning of their labels, it learns, and it is reproducible."""
+"""The recipe of the built-in model: perturbations keep labels valid, training works, and the result is reproducible."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -81,13 +81,13 @@ def test_reordering_keeps_every_scene_whole() -> None:
     assert [lengths[value] for value in other.features[:, 0].tolist()] == other.durations.tolist()
 
 
-def test_reordering_serves_a_film_of_one_shot_or_one_scene() -> None:
+def test_reordering_accepts_a_film_of_one_shot_or_one_scene() -> None:
     for N in (1, 4):
         film = LabelledFilm(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
         assert scenes_of(reorder_scenes(film, np.random.default_rng(0))) == scenes_of(film)
 
 
-def test_folds_hold_every_video_once() -> None:
+def test_every_video_is_in_one_fold() -> None:
     assert folds(7, 3) == [[0, 3, 6], [1, 4], [2, 5]]
     assert folds(2, 5) == [[0], [1]]
 
@@ -105,7 +105,7 @@ def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> 
     return average_precision(np.concatenate([video.scene_end for video in videos]), np.concatenate(scores))
 
 
-def test_training_learns_scenes_of_films_it_has_not_seen(trained: BoundaryModel) -> None:
+def test_the_model_finds_scenes_of_unseen_films(trained: BoundaryModel) -> None:
     unseen = [made_up(seed) for seed in range(100, 104)]
     chance = np.mean(np.concatenate([video.scene_end for video in unseen]))
     learned = pooled_ap([trained.score(video.features, video.seconds) for video in unseen], unseen)
@@ -113,14 +113,14 @@ def test_training_learns_scenes_of_films_it_has_not_seen(trained: BoundaryModel)
     assert learned > chance + 0.5
 
 
-def test_what_it_learned_holds_for_another_encoder(trained: BoundaryModel) -> None:
+def test_the_model_works_with_the_features_of_another_encoder(trained: BoundaryModel) -> None:
     unseen = [made_up(seed, D=200) for seed in range(200, 204)]
     for name in ("features raised to a power", "random projection and ReLU", "noise on the features"):
         shown = [perturb(video, PERTURBATIONS[name], np.random.default_rng(0)) for video in unseen]
         assert pooled_ap([trained.score(v.features, v.seconds) for v in shown], shown) > 0.75, name
 
 
-def test_the_fit_is_where_the_loss_is_least() -> None:
+def test_the_fit_minimises_the_loss() -> None:
     """Against plain gradient descent on the same loss."""
     forms = [form_of(made_up(seed)) for seed in range(2)]
     x = torch.from_numpy(np.concatenate([form.tokens[:-1, :-1] for form in forms])).double()
@@ -139,7 +139,7 @@ def test_the_fit_is_where_the_loss_is_least() -> None:
     assert float(point.grad.abs().max()) < 1e-5
 
 
-def test_films_that_teach_nothing_are_refused() -> None:
+def test_training_without_scene_ends_or_with_one_video_is_refused() -> None:
     video = made_up(0)
     for videos in ([], [replace(video, scene_end=np.zeros_like(video.scene_end))]):
         with pytest.raises(ValueError, match="scene ends"):
@@ -148,7 +148,7 @@ def test_films_that_teach_nothing_are_refused() -> None:
         cross_validate([form_of(video)], PENALTY)
 
 
-def test_no_scorer_of_cross_validation_has_seen_what_it_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cross_validation_scores_each_video_with_a_model_trained_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     forms = [form_of(made_up(seed)) for seed in range(5)]
     seen: dict[int, list[int]] = {}
 
@@ -172,7 +172,7 @@ def drawn() -> list[list[Forms]]:
     return prepare(videos, 2, print)
 
 
-def test_a_film_is_shown_as_it_is_and_in_each_perturbation_the_same_each_time(drawn: list[list[Forms]]) -> None:
+def test_each_film_has_an_unchanged_form_and_reproducible_perturbed_forms(drawn: list[list[Forms]]) -> None:
     shown = drawn[0]
     again = forms_of(shown[0][UNCHANGED].video, 0, 0)
     assert list(again) == list(shown[0]) == [UNCHANGED, *PERTURBATIONS]
@@ -186,8 +186,8 @@ def test_a_film_is_shown_as_it_is_and_in_each_perturbation_the_same_each_time(dr
     assert not np.array_equal(drawn[1][0]["noise on the features"].tokens, shown[0]["noise on the features"].tokens)
 
 
-def test_the_penalty_is_the_one_that_does_best_on_what_is_held_out_in_every_form(drawn: list[list[Forms]]) -> None:
-    """By plain loops; a film without a scene end is learned from and has no say."""
+def test_the_penalty_has_the_best_mean_ap_over_all_forms_of_held_out_films(drawn: list[list[Forms]]) -> None:
+    """By plain loops; a film without a scene end is used for training but not for the choice."""
     shown = drawn[0]
     chosen, models = choose(drawn, number=2)
     table = np.zeros((len(PENALTIES), 3))
@@ -210,14 +210,14 @@ def test_the_penalty_is_the_one_that_does_best_on_what_is_held_out_in_every_form
 # Calibration.
 
 
-def test_the_slope_of_labels_drawn_from_a_logistic_is_found() -> None:
+def test_platt_scaling_recovers_the_slope_of_logistic_labels() -> None:
     rng = np.random.default_rng(0)
     logits = rng.normal(1, 3, size=40_000)
     labels = (rng.random(40_000) < 1 / (1 + np.exp(-(0.6 * logits - 2)))).astype(np.uint8)
     assert platt_slope(logits, labels) == pytest.approx(0.6, rel=0.03)
 
 
-def test_the_slope_stays_finite_where_classes_are_apart_and_is_refused_where_they_are_upside_down() -> None:
+def test_the_platt_slope_is_finite_for_separable_classes_and_refused_if_negative() -> None:
     logits, labels = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([0, 0, 1, 1], dtype=np.uint8)
     assert 0 < platt_slope(logits, labels) < 10
     with pytest.raises(ValueError, match="do not increase"):
@@ -227,7 +227,7 @@ def test_the_slope_stays_finite_where_classes_are_apart_and_is_refused_where_the
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_no_threshold_has_a_better_f1(seed: int) -> None:
+def test_the_fitted_threshold_has_the_best_f1(seed: int) -> None:
     rng = np.random.default_rng(seed)
     logits = rng.integers(-4, 5, size=60) / 2  # many are equal
     labels = (rng.random(60) < 0.3).astype(np.uint8)
@@ -235,7 +235,7 @@ def test_no_threshold_has_a_better_f1(seed: int) -> None:
     assert found == pytest.approx(max(f1_score(labels, logits >= t) for t in logits))
 
 
-def test_half_is_the_operating_point_and_order_is_kept() -> None:
+def test_after_calibration_the_best_f1_is_at_0_5_and_the_order_is_kept() -> None:
     videos = [made_up(seed) for seed in range(4)]
     rng = np.random.default_rng(0)
     logits = [3 * video.scene_end + rng.normal(size=len(video.scene_end)) for video in videos]
@@ -260,7 +260,7 @@ def similarity_table(video: ShotFeatures) -> NDArray[np.float64]:
     return np.asarray(np.clip((table - np.mean(pairs)) / np.std(pairs), -6, 6))
 
 
-def test_contrast_is_what_the_text_says() -> None:
+def test_left_right_contrast_equals_its_definition() -> None:
     video = made_up(1)
     table, N, reach = similarity_table(video), len(video.features), 3
 
@@ -277,7 +277,7 @@ def test_contrast_is_what_the_text_says() -> None:
     assert found[-1] <= found[:-1].min()
 
 
-def test_closest_pair_is_what_the_text_says() -> None:
+def test_closest_pair_equals_its_definition() -> None:
     video = made_up(1)
     table, N, reach = similarity_table(video), len(video.features), 3
     expected = [-table[max(0, cut - reach + 1) : cut + 1, cut + 1 : cut + 1 + reach].max() for cut in range(N - 1)]
@@ -286,7 +286,7 @@ def test_closest_pair_is_what_the_text_says() -> None:
     assert found[-1] <= found[:-1].min()
 
 
-def test_baselines_serve_a_film_of_one_shot() -> None:
+def test_baselines_accept_a_film_of_one_shot() -> None:
     video = ShotFeatures("one/01", np.ones((1, 4), np.float32), np.array([[0, 9]]), np.zeros(1, np.uint8))
     for baseline in BASELINES.values():
         assert np.isfinite(baseline(video, 3)).all()
@@ -301,7 +301,7 @@ def write(folder: Path, video: ShotFeatures) -> None:
     np.savez(path, features=video.features, shots=video.shots, scene_end=video.scene_end)
 
 
-def test_the_command_writes_a_model_and_its_card_the_same_ones_each_time(
+def test_the_command_writes_a_reproducible_model_and_card(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for seed in range(2):
@@ -345,7 +345,7 @@ def test_the_command_writes_a_model_and_its_card_the_same_ones_each_time(
     assert f"| all | {100 * training['measured'][0]['ap']:.1f} |" in card
 
 
-def test_a_folder_without_features_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_features_gives_a_one_line_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([str(tmp_path)])
     assert caught.value.code == 2

@@ -42,7 +42,7 @@ def assert_same(found: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_the_floating_point_network_is_that_of_the_original_code(published: State) -> None:
+def test_the_floating_point_network_equals_the_original_code(published: State) -> None:
     package = pytest.importorskip("efficientnet_lite_pytorch", reason="the original code is not installed")
     original = package.EfficientNet.from_name("efficientnet-lite0")
     original.load_state_dict(published)
@@ -71,7 +71,7 @@ def timm_name(name: str) -> str:
     return f"blocks.{stage}.{block - starts[stage]}.{layers[layer]}.{rest}"
 
 
-def test_the_floating_point_network_is_that_of_timm_with_the_same_weights(published: State) -> None:
+def test_the_floating_point_network_equals_timms_with_the_same_weights(published: State) -> None:
     network = timm.create_model("tf_efficientnet_lite0")
     network.load_state_dict({timm_name(name): tensor for name, tensor in published.items()})
     images = mixed_images(4)
@@ -90,7 +90,7 @@ def test_the_shipped_file_agrees_with_the_published_network_on_films_it_was_not_
     assert agreed["similarity"] >= 0.995
 
 
-def test_features_of_an_image_do_not_depend_on_the_images_beside_it() -> None:
+def test_features_of_an_image_do_not_depend_on_the_batch() -> None:
     encoder, images = open_onnx_encoder(BUILT_IN), mixed_images(5).numpy()
     alone = np.concatenate([encoder.features(image[None]) for image in images])
     np.testing.assert_array_equal(encoder.features(images), alone)
@@ -110,7 +110,7 @@ def test_no_two_neighbouring_weights_of_the_shipped_file_can_saturate_a_16_bit_s
         assert max(255 * int(abs(np.maximum(a, 0) + np.maximum(b, 0)).max()) for a, b in pairs) < 2**15
 
 
-def test_a_network_in_integers_gives_nearly_what_it_gives_in_floating_point() -> None:
+def test_the_integer_network_is_close_to_the_floating_point_network() -> None:
     generator = torch.Generator().manual_seed(1)
 
     def weights(*shape: int) -> torch.Tensor:

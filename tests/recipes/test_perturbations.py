@@ -1,4 +1,4 @@
-"""Perturbations keep what a film tells of its scenes, and the rule takes the penalty that it says."""
+"""Perturbations of films keep their scenes."""
 
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ def film(N: int = 60, D: int = 32, signed: bool = False, seed: int = 0) -> Label
 
 
 @pytest.mark.parametrize("name", PERTURBATIONS)
-def test_a_perturbation_makes_a_film_and_leaves_the_one_it_was_given(name: str) -> None:
+def test_a_perturbation_returns_a_new_film_and_keeps_the_input(name: str) -> None:
     for given in (film(), film(signed=True), film(N=1), film(N=2, D=1)):
         before = given.features.copy(), np.array(given.durations), given.scene_end.copy()
         made = PERTURBATIONS[name](given, np.random.default_rng(1))
@@ -37,7 +37,7 @@ def test_a_perturbation_makes_a_film_and_leaves_the_one_it_was_given(name: str) 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_other_shots_stay_in_their_scenes(seed: int) -> None:
+def test_merged_split_and_removed_shots_keep_their_scenes(seed: int) -> None:
     given = film(seed=seed)
     scenes = set(given.features[:, 0].tolist())
     for perturbation in (merge_shots, split_shots, remove_shots):

@@ -1,4 +1,4 @@
-"""`bassl baseline`: settings chosen on the training films only, several feature sets, and what cannot be run."""
+"""`bassl baseline`: settings chosen on the training films only, several feature sets, and errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_scores_and_scenes_are_those_of_the_system(index: Path) -> None:
     assert [film.film for film in result.films] == ["e"]
 
 
-def test_the_labels_of_the_test_films_decide_nothing(index: Path, tmp_path: Path) -> None:
+def test_test_labels_do_not_affect_the_chosen_settings(index: Path, tmp_path: Path) -> None:
     """With other labels of the test film the same settings are chosen and the same scenes found."""
     opened = read_index(index)
     label = opened.label.copy()
@@ -61,7 +61,7 @@ def test_the_labels_of_the_test_films_decide_nothing(index: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("system", ["dp", "siamese"])
-def test_the_split_that_is_scored_is_not_learned_from(index: Path, system: str) -> None:
+def test_the_scored_split_is_not_used_for_training(index: Path, system: str) -> None:
     settings = BaselineSettings(system, index, split="val", seeds=1)
     one, other = baseline(settings), baseline(replace(settings, splits=("train",)))
     assert [film.film for film in one.films] == ["d"]
@@ -70,7 +70,7 @@ def test_the_split_that_is_scored_is_not_learned_from(index: Path, system: str) 
 
 
 @pytest.mark.slow
-def test_networks_have_a_spread_and_take_further_sets(index: Path, tmp_path: Path) -> None:
+def test_systems_with_networks_report_seeds_and_accept_further_feature_sets(index: Path, tmp_path: Path) -> None:
     opened = read_index(index)
     ends = [opened.targets(np.arange(a, b)) for a, b in zip(opened.first_row, opened.first_row[1:], strict=False)]
     sound = {
@@ -89,7 +89,7 @@ def test_networks_have_a_spread_and_take_further_sets(index: Path, tmp_path: Pat
     )
 
 
-def test_what_cannot_be_run_is_one_line(index: Path, tmp_path: Path) -> None:
+def test_unusable_settings_give_a_one_line_error(index: Path, tmp_path: Path) -> None:
     def run(**changes: object) -> object:
         return baseline(replace(BaselineSettings(index=index), **changes))  # type: ignore[arg-type]
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_run_is_one_line(index: Path, tmp_path: Path) -> None:
     assert baseline(BaselineSettings(index=index, splits=())).notes[0].endswith("defaults")
 
 
-def test_features_that_encode_made_are_found_and_without_them_it_is_named(bassl: Bassl, tmp_path: Path) -> None:
+def test_features_of_encode_are_found_and_otherwise_encode_is_suggested(bassl: Bassl, tmp_path: Path) -> None:
     for seed, name in enumerate("ab"):
         put_store(tmp_path / "stores" / f"{name}.h5", 8, 1, seed)
     assert bassl("build-index", tmp_path / "stores").code == 0
@@ -133,7 +133,7 @@ def test_a_store_must_be_named_where_the_index_has_features_of_several_encoders(
     refusal(lambda: stage(settings), "index.h5: has features of several encoders", "--features", error=BasslError)
 
 
-def test_the_command_says_the_same(bassl: Bassl, index: Path) -> None:
+def test_the_command_prints_the_same_result_as_the_stage(bassl: Bassl, index: Path) -> None:
     run = bassl("baseline", "dp", "--index", index, "--json", "--table", "dp.md")
     assert run.code == 0
     content: object = plain(run.out)

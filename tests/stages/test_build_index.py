@@ -87,7 +87,7 @@ Settings = Callable[..., IndexSettings]
 # Sources
 
 
-def test_key_frame_stores(tmp_path: Path, settings: Settings) -> None:
+def test_a_folder_of_keyframe_stores_is_indexed(tmp_path: Path, settings: Settings) -> None:
     put_store(tmp_path / "stores" / "b.h5", 4, seed=1)
     put_store(tmp_path / "stores" / "a.h5", 2, seed=2)
     (tmp_path / "stores" / "._a.h5").write_bytes(b"what another system leaves behind")
@@ -107,12 +107,12 @@ def test_key_frame_stores(tmp_path: Path, settings: Settings) -> None:
     assert report.matches == {}
 
 
-def test_one_store(tmp_path: Path, settings: Settings) -> None:
+def test_a_single_keyframe_store_is_indexed(tmp_path: Path, settings: Settings) -> None:
     index = build_index([str(put_store(tmp_path / "a.h5"))], settings()).index
     assert index.video_ids == ("a",)
 
 
-def test_movienet_in_place(tmp_path: Path, settings: Settings) -> None:
+def test_movienet_keyframes_are_indexed_in_place(tmp_path: Path, settings: Settings) -> None:
     root = put_movienet(tmp_path / "movienet")
     report = build_index([root], settings())
     index = report.index
@@ -136,7 +136,7 @@ def test_movienet_in_place(tmp_path: Path, settings: Settings) -> None:
     ]
 
 
-def test_films_that_are_not_complete_are_left_out_and_counted(tmp_path: Path, settings: Settings) -> None:
+def test_only_complete_leaves_out_and_counts_incomplete_films(tmp_path: Path, settings: Settings) -> None:
     root = put_movienet(tmp_path / "movienet")
     for film in ("tt04", "tt05", "tt06"):
         put_shots(root, film, [(0, 48), (49, 329), (330, 499)])
@@ -184,7 +184,7 @@ def test_a_list_of_splits_may_name_films_that_are_left_out(tmp_path: Path, setti
     assert "no video is in the split test" in report.notes
 
 
-def test_where_no_film_is_complete_the_first_reason_is_given(tmp_path: Path, settings: Settings) -> None:
+def test_if_no_film_is_complete_the_first_reason_is_given(tmp_path: Path, settings: Settings) -> None:
     put_shots(tmp_path / "movienet")
     refusal(
         lambda: build_index([tmp_path / "movienet"], settings(only_complete=True)),
@@ -194,7 +194,7 @@ def test_where_no_film_is_complete_the_first_reason_is_given(tmp_path: Path, set
     )
 
 
-def test_an_empty_split_is_said_when_it_is_drawn(tmp_path: Path, settings: Settings) -> None:
+def test_an_empty_drawn_split_is_reported(tmp_path: Path, settings: Settings) -> None:
     for name in "ab":
         put_store(tmp_path / "stores" / f"{name}.h5")
     drawn = build_index([tmp_path / "stores"], settings(split="0.5,0.1,0.4"))
@@ -229,7 +229,9 @@ def test_a_folder_with_an_index_is_refused_with_the_folder_to_name(tmp_path: Pat
     )
 
 
-def test_the_store_of_a_film_called_index_is_no_index(tmp_path: Path, settings: Settings) -> None:
+def test_the_keyframe_store_of_a_film_called_index_is_not_taken_for_an_index(
+    tmp_path: Path, settings: Settings
+) -> None:
     put_store(tmp_path / "stores" / "index.h5")
     put_store(tmp_path / "stores" / "other.h5")
     assert build_index([tmp_path / "stores"], settings()).index.video_ids == ("index", "other")
@@ -243,13 +245,13 @@ def test_two_stores_of_one_film_are_noted(tmp_path: Path, settings: Settings) ->
     assert note.startswith("a and c are of one film")
 
 
-def test_movienets_doubtful_ends_may_be_left_out(tmp_path: Path, settings: Settings) -> None:
+def test_doubtful_scene_ends_of_movienet_can_be_ignored(tmp_path: Path, settings: Settings) -> None:
     index = build_index([put_movienet(tmp_path / "m")], settings(doubtful="ignore")).index
     assert index.label.tolist()[:3] == [1, -1, 0]
     assert index.rows_of(["train"], labelled=True).tolist() == [0, 2]
 
 
-def test_movienets_lists(tmp_path: Path, settings: Settings) -> None:
+def test_movienet_is_read_from_its_annotation_lists(tmp_path: Path, settings: Settings) -> None:
     put_list(tmp_path, "train", [0, 1, 0], "tt05")
     put_list(tmp_path, "val", [1, 0], "tt06")
     index = build_index([tmp_path], settings()).index
@@ -258,7 +260,7 @@ def test_movienets_lists(tmp_path: Path, settings: Settings) -> None:
     assert index.keyframes == 0
 
 
-def test_movienet_packed(tmp_path: Path, settings: Settings) -> None:
+def test_movienet_keyframes_can_be_packed_into_stores(tmp_path: Path, settings: Settings) -> None:
     root, stores = put_movienet(tmp_path / "movienet"), tmp_path / "data" / "keyframes"
     index = build_index([root], settings(pack=stores)).index
     assert sorted(path.name for path in stores.iterdir()) == ["tt01.h5", "tt02.h5", "tt03.h5"]
@@ -274,7 +276,7 @@ def test_movienet_packed(tmp_path: Path, settings: Settings) -> None:
     ]
 
 
-def test_what_is_packed_is_kept_when_it_fits(tmp_path: Path, settings: Settings) -> None:
+def test_packed_stores_that_match_are_kept(tmp_path: Path, settings: Settings) -> None:
     root, stores = put_movienet(tmp_path / "movienet"), tmp_path / "keyframes"
     build_index([root], settings(pack=stores))
     before = {path: path.stat().st_mtime_ns for path in stores.iterdir()}
@@ -286,7 +288,7 @@ def test_what_is_packed_is_kept_when_it_fits(tmp_path: Path, settings: Settings)
 
 
 @pytest.mark.parametrize(("shots", "images"), [(4, 3), (3, 2), (3, 3)])
-def test_a_store_of_other_shots_in_the_place_of_a_packed_one(
+def test_a_packed_store_with_other_shots_is_refused(
     tmp_path: Path, settings: Settings, shots: int, images: int
 ) -> None:
     root = put_movienet(tmp_path / "movienet")
@@ -299,7 +301,7 @@ def test_a_store_of_other_shots_in_the_place_of_a_packed_one(
     ("content", "words"),
     [(b"", "not a JPEG"), (b"GIF89a", "not a JPEG"), (jpeg(1)[:-30], "truncated JPEG"), (None, "no such file")],
 )
-def test_key_frames_that_cannot_be_packed(
+def test_keyframes_that_cannot_be_packed_are_refused(
     tmp_path: Path, settings: Settings, content: bytes | None, words: str
 ) -> None:
     root = put_movienet(tmp_path / "movienet")
@@ -313,7 +315,7 @@ def test_key_frames_that_cannot_be_packed(
     assert not (tmp_path / "k" / "tt02.h5").exists()
 
 
-def test_bbc(tmp_path: Path, settings: Settings) -> None:
+def test_bbc_is_indexed(tmp_path: Path, settings: Settings) -> None:
     put_bbc(tmp_path, BBC_SHOTS, "0,1,3,4")
     put_bbc(tmp_path, BBC_SHOTS, "0,2,4", annotator=1)
     report = build_index([tmp_path], settings())
@@ -326,7 +328,7 @@ def test_bbc(tmp_path: Path, settings: Settings) -> None:
     assert index.settings["annotator"] == 1
 
 
-def test_ovsd(tmp_path: Path, settings: Settings) -> None:
+def test_ovsd_is_indexed(tmp_path: Path, settings: Settings) -> None:
     put_ovsd(tmp_path, "0\t110\n111\t270\n271\t399")
     report = build_index([tmp_path], settings())
     assert report.index.video_ids == ("02",)
@@ -334,7 +336,7 @@ def test_ovsd(tmp_path: Path, settings: Settings) -> None:
     assert "1 of 1 videos have no times in seconds: 02" in report.notes
 
 
-def test_scenes_of_our_own(tmp_path: Path, settings: Settings) -> None:
+def test_a_scenes_json_is_indexed(tmp_path: Path, settings: Settings) -> None:
     (tmp_path / "film.json").write_text(json.dumps(scenes_json()))
     index = build_index([tmp_path / "film.json"], settings()).index
     assert index.video_ids == ("film",)
@@ -343,7 +345,7 @@ def test_scenes_of_our_own(tmp_path: Path, settings: Settings) -> None:
     assert index.seconds[1].tolist() == [2.0, 4.0]
 
 
-def test_features_go_into_a_store(tmp_path: Path, settings: Settings) -> None:
+def test_npz_features_are_written_into_a_store(tmp_path: Path, settings: Settings) -> None:
     put_npz(tmp_path / "bbc", "01")
     put_npz(tmp_path / "bbc", "02", scene_end=np.array([1, 0, 1], np.uint8))
     index = build_index([tmp_path / "bbc"], settings()).index
@@ -372,7 +374,7 @@ def test_features_in_a_linked_folder_are_found(tmp_path: Path, settings: Setting
     assert build_index([tmp_path / "vgg"], settings()).index.video_ids == ("elsewhere/01",)
 
 
-def test_features_of_different_sizes(tmp_path: Path, settings: Settings) -> None:
+def test_features_of_different_widths_in_one_folder_are_refused(tmp_path: Path, settings: Settings) -> None:
     put_npz(tmp_path / "vgg", "01", size=4)
     put_npz(tmp_path / "vgg", "02", size=5)
     build = lambda: build_index([tmp_path / "vgg"], settings())  # noqa: E731
@@ -387,7 +389,7 @@ def test_colour_of_different_widths_is_refused(tmp_path: Path, settings: Setting
     assert not settings().output.exists()
 
 
-def test_a_store_of_other_features_is_replaced_only_when_asked(tmp_path: Path, settings: Settings) -> None:
+def test_a_store_of_other_features_is_replaced_only_with_overwrite(tmp_path: Path, settings: Settings) -> None:
     first, second = tmp_path / "one" / "bbc", tmp_path / "two" / "bbc"
     put_npz(first)
     put_npz(second, features=np.ones((3, 4), np.float32))
@@ -402,13 +404,13 @@ def test_a_store_of_other_features_is_replaced_only_when_asked(tmp_path: Path, s
     np.testing.assert_array_equal(open_features(store).videos["bbc/01"], np.ones((3, 4)))
 
 
-def test_features_beside_other_files(tmp_path: Path, settings: Settings) -> None:
+def test_a_folder_of_features_may_contain_other_files(tmp_path: Path, settings: Settings) -> None:
     put_npz(tmp_path / "f" / "bbc", "01")
     (tmp_path / "f" / "titles.json").write_text("{}")
     assert build_index([tmp_path / "f"], settings()).index.video_ids == ("bbc/01",)
 
 
-def test_several_sources_at_once(tmp_path: Path, settings: Settings) -> None:
+def test_several_sources_are_indexed_together(tmp_path: Path, settings: Settings) -> None:
     put_bbc(tmp_path / "bbc", BBC_SHOTS, "0,1,3,4")
     put_store(tmp_path / "stores" / "film.h5")
     put_npz(tmp_path / "ovsd", "01")
@@ -421,7 +423,7 @@ def test_several_sources_at_once(tmp_path: Path, settings: Settings) -> None:
 # Labels of others on our shots
 
 
-def test_a_csv_is_matched_to_our_shots(tmp_path: Path, settings: Settings) -> None:
+def test_scenes_of_a_csv_are_matched_to_the_shots_of_the_store(tmp_path: Path, settings: Settings) -> None:
     put_store(tmp_path / "stores" / "film.h5", 5)
     put_store(tmp_path / "stores" / "other.h5", 3)
     put_csv(tmp_path / "labels" / "film.csv", (0, 2.2), (2.2, 6.9), (6.9, 8.6), (8.6, 10))
@@ -438,7 +440,7 @@ def test_a_csv_is_matched_to_our_shots(tmp_path: Path, settings: Settings) -> No
     assert more.index.label.tolist()[:5] == [1, 0, 1, 1, 0]
 
 
-def test_labels_named_as_the_film_meet_its_store(tmp_path: Path, settings: Settings) -> None:
+def test_labels_with_the_name_of_the_film_match_its_store(tmp_path: Path, settings: Settings) -> None:
     films = [tmp_path / name for name in ("1999/a.mp4", "2001/a.mp4", "with space.mp4", "3.45\u202fPM.mov")]
     for name in video_ids(films):
         put_store(tmp_path / "stores" / f"{name}.h5", shots=10)
@@ -448,14 +450,14 @@ def test_labels_named_as_the_film_meet_its_store(tmp_path: Path, settings: Setti
     assert not any("not among the sources" in note for note in report.notes)
 
 
-def test_labels_fit_a_film_whose_own_name_ends_as_that_of_a_list_of_scenes(tmp_path: Path, settings: Settings) -> None:
+def test_labels_match_a_film_whose_name_ends_like_a_scene_list(tmp_path: Path, settings: Settings) -> None:
     store = put_store(tmp_path / "stores" / "behind_the_scenes.h5")
     labels = put_csv(tmp_path / "behind_the_scenes.csv", (0, 4), (4, 10))
     report = build_index([store], settings(labels=(labels,)))
     assert report.index.label.tolist() == [0, 1, 0, 0, 0]
 
 
-def test_labels_of_movienet_on_stores_bring_their_split(tmp_path: Path, settings: Settings) -> None:
+def test_movienet_labels_on_stores_bring_their_splits(tmp_path: Path, settings: Settings) -> None:
     put_shots(tmp_path / "m", "tt01", [(0, 23), (24, 47), (48, 143), (144, 239)])
     put_labels(tmp_path / "m", [0, 1, -1], "tt01")
     put_split(tmp_path / "m", val=["tt01"])
@@ -476,7 +478,7 @@ def test_the_last_chapter_without_an_end_lasts_to_the_end_of_the_film(tmp_path: 
     assert (match.scene_ends, match.matched, match.at_film_end) == (2, 2, 1)
 
 
-def test_timecodes_with_frames_take_the_frame_rate(tmp_path: Path, settings: Settings) -> None:
+def test_timecodes_with_frame_numbers_use_the_given_frame_rate(tmp_path: Path, settings: Settings) -> None:
     store, labels = put_store(tmp_path / "stores" / "film.h5", 5), tmp_path / "film.csv"
     labels.write_text("start,end\n00:00:00:00,00:00:05:24\n00:00:05:24,00:00:10:00\n")
     report = build_index([store], settings(labels=(labels,), frame_rate=25.0))
@@ -484,7 +486,9 @@ def test_timecodes_with_frames_take_the_frame_rate(tmp_path: Path, settings: Set
     assert report.matches["film"].mean_distance == pytest.approx(0.04)
 
 
-def test_of_a_part_labels_outside_are_noted_and_the_hours_are_its_own(tmp_path: Path, settings: Settings) -> None:
+def test_for_a_part_of_a_film_labels_outside_it_are_reported_and_its_own_hours_counted(
+    tmp_path: Path, settings: Settings
+) -> None:
     part = scene_list((3600, 4500, 5400, 7200), [0], (0.9, 0.2, 0.3))
     replace(part, settings={"start": 3600}).save(tmp_path / "film.json")
     labels = put_csv(tmp_path / "labels" / "film.csv", (0, 1800), (1800, 5400), (5400, 8000), (8000, 9000))
@@ -496,13 +500,13 @@ def test_of_a_part_labels_outside_are_noted_and_the_hours_are_its_own(tmp_path: 
     assert statistics(report.index)[0].hours == 1.0
 
 
-def test_labels_given_twice(tmp_path: Path, settings: Settings) -> None:
+def test_labels_of_one_film_from_two_files_are_refused(tmp_path: Path, settings: Settings) -> None:
     put_store(tmp_path / "film.h5")
     one, other = put_csv(tmp_path / "x" / "film.csv", (0, 4)), put_csv(tmp_path / "y" / "film.csv", (0, 4))
     refusal(lambda: build_index([tmp_path / "film.h5"], settings(labels=(one, other))), one, other, error=DatasetError)
 
 
-def test_labels_that_cannot_be_matched(tmp_path: Path, settings: Settings) -> None:
+def test_labels_that_cannot_be_matched_to_shots_are_refused(tmp_path: Path, settings: Settings) -> None:
     (tmp_path / "ovsd").mkdir()
     put_ovsd(tmp_path / "ovsd", "0\t110\n111\t270\n271\t399")
     labels = put_csv(tmp_path / "02.csv", (0, 4))
@@ -510,7 +514,7 @@ def test_labels_that_cannot_be_matched(tmp_path: Path, settings: Settings) -> No
     refusal(build, "02_scenes.txt", "no times in seconds", labels, error=DatasetError)
 
 
-def test_labels_alone(tmp_path: Path, settings: Settings) -> None:
+def test_a_label_file_without_shots_is_refused_with_a_hint_at_labels_option(tmp_path: Path, settings: Settings) -> None:
     labels = put_csv(tmp_path / "film.csv", (0, 4))
     refusal(lambda: build_index([labels], settings()), labels, "--labels", error=DatasetError)
 
@@ -529,7 +533,7 @@ def drawn(tmp_path: Path, videos: int, **changes: Any) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("videos", [1, 2, 3, 7, 10, 31])
 @pytest.mark.parametrize("shares", [(0.6, 0.2, 0.2), (0.5, 0.5), (1 / 3, 1 / 3, 1 / 3), (1.0, 0.0), (0.0, 0.1, 0.9)])
-def test_shares_are_respected_to_rounding(tmp_path: Path, videos: int, shares: tuple[float, ...]) -> None:
+def test_split_shares_are_met_up_to_rounding(tmp_path: Path, videos: int, shares: tuple[float, ...]) -> None:
     splits = drawn(tmp_path, videos, split=shares)
     names = ("train", "val", "test") if len(shares) == 3 else ("train", "test")
     assert set(splits) <= set(names)
@@ -538,21 +542,21 @@ def test_shares_are_respected_to_rounding(tmp_path: Path, videos: int, shares: t
         assert share > 0 or name not in splits
 
 
-def test_the_draw_follows_the_seed(tmp_path: Path) -> None:
+def test_the_split_depends_on_the_seed(tmp_path: Path) -> None:
     one = drawn(tmp_path, 31, split=(0.6, 0.2, 0.2), seed=3)
     assert drawn(tmp_path, 31, split=(0.6, 0.2, 0.2), seed=3) == one
     assert drawn(tmp_path, 31, split=(0.6, 0.2, 0.2), seed=4) != one
     assert drawn(tmp_path, 31) == ("",) * 31
 
 
-def test_the_draw_does_not_depend_on_the_order_of_sources(tmp_path: Path, settings: Settings) -> None:
+def test_the_split_does_not_depend_on_the_order_of_sources(tmp_path: Path, settings: Settings) -> None:
     stores = [put_store(tmp_path / f"{name}.h5", 1) for name in "abcdefgh"]
     one = build_index(stores, settings(split=(0.5, 0.5))).index.splits
     other = build_index(stores[::-1], settings(split=(0.5, 0.5), overwrite=True)).index.splits
     assert one == other
 
 
-def test_a_draw_replaces_the_splits_of_the_source(tmp_path: Path, settings: Settings) -> None:
+def test_a_drawn_split_replaces_the_splits_of_the_source(tmp_path: Path, settings: Settings) -> None:
     root = put_movienet(tmp_path / "m")
     assert build_index([root], settings()).index.splits == ("train", "test", "")
     index = build_index([root], settings(split=(0.0, 1.0), overwrite=True)).index
@@ -563,11 +567,11 @@ def test_a_draw_replaces_the_splits_of_the_source(tmp_path: Path, settings: Sett
 @pytest.mark.parametrize(
     "split", [(), (1.0,), (0.5, 0.6), (0.5, 0.4), (1.5, -0.5), (0.25,) * 4, (float("nan"), 1.0), (float("inf"), 0.0)]
 )
-def test_shares_that_are_none(tmp_path: Path, settings: Settings, split: tuple[float, ...]) -> None:
+def test_invalid_split_shares_are_refused(tmp_path: Path, settings: Settings, split: tuple[float, ...]) -> None:
     refusal(lambda: build_index([tmp_path], settings(split=split)), "0.6,0.2,0.2", error=ValueError)
 
 
-def test_a_file_names_the_videos_of_each_split(tmp_path: Path, settings: Settings) -> None:
+def test_a_json_file_lists_the_videos_of_each_split(tmp_path: Path, settings: Settings) -> None:
     stores = [put_store(tmp_path / f"{name}.h5", 1) for name in "abcd"]
     listed = tmp_path / "splits.json"
     listed.write_text('{"train": ["d", "a"], "test": ["b"]}')
@@ -621,7 +625,7 @@ def test_statistics_by_split(tmp_path: Path) -> None:
     ]
 
 
-def test_statistics_of_one_split_have_no_sum(tmp_path: Path) -> None:
+def test_statistics_of_a_single_split_have_no_total(tmp_path: Path) -> None:
     write_index(tmp_path / "i.h5", [video("a", [1, 0])], {})
     assert statistics(read_index(tmp_path / "i.h5")) == [SplitStatistics("none", 1, 1, 2, 2, 1.0)]
 
@@ -629,7 +633,7 @@ def test_statistics_of_one_split_have_no_sum(tmp_path: Path) -> None:
 # What is missing, and what is refused
 
 
-def test_what_is_not_there_any_more(tmp_path: Path, settings: Settings) -> None:
+def test_missing_keyframe_and_feature_files_are_reported(tmp_path: Path, settings: Settings) -> None:
     store = put_store(tmp_path / "stores" / "a.h5")
     put_npz(tmp_path / "vgg", "01")
     index = build_index([store, tmp_path / "vgg"], settings()).index
@@ -640,7 +644,7 @@ def test_what_is_not_there_any_more(tmp_path: Path, settings: Settings) -> None:
     assert any(note.startswith("features vgg-4d are not there any more: ") for note in notes)
 
 
-def test_an_index_is_not_replaced_unasked(tmp_path: Path, settings: Settings) -> None:
+def test_an_existing_index_is_replaced_only_with_overwrite(tmp_path: Path, settings: Settings) -> None:
     store = put_store(tmp_path / "a.h5")
     build_index([store], settings())
     before = settings().output.read_bytes()
@@ -649,7 +653,7 @@ def test_an_index_is_not_replaced_unasked(tmp_path: Path, settings: Settings) ->
     assert settings().output.read_bytes() == before
 
 
-def test_a_failure_leaves_the_old_index(tmp_path: Path, settings: Settings) -> None:
+def test_a_failure_keeps_the_old_index(tmp_path: Path, settings: Settings) -> None:
     build_index([put_store(tmp_path / "a.h5")], settings())
     before = settings().output.read_bytes()
     put_npz(tmp_path / "vgg", "01", shots=np.array([[0, 10], [10, 25], [2**40, 2**40 + 1]], np.int64))
@@ -658,13 +662,13 @@ def test_a_failure_leaves_the_old_index(tmp_path: Path, settings: Settings) -> N
     assert settings().output.read_bytes() == before
 
 
-def test_one_video_in_two_sources(tmp_path: Path, settings: Settings) -> None:
+def test_the_same_video_in_two_sources_is_refused(tmp_path: Path, settings: Settings) -> None:
     one, other = put_store(tmp_path / "x" / "film.h5"), put_store(tmp_path / "y" / "film.h5")
     refusal(lambda: build_index([one, other], settings()), "'film'", one, other, error=BasslError)
     assert not settings().output.exists()
 
 
-def test_an_index_that_is_refused_leaves_the_features_that_were_there(tmp_path: Path, settings: Settings) -> None:
+def test_a_refused_index_keeps_the_existing_features(tmp_path: Path, settings: Settings) -> None:
     one, other = tmp_path / "x" / "vgg", tmp_path / "y" / "vgg"
     put_npz(one)
     put_npz(other, features=np.ones((3, 4), np.float32))
@@ -674,7 +678,7 @@ def test_an_index_that_is_refused_leaves_the_features_that_were_there(tmp_path: 
     assert store.read_bytes() == before
 
 
-def test_stores_of_different_numbers_of_keyframes(tmp_path: Path, settings: Settings) -> None:
+def test_stores_with_different_numbers_of_keyframes_are_refused(tmp_path: Path, settings: Settings) -> None:
     one, other = put_store(tmp_path / "one.h5", images=1), put_store(tmp_path / "three.h5", images=3)
     refusal(lambda: build_index([one, other], settings()), f"1 ({one}), 3 ({other})", error=BasslError)
 
@@ -689,16 +693,16 @@ def test_stores_of_different_numbers_of_keyframes(tmp_path: Path, settings: Sett
         ({"seed": -1}, "seed must be at least 0"),
     ],
 )
-def test_settings_that_cannot_be(settings: Settings, changes: dict[str, Any], words: str) -> None:
+def test_invalid_settings_are_refused(settings: Settings, changes: dict[str, Any], words: str) -> None:
     refusal(lambda: settings(**changes), words, error=ValueError)
 
 
-def test_a_split_may_be_given_as_text(settings: Settings) -> None:
+def test_split_shares_can_be_given_as_text(settings: Settings) -> None:
     assert settings(split="0.6,0.2,0.2").split == (0.6, 0.2, 0.2)
     assert settings(split="splits.json").split == Path("splits.json")
 
 
-def test_label_files_that_are_not_there(tmp_path: Path, settings: Settings) -> None:
+def test_missing_label_files_are_refused(tmp_path: Path, settings: Settings) -> None:
     store = put_store(tmp_path / "a.h5")
     refusal(
         lambda: build_index([store], settings(labels=(Path("nowhere.csv"),))),
@@ -707,7 +711,7 @@ def test_label_files_that_are_not_there(tmp_path: Path, settings: Settings) -> N
     )
 
 
-def test_sources_that_are_none(tmp_path: Path, settings: Settings) -> None:
+def test_sources_of_no_known_kind_are_refused(tmp_path: Path, settings: Settings) -> None:
     empty, odd = tmp_path / "empty", tmp_path / "notes.md"
     empty.mkdir()
     odd.write_text("# Notes")
@@ -717,7 +721,7 @@ def test_sources_that_are_none(tmp_path: Path, settings: Settings) -> None:
     refusal(lambda: build_index([tmp_path / "no"], settings()), tmp_path / "no", "no such file", error=DatasetError)
 
 
-def test_an_index_is_no_store(tmp_path: Path, settings: Settings) -> None:
+def test_an_index_is_not_accepted_as_a_keyframe_store(tmp_path: Path, settings: Settings) -> None:
     build_index([put_store(tmp_path / "a.h5")], settings())
     again = settings(output=tmp_path / "again.h5")
     refusal(lambda: build_index([settings().output], again), "bassl.index", "bassl.keyframes", error=BasslError)
@@ -736,8 +740,8 @@ def npz_bytes() -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["npz", "store"])
-def test_damaged_sources_are_refused_or_sound(tmp_path: Path, settings: Settings, kind: str) -> None:
-    """Some bytes of a zip archive mean nothing; of a store, a keyframe's own are checked when it is read."""
+def test_damaged_sources_are_refused_or_read_consistently(tmp_path: Path, settings: Settings, kind: str) -> None:
+    """Some bytes of a zip archive are not used; the bytes of a keyframe in a store are checked when it is read."""
     path = tmp_path / "vgg" / "01.npz" if kind == "npz" else tmp_path / "stores" / "a.h5"
     path.parent.mkdir()
     content = npz_bytes() if kind == "npz" else put_store(path).read_bytes()
@@ -767,7 +771,9 @@ def test_damaged_sources_are_refused_or_sound(tmp_path: Path, settings: Settings
 
 @pytest.mark.skipif(not (DATA / "annotations").is_dir(), reason="the real annotation files are not here")
 @pytest.mark.parametrize(("name", "videos", "shots", "ends"), [("bbc", 11, 4855, 557), ("ovsd", 14, 2960, 259)])
-def test_real_annotations(settings: Settings, name: str, videos: int, shots: int, ends: int) -> None:
+def test_the_published_annotations_are_indexed(
+    settings: Settings, name: str, videos: int, shots: int, ends: int
+) -> None:
     index = build_index([DATA / "annotations" / name], settings()).index
     assert statistics(index) == [
         SplitStatistics("none", videos, videos, ends + videos, shots, statistics(index)[0].hours)
@@ -776,7 +782,7 @@ def test_real_annotations(settings: Settings, name: str, videos: int, shots: int
 
 
 @pytest.mark.skipif(not (DATA / "features").is_dir(), reason="the real features are not here")
-def test_real_features(settings: Settings) -> None:
+def test_the_published_features_are_indexed(settings: Settings) -> None:
     index = build_index([DATA / "features"], settings(split=(0.6, 0.2, 0.2))).index
     assert len(index.video_ids) == 25
     assert len(index.label) == 4855 + 2960

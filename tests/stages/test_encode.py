@@ -1,4 +1,4 @@
-"""Shot features of an index: the right ones, once, whatever stops it, and never those of other shots or encoders."""
+"""Encoding an index: correct features, computed once, resumable, never those of other shots or encoders."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LENGTHS = {"a": 7, "b": 1, "c": 4}
 
 
 class MeanColour(ShotEncoder):
-    """An encoder whose answer is known: the mean of each channel."""
+    """An encoder with known output: the mean of each channel."""
 
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         return ((images - np.array(self.mean)) / np.array(self.std)).mean(axis=(1, 2)).astype(np.float32)
@@ -59,7 +59,7 @@ class MeanColour(ShotEncoder):
 
 @pytest.fixture
 def encoder(monkeypatch: pytest.MonkeyPatch) -> ShotEncoder:
-    """What takes the place of every encoder."""
+    """Replaces every encoder."""
     black, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     made = MeanColour(name="mean", id="mean-0123456789ab", width=3, size=8, mean=black, std=one, keyframes=3)
     monkeypatch.setattr(
@@ -95,7 +95,7 @@ def parts_of(settings: EncodeSettings) -> list[Path]:
 
 
 def shots_encoded(settings: EncodeSettings) -> int:
-    """How many shots are encoded when the store is asked for."""
+    """Number of shots that are encoded to make the store."""
     told: list[float] = []
     encode_shots(settings, lambda doing, done, total: told.append(done))
     return int(told[-1]) if told else 0
@@ -104,7 +104,7 @@ def shots_encoded(settings: EncodeSettings) -> int:
 # --- what is in a store -----------------------------------------------------------------------------------------------
 
 
-def test_a_shot_has_the_hues_of_its_middle_key_frame_in_its_row(index: Path, encoder: ShotEncoder) -> None:
+def test_the_colour_of_a_shot_is_the_hue_histogram_of_its_middle_keyframe(index: Path, encoder: ShotEncoder) -> None:
     store = encode_shots(settings_of(index))
     found = colour_of(read_index(index), [store])
     shots = [(video, shot) for video, length in enumerate(LENGTHS.values()) for shot in range(length)]
@@ -112,7 +112,7 @@ def test_a_shot_has_the_hues_of_its_middle_key_frame_in_its_row(index: Path, enc
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_shot_has_the_mean_of_its_key_frames_in_its_row(index: Path, encoder: ShotEncoder) -> None:
+def test_the_features_of_a_shot_are_the_mean_over_its_keyframes(index: Path, encoder: ShotEncoder) -> None:
     store = encode_shots(settings_of(index))
     assert store == index.parent / "features" / "mean-0123456789ab.h5"
     name, features = features_of(read_index(index), [store])
@@ -122,7 +122,7 @@ def test_a_shot_has_the_mean_of_its_key_frames_in_its_row(index: Path, encoder: 
     assert [path.name for path in store.parent.iterdir()] == [store.name]
 
 
-def test_folders_of_jpeg_files_are_read_in_place(tmp_path: Path, encoder: ShotEncoder) -> None:
+def test_keyframes_in_folders_of_jpeg_files_are_read_in_place(tmp_path: Path, encoder: ShotEncoder) -> None:
     build_index([put_movienet(tmp_path / "movienet")], IndexSettings(output=tmp_path / "index.h5"))
     _, features = features_of(read_index(tmp_path / "index.h5"), [encode_shots(settings_of(tmp_path / "index.h5"))])
     expected = [colour(seed, shot) for seed, shots in enumerate((3, 3, 2)) for shot in range(shots)]
@@ -160,7 +160,7 @@ def test_an_imported_checkpoint_gives_the_features_of_the_releases_own_pipeline(
         assert found @ wanted / np.linalg.norm(found) / np.linalg.norm(wanted) >= 0.999
 
 
-def test_the_same_bytes_from_any_number_of_threads(index: Path) -> None:
+def test_the_store_does_not_depend_on_the_number_of_threads(index: Path) -> None:
     one = encode_shots(settings_of(index, workers=1))
     more = encode_shots(settings_of(index, workers=3, output=index.parent / "more"))
     assert one.read_bytes() == more.read_bytes()
@@ -195,7 +195,7 @@ def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
 # --- once, and what stops it ------------------------------------------------------------------------------------------
 
 
-def test_what_is_there_is_not_done_again(index: Path, encoder: ShotEncoder) -> None:
+def test_existing_features_are_not_computed_again(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     assert shots_encoded(settings) == 12
     before = store_path(settings.output, encoder.id).stat()
@@ -250,7 +250,7 @@ def test_overwrite_encodes_the_films_of_the_index_and_keeps_those_of_others(inde
     np.testing.assert_allclose(new["c"], [colour(7, shot) for shot in range(4)], rtol=1e-5)
 
 
-def test_a_run_killed_in_the_middle_goes_on_and_ends_the_same(index: Path) -> None:
+def test_a_killed_run_continues_and_gives_the_same_store(index: Path) -> None:
     code = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
@@ -303,7 +303,7 @@ def test_parts_that_cannot_be_used_are_made_again(index: Path, encoder: ShotEnco
     np.testing.assert_allclose(features[:7], [colour(seed, shot) for shot in range(7)], rtol=1e-5)
 
 
-def test_a_run_killed_before_the_parts_were_joined(
+def test_a_run_killed_before_joining_its_parts_continues(
     index: Path, encoder: ShotEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_of(index)
@@ -343,7 +343,7 @@ def test_runs_that_join_at_the_same_time_keep_the_videos_of_both(
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_a_store_that_others_made_is_not_taken_for_ours(index: Path, encoder: ShotEncoder) -> None:
+def test_a_store_from_elsewhere_is_not_extended(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     settings.output.mkdir()
     store = store_path(settings.output, encoder.id)
@@ -354,7 +354,7 @@ def test_a_store_that_others_made_is_not_taken_for_ours(index: Path, encoder: Sh
     assert shots_encoded(replace(settings, overwrite=True)) == 12
 
 
-def test_an_index_without_key_frames(tmp_path: Path, encoder: ShotEncoder) -> None:
+def test_an_index_without_keyframes_is_refused(tmp_path: Path, encoder: ShotEncoder) -> None:
     written(tmp_path / "index.h5", video("a"))
     told = (
         "no keyframes of a",
@@ -364,9 +364,7 @@ def test_an_index_without_key_frames(tmp_path: Path, encoder: ShotEncoder) -> No
     refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), *told)
 
 
-def test_only_the_videos_that_are_asked_for_are_encoded_and_need_keyframes(
-    tmp_path: Path, encoder: ShotEncoder
-) -> None:
+def test_only_selected_videos_are_encoded_and_need_keyframes(tmp_path: Path, encoder: ShotEncoder) -> None:
     root = put_movienet(tmp_path / "movienet")
     put_shots(root, "tt04")
     build_index([root], IndexSettings(output=tmp_path / "index.h5"))
@@ -384,7 +382,7 @@ def test_only_the_videos_that_are_asked_for_are_encoded_and_need_keyframes(
     assert sorted(open_features(labelled).videos) == ["tt01", "tt02", "tt03"]
 
 
-def test_a_damaged_key_frame_costs_its_video_alone(index: Path, encoder: ShotEncoder) -> None:
+def test_a_damaged_keyframe_affects_only_its_own_video(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     store = index.parent / "stores" / "c.h5"
     sound = store.read_bytes()
@@ -398,9 +396,7 @@ def test_a_damaged_key_frame_costs_its_video_alone(index: Path, encoder: ShotEnc
     assert list(open_features(store_path(settings.output, encoder.id)).videos) == ["a", "b", "c"]
 
 
-def test_a_picture_of_a_folder_that_is_no_jpeg_or_is_missing_costs_its_video_alone(
-    tmp_path: Path, encoder: ShotEncoder
-) -> None:
+def test_a_missing_or_invalid_jpeg_in_a_folder_affects_only_its_own_video(tmp_path: Path, encoder: ShotEncoder) -> None:
     root = put_movienet(tmp_path / "movienet")
     build_index([root], IndexSettings(output=tmp_path / "index.h5"))
     damaged, gone = (root / "240P_frames" / name / "shot_0001_img_1.jpg" for name in ("tt01", "tt03"))
@@ -412,7 +408,7 @@ def test_a_picture_of_a_folder_that_is_no_jpeg_or_is_missing_costs_its_video_alo
     assert list(open_features(tmp_path / "features" / "mean-0123456789ab.h5").videos) == ["tt02"]
 
 
-def test_keyframes_that_are_no_jpegs_are_named_and_leave_no_store(index: Path, encoder: ShotEncoder) -> None:
+def test_keyframes_that_are_not_jpegs_are_named_and_leave_no_store(index: Path, encoder: ShotEncoder) -> None:
     store = index.parent / "stores" / "c.h5"
     put_store(store, 4, seed=2, jpegs=[[b"no picture"] * 3] * 4)
     build_index([store], IndexSettings(output=index, overwrite=True))
@@ -421,11 +417,11 @@ def test_keyframes_that_are_no_jpegs_are_named_and_leave_no_store(index: Path, e
     assert list(settings.output.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written(index: Path, encoder: ShotEncoder) -> None:
+def test_an_unwritable_output_folder_is_refused(index: Path, encoder: ShotEncoder) -> None:
     refusal(lambda: encode_shots(settings_of(index, output=index)), index, "folder cannot be made", error=BasslError)
 
 
-def test_paths_may_be_text() -> None:
+def test_paths_can_be_given_as_text() -> None:
     assert EncodeSettings("index.h5", "resnet50", "store") == EncodeSettings(
         Path("index.h5"), "resnet50", Path("store")
     )
@@ -433,7 +429,7 @@ def test_paths_may_be_text() -> None:
     assert FinetuneSettings(output="run") == FinetuneSettings(output=Path("run"))
 
 
-def test_settings_that_make_no_sense() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="workers must be at least 1, not 0"):
         EncodeSettings(workers=0)
 
@@ -441,7 +437,7 @@ def test_settings_that_make_no_sense() -> None:
 # --- from elsewhere ---------------------------------------------------------------------------------------------------
 
 
-def test_features_of_other_shots_or_of_some_videos_are_not_found(index: Path, encoder: ShotEncoder) -> None:
+def test_features_of_other_shots_or_only_some_videos_are_not_used(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     store = encode_shots(settings)
     assert find_features(read_index(index), encoder.id, settings.output) == (store,)
@@ -454,7 +450,7 @@ def test_features_of_other_shots_or_of_some_videos_are_not_found(index: Path, en
     refusal(lambda: features_of(read_index(index), [store]), store, "features of a are of other shots")
 
 
-def test_how_key_frames_were_made_is_known_where_all_agree(tmp_path: Path, film: Path) -> None:
+def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: Path, film: Path) -> None:
     from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 
     stores = tmp_path / "stores"

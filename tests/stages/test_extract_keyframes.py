@@ -1,4 +1,4 @@
-"""Films in, one store each out: the right pictures, the same bytes each time, done once, and one bad film is one."""
+"""Keyframe extraction: correct keyframes, reproducible bytes, done once, and a bad film fails alone."""
 
 import hashlib
 import os
@@ -69,7 +69,7 @@ def statuses(results: list[FilmResult]) -> dict[str, str]:
 # --- what is in a store -----------------------------------------------------------------------------------------------
 
 
-def test_a_store_holds_the_shots_and_facts_of_its_film(library: Path, stores: Path) -> None:
+def test_a_store_has_the_shots_and_facts_of_its_film(library: Path, stores: Path) -> None:
     store = read_keyframes(stores / "b.h5")
     assert store.frames.tolist() == [[0, 20], [20, 45], [45, 80]]
     assert np.allclose(store.seconds * 12, store.frames)
@@ -81,7 +81,7 @@ def test_a_store_holds_the_shots_and_facts_of_its_film(library: Path, stores: Pa
     assert store.settings == {"detector": "transitions", "keyframes": 3, "lines": 240, "quality": 90}
 
 
-def test_its_pictures_are_those_frames_of_the_film(library: Path, stores: Path) -> None:
+def test_stored_keyframes_are_the_right_frames_of_the_film(library: Path, stores: Path) -> None:
     store = read_keyframes(stores / "b.h5")
     shots = list(FilmReader(library / "b.mp4", ReaderSettings()))
     jpegs = read_jpegs(store, 0, len(shots))
@@ -93,7 +93,7 @@ def test_its_pictures_are_those_frames_of_the_film(library: Path, stores: Path) 
             assert np.abs(stored.astype(int) - picture).mean() < 4
 
 
-def test_a_store_of_the_former_default_is_kept_with_its_detector_and_mixed_with_no_other(
+def test_a_store_of_the_former_default_detector_is_kept_and_not_mixed_with_others(
     library: Path, tmp_path: Path
 ) -> None:
     extract(library / "a.mp4", output=tmp_path, detector="adaptive")
@@ -108,13 +108,13 @@ def test_a_store_of_the_former_default_is_kept_with_its_detector_and_mixed_with_
     assert (other.status, "detector adaptive and not transitions" in other.error) == ("failed", True)
 
 
-def test_options_of_the_detector_are_recorded_where_they_are_given(library: Path, tmp_path: Path) -> None:
+def test_given_detector_options_are_recorded(library: Path, tmp_path: Path) -> None:
     extract(library / "a.mp4", output=tmp_path, detector="content", detector_threshold=20.0, min_shot=0.2)
     made = read_keyframes(tmp_path / "a.h5").settings
     assert (made["detector_threshold"], made["min_shot"]) == (20.0, 0.2)
 
 
-def test_settings_decide_what_is_kept(library: Path, stores: Path, tmp_path: Path) -> None:
+def test_settings_determine_the_stored_keyframes(library: Path, stores: Path, tmp_path: Path) -> None:
     extract(library / "a.mp4", output=tmp_path, keyframes=1, lines=48, quality=30, detector="content")
     store = read_keyframes(tmp_path / "a.h5")
     assert store.keyframes.shape == (3, 1)
@@ -122,7 +122,7 @@ def test_settings_decide_what_is_kept(library: Path, stores: Path, tmp_path: Pat
     assert store.settings == {"detector": "content", "keyframes": 1, "lines": 48, "quality": 30}
 
 
-def test_results_say_what_was_found(library: Path, stores: Path, tmp_path: Path) -> None:
+def test_results_report_shots_and_durations(library: Path, stores: Path, tmp_path: Path) -> None:
     told: list[FilmProgress[FilmResult]] = []
     numbers: list[int] = []
     settings = ExtractSettings(output=tmp_path)
@@ -142,7 +142,7 @@ def test_results_say_what_was_found(library: Path, stores: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_the_number_of_workers_and_the_place_of_the_films_do_not_change_a_byte(
+def test_a_store_does_not_depend_on_the_number_of_workers_or_the_path_of_the_film(
     library: Path, stores: Path, tmp_path: Path, workers: int
 ) -> None:
     shutil.copytree(library, tmp_path / "elsewhere" / "films")
@@ -151,7 +151,9 @@ def test_the_number_of_workers_and_the_place_of_the_films_do_not_change_a_byte(
 
 
 @pytest.mark.parametrize("seed", [10, 13])
-def test_nor_do_threads_where_a_film_is_damaged(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_of_a_damaged_film_does_not_depend_on_the_number_of_threads(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What FFmpeg paints where data are lost depends on the threads that decode: such a film is read again with one."""
     options = {"crf": "20", "preset": "medium"}
     film = films.write_film(tmp_path / "a.ts", films.pictures(60, (20, 40), 720, 480), rate=12, options=options)
@@ -184,14 +186,14 @@ def times(folder: Path) -> dict[str, float]:
     return {path.name: path.stat().st_mtime for path in sorted(folder.iterdir())}
 
 
-def test_what_is_done_is_kept_as_it_is(library: Path, output: Path) -> None:
+def test_finished_stores_are_kept_unchanged(library: Path, output: Path) -> None:
     results = extract(library, output=output)
     assert statuses(results) == dict.fromkeys(NAMES, "kept")
     assert [(result.shots, result.frames) for result in results] == [(3, 70), (3, 80), (3, 90), (3, 100)]
     assert set(times(output).values()) == {1}
 
 
-def test_what_is_missing_or_half_done_is_made(library: Path, stores: Path, output: Path) -> None:
+def test_missing_and_incomplete_stores_are_made(library: Path, stores: Path, output: Path) -> None:
     (output / "b.h5").rename(output / ".b.h5.abcd1234.partial")
     (output / ".a.h5.abcd1234.partial").write_bytes(b"half")
     assert statuses(extract(library, output=output)) == {"a": "kept", "b": "done", "c": "kept", "d": "kept"}
@@ -207,7 +209,7 @@ def test_what_is_missing_or_half_done_is_made(library: Path, stores: Path, outpu
         ({"detector": "hash"}, "detector transitions and not hash"),
     ],
 )
-def test_other_settings_are_one_line_and_overwrite_nothing(
+def test_other_settings_give_a_one_line_error_and_overwrite_nothing(
     library: Path, output: Path, change: dict[str, object], told: str
 ) -> None:
     (result,) = extract(library / "a.mp4", output=output, **change)
@@ -216,14 +218,14 @@ def test_other_settings_are_one_line_and_overwrite_nothing(
     assert set(times(output).values()) == {1}
 
 
-def test_a_store_of_another_film_is_one_line(library: Path, output: Path, tmp_path: Path) -> None:
+def test_a_store_of_another_film_gives_a_one_line_error(library: Path, output: Path, tmp_path: Path) -> None:
     film = shutil.copy(library / "d.mp4", tmp_path / "a.mp4")
     (result,) = extract(film, output=output)
     assert result.error == f"{output}/a.h5: was made from another file than {film}; --overwrite makes it again"
 
 
 @pytest.mark.parametrize("content", [b"", b"text", None])
-def test_a_damaged_store_is_one_line(library: Path, output: Path, content: bytes | None) -> None:
+def test_a_damaged_store_gives_a_one_line_error(library: Path, output: Path, content: bytes | None) -> None:
     path = output / "a.h5"
     path.write_bytes(path.read_bytes()[:3000] if content is None else content)
     results = extract(library, output=output)
@@ -232,7 +234,7 @@ def test_a_damaged_store_is_one_line(library: Path, output: Path, content: bytes
     assert results[0].error.endswith("run `bassl extract-keyframes --overwrite` on its film")
 
 
-def test_overwrite_makes_all_again(library: Path, stores: Path, output: Path) -> None:
+def test_overwrite_makes_all_stores_again(library: Path, stores: Path, output: Path) -> None:
     (output / "a.h5").write_bytes(b"text")
     results = extract(library / "a.mp4", library / "b.mp4", output=output, overwrite=True)
     assert statuses(results) == {"a": "done", "b": "done"}
@@ -240,7 +242,9 @@ def test_overwrite_makes_all_again(library: Path, stores: Path, output: Path) ->
     assert [name for name, time in times(output).items() if time == 1] == ["c.h5", "d.h5"]
 
 
-def test_overwrite_keeps_what_was_there_when_the_film_is_bad_now(library: Path, output: Path, tmp_path: Path) -> None:
+def test_overwrite_keeps_the_old_store_if_the_film_became_unreadable(
+    library: Path, output: Path, tmp_path: Path
+) -> None:
     before = checksums(output)
     (tmp_path / "a.mp4").write_bytes(b"text")
     assert statuses(extract(tmp_path / "a.mp4", output=output, overwrite=True)) == {"a": "failed"}
@@ -250,7 +254,7 @@ def test_overwrite_keeps_what_was_there_when_the_film_is_bad_now(library: Path, 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
-def test_a_bad_film_costs_only_itself(library: Path, stores: Path, tmp_path: Path) -> None:
+def test_a_bad_film_fails_alone(library: Path, stores: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad"
     shutil.copytree(library, bad)
     (bad / "empty.mp4").touch()
@@ -266,7 +270,7 @@ def test_a_bad_film_costs_only_itself(library: Path, stores: Path, tmp_path: Pat
     assert checksums(tmp_path / "out") == checksums(stores)
 
 
-def test_films_of_one_name_are_not_mixed_up(library: Path, stores: Path, tmp_path: Path) -> None:
+def test_films_with_the_same_name_get_different_stores(library: Path, stores: Path, tmp_path: Path) -> None:
     for folder, name in (("1999", "a"), ("2001", "b")):
         (tmp_path / "films" / folder).mkdir(parents=True)
         shutil.copy(library / f"{name}.mp4", tmp_path / "films" / folder / "a.mp4")
@@ -277,7 +281,7 @@ def test_films_of_one_name_are_not_mixed_up(library: Path, stores: Path, tmp_pat
     assert read_keyframes(tmp_path / "out" / "2001_a.h5").video.frames == 80
 
 
-def test_a_worker_that_is_killed_costs_its_own_film(
+def test_a_killed_worker_affects_only_its_own_film(
     library: Path, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Doomed(Child):
@@ -296,7 +300,7 @@ def test_a_worker_that_is_killed_costs_its_own_film(
     assert checksums(tmp_path / "out") == checksums(stores)
 
 
-def test_a_process_that_cannot_be_started_costs_its_own_film(
+def test_a_process_that_cannot_start_affects_only_its_own_film(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(work: object, task: object) -> Child:
@@ -308,7 +312,7 @@ def test_a_process_that_cannot_be_started_costs_its_own_film(
     assert [result.error for result in results] == [expected]
 
 
-def test_a_disk_that_is_full_is_one_line_a_film(library: Path, tmp_path: Path) -> None:
+def test_a_full_disk_gives_one_line_per_film(library: Path, tmp_path: Path) -> None:
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))\n"
         "from pipelines.stages import extract_keyframes as stage\n"
@@ -335,14 +339,14 @@ def test_a_disk_that_is_full_is_one_line_a_film(library: Path, tmp_path: Path) -
         ({"workers": 0}, "there must be at least one worker, not 0"),
     ],
 )
-def test_settings_that_cannot_be(library: Path, tmp_path: Path, change: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_refused(library: Path, tmp_path: Path, change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         extract(library, output=tmp_path / "out", **change)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
-def test_inputs_that_are_not_there_make_no_folder(tmp_path: Path) -> None:
+def test_missing_inputs_create_no_folder(tmp_path: Path) -> None:
     with pytest.raises(VideoError, match=r"^none\.mp4: no such file$"):
         extract("none.mp4", output=tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -355,12 +359,12 @@ def test_a_pipe_is_one_film_that_fails(library: Path, tmp_path: Path) -> None:
     assert failed.error.startswith(f"{pipe}: is a pipe")
 
 
-def test_no_inputs_are_no_results(tmp_path: Path) -> None:
+def test_no_inputs_give_no_results(tmp_path: Path) -> None:
     assert extract(output=tmp_path) == []
 
 
 @pytest.mark.parametrize("place", ["file", "file/inside"])
-def test_an_output_folder_that_cannot_be(library: Path, tmp_path: Path, place: str) -> None:
+def test_an_impossible_output_folder_is_refused(library: Path, tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BasslError, match=rf"^{tmp_path}/{place}: cannot be made \([a-z ]+\)$"):
         extract(library, output=tmp_path / place)
@@ -370,7 +374,7 @@ def test_an_output_folder_that_cannot_be(library: Path, tmp_path: Path, place: s
 
 
 @pytest.mark.parametrize("moment", ["progress", "waiting"])
-def test_an_interrupt_ends_the_children_at_once_and_leaves_no_halves(
+def test_an_interrupt_ends_the_children_and_leaves_no_partial_files(
     library: Path, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     started: list[Child] = []
@@ -412,8 +416,8 @@ def children_of(pid: int) -> set[int]:
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    """Killed some times on the way, at random; what was half done is made again, and the children end alone."""
+def test_a_run_killed_at_any_moment_continues_to_the_same_bytes(tmp_path: Path) -> None:
+    """The run is killed at random several times; unfinished stores are made again, and the children end alone."""
     (tmp_path / "films").mkdir()
     for seed in range(3):
         cuts = range(100, 1000, 100)
@@ -477,7 +481,9 @@ def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_goes_away_is_one_line(library: Path, stores: Path, tmp_path: Path, cluster: Cluster) -> None:
+def test_a_lost_dask_scheduler_gives_a_one_line_error(
+    library: Path, stores: Path, tmp_path: Path, cluster: Cluster
+) -> None:
     def kill(state: FilmProgress[FilmResult]) -> None:
         cluster.scheduler.kill()
 
@@ -490,7 +496,7 @@ def test_a_scheduler_that_goes_away_is_one_line(library: Path, stores: Path, tmp
     assert checksums(tmp_path / "out") == checksums(stores)
 
 
-def test_a_cluster_that_is_not_there_is_one_line(
+def test_a_missing_dask_cluster_gives_a_one_line_error(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")

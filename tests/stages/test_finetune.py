@@ -1,4 +1,4 @@
-"""Fine-tuning: what it learns, what it never looks at, that runs repeat, go on and share a batch."""
+"""Fine-tuning: learning, use of splits, reproducible and resumable runs, and several processes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def rows_of_log(settings: FinetuneSettings, name: str = "log.csv") -> list[dict[
 
 
 @pytest.mark.parametrize("crn", ["transformer", "mlp", "ms-lstm", "relational"])
-def test_every_network_learns_and_its_result_can_be_computed_again(settings: FinetuneSettings, crn: Any) -> None:
+def test_every_network_learns_and_its_reported_metrics_can_be_recomputed(settings: FinetuneSettings, crn: Any) -> None:
     sizes: dict[str, Any] = {
         "transformer": {"width": 16, "heads": 2, "layers": 1},
         "mlp": {},
@@ -150,7 +150,7 @@ def asdict_of(calibration: Calibration) -> dict[str, float]:
     return {"slope": calibration.slope, "offset": calibration.offset}
 
 
-def test_a_run_leaves_its_models_its_result_and_its_logs(settings: FinetuneSettings) -> None:
+def test_a_run_writes_its_models_result_and_logs(settings: FinetuneSettings) -> None:
     states: list[TrainingProgress] = []
     result = finetune(settings, states.append)
     content = result_of(settings)
@@ -190,7 +190,7 @@ def test_a_run_leaves_its_models_its_result_and_its_logs(settings: FinetuneSetti
     np.testing.assert_allclose(rate, 3e-3 * 0.5 * (1 + np.cos(np.pi * np.arange(18) / 18)))
 
 
-def test_rates_are_those_of_the_release() -> None:
+def test_learning_rates_follow_the_release() -> None:
     new, transferred = FinetuneSettings().hyperparameters(False), FinetuneSettings().hyperparameters(True)
     assert (transferred.rate, new.rate) == (pytest.approx(1e-5), pytest.approx(1e-4))
     assert (new.batch, new.epochs, new.warm_up, new.weight_decay) == (1024, 20, 0.0, 0.0)
@@ -202,7 +202,7 @@ def test_rates_are_those_of_the_release() -> None:
 # The loss
 
 
-def test_balanced_loss_is_the_literal_one() -> None:
+def test_balanced_loss_equals_its_definition() -> None:
     rng = np.random.default_rng(0)
     logits = torch.from_numpy(rng.normal(size=(7, 4, 2)))
     targets, usable = (rng.random((7, 4)) < 0.3).astype(np.int64), rng.random((7, 4)) < 0.8
@@ -226,7 +226,7 @@ def test_balanced_loss_is_the_literal_one() -> None:
     assert float(weighted_cross_entropy(logits, torch.from_numpy(targets), plain)) == pytest.approx(float(mean))
 
 
-def test_a_batch_of_one_class_has_half_the_weight() -> None:
+def test_a_batch_with_one_class_has_half_the_weight() -> None:
     assert loss_weights(np.zeros(4, np.int64), np.ones(4, np.bool_), "balanced").tolist() == [0.125] * 4
     assert loss_weights(np.ones(2, np.int64), np.zeros(2, np.bool_), "balanced").tolist() == [0, 0]
 
@@ -246,7 +246,7 @@ def test_windows_are_clipped_at_the_films_edges(data: Path) -> None:
         torch.testing.assert_close(epoch.inputs(np.array([example]))[0], films.features[window])
 
 
-def test_sequences_hold_every_shot_once_and_begin_elsewhere_each_epoch(data: Path) -> None:
+def test_sequences_contain_every_shot_once_with_another_offset_each_epoch(data: Path) -> None:
     films = films_of(data / "index.h5")
     shape = MSLSTMSettings(2, WIDTH, 8, sequence=7)
     begins = set()
@@ -273,7 +273,7 @@ def test_sequences_hold_every_shot_once_and_begin_elsewhere_each_epoch(data: Pat
 
 
 @pytest.mark.parametrize("crn", ["mlp", "ms-lstm", "relational"])
-def test_processes_share_an_epoch_in_which_everything_comes_once(data: Path, crn: str) -> None:
+def test_processes_share_an_epoch_that_contains_every_example_once(data: Path, crn: str) -> None:
     films = films_of(data / "index.h5")
     shape = MSLSTMSettings(2, WIDTH, 8)
     epoch = EPOCHS[NETWORKS[crn].reads](films, [0, 1, 2], shape, torch.float64, 3, 1)
@@ -295,7 +295,7 @@ def test_processes_share_an_epoch_in_which_everything_comes_once(data: Path, crn
     assert not torch.equal(again.targets, whole[0].targets)
 
 
-def test_shots_without_a_label_teach_nothing(settings: FinetuneSettings, tmp_path: Path) -> None:
+def test_shots_without_a_label_do_not_affect_training(settings: FinetuneSettings, tmp_path: Path) -> None:
     settings = replace(settings, seeds=1)
     finetune(settings)
     # A doubtful label where there was none is not learned from if the index says so, and is if it does not.
@@ -315,7 +315,7 @@ def test_shots_without_a_label_teach_nothing(settings: FinetuneSettings, tmp_pat
 
 
 def poisoned(data: Path, folder: Path, video: int) -> Path:
-    """The same films with the labels of one turned round."""
+    """The same films with the labels of one film inverted."""
     folder.mkdir()
     label = read_index(data / "index.h5").label.copy()
     span = slice(60 * video, 60 * video + 59)
@@ -323,7 +323,7 @@ def poisoned(data: Path, folder: Path, video: int) -> Path:
     return write_relabelled(data / "index.h5", folder / "index.h5", label)
 
 
-def test_the_test_split_decides_nothing(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
+def test_the_test_split_does_not_affect_training(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
     finetune(settings)
     other = replace(settings, index=poisoned(data, tmp_path / "poisoned", 4), output=tmp_path / "other")
     finetune(other)
@@ -338,7 +338,7 @@ def test_the_test_split_decides_nothing(settings: FinetuneSettings, data: Path, 
         assert a["test"] != b["test"]
 
 
-def test_the_validation_split_does_and_so_does_the_test_split_where_it_is_asked_for(
+def test_the_epoch_is_chosen_on_the_validation_split_or_on_request_on_the_test_split(
     settings: FinetuneSettings, data: Path, tmp_path: Path
 ) -> None:
     settings = replace(settings, seeds=1, rate=5e-4, epochs=4)
@@ -355,9 +355,7 @@ def test_the_validation_split_does_and_so_does_the_test_split_where_it_is_asked_
     assert result_of(chosen)["notes"] == list(result.notes)
 
 
-def test_select_last_takes_the_last_epoch_whatever_validation_and_test_say(
-    settings: FinetuneSettings, data: Path, tmp_path: Path
-) -> None:
+def test_select_last_takes_the_last_epoch(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
     settings = replace(settings, seeds=1, rate=5e-4, epochs=2, select="last", index=poisoned(data, tmp_path / "v", 3))
     result = finetune(settings)
     assert result_of(settings)["seeds"][0]["chosen_epoch"] == 2
@@ -393,7 +391,7 @@ def test_films_that_are_not_used_need_no_features(settings: FinetuneSettings, da
         score(some.output, None, ScoreSettings(unused, "all", tmp_path / "some.h5"))
 
 
-def test_without_splits_all_films_are_learned_from(settings: FinetuneSettings, tmp_path: Path) -> None:
+def test_without_splits_all_films_are_used_for_training(settings: FinetuneSettings, tmp_path: Path) -> None:
     index = write_labelled_films(tmp_path, splits={"a": "", "b": ""})
     result = finetune(replace(settings, index=index, seeds=1))
     assert (result.mean, result.tested_on, result.selected_on) == ({}, None, "last epoch")
@@ -403,7 +401,7 @@ def test_without_splits_all_films_are_learned_from(settings: FinetuneSettings, t
 # The same again
 
 
-def test_runs_repeat_and_seeds_differ(settings: FinetuneSettings, tmp_path: Path) -> None:
+def test_the_same_seed_repeats_a_run_and_another_seed_differs(settings: FinetuneSettings, tmp_path: Path) -> None:
     settings = replace(settings, dropout=0.3)
     finetune(settings)
     again = replace(settings, output=tmp_path / "again")
@@ -421,7 +419,9 @@ def test_runs_repeat_and_seeds_differ(settings: FinetuneSettings, tmp_path: Path
 
 
 @pytest.mark.parametrize(("crn", "how"), [("relational", "stopped"), ("ms-lstm", "killed")])
-def test_a_run_goes_on_bit_for_bit(settings: FinetuneSettings, tmp_path: Path, crn: Any, how: str) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
+    settings: FinetuneSettings, tmp_path: Path, crn: Any, how: str
+) -> None:
     sizes: dict[str, Any] = {"ms-lstm": {"width": 8, "dropout": None}, "relational": {"width": 8, "heads": 2}}
     settings = replace(settings, crn=crn, **sizes.get(crn, {"dropout": 0.3}))
     whole = replace(settings, output=tmp_path / "whole")
@@ -458,7 +458,7 @@ def test_a_run_goes_on_bit_for_bit(settings: FinetuneSettings, tmp_path: Path, c
     assert [seed["seed"] for seed in result_of(settings)["seeds"]] == [0, 1, 2]
 
 
-def test_notes_of_seeds_that_were_done_are_kept_when_a_run_goes_on(
+def test_a_resumed_run_keeps_the_notes_of_finished_seeds(
     settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best_of_seed = loop.best_of_seed
@@ -483,7 +483,7 @@ def test_notes_of_seeds_that_were_done_are_kept_when_a_run_goes_on(
 
 
 @pytest.mark.slow
-def test_two_processes_are_one(settings: FinetuneSettings, tmp_path: Path) -> None:
+def test_two_processes_train_the_same_model_as_one(settings: FinetuneSettings, tmp_path: Path) -> None:
     one = replace(settings, crn="ms-lstm", width=8, dropout=None, precision="float64", seeds=1)
     two = replace(one, output=tmp_path / "two")
     finetune(one)
@@ -524,7 +524,7 @@ def test_a_batch_of_fewer_sequences_than_processes_is_refused(settings: Finetune
         launch(Machines(gpus=0, processes=2), ["finetune", *arguments])
 
 
-def test_a_loss_that_is_no_number_stops_the_run_with_the_step_and_the_cause(
+def test_a_non_finite_loss_stops_the_run_and_names_step_and_cause(
     settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = refusal(lambda: finetune(replace(settings, rate=1e30)), "seed 0", "--rate", error=BasslError)
@@ -544,7 +544,7 @@ def test_a_loss_that_is_no_number_stops_the_run_with_the_step_and_the_cause(
     refusal(lambda: finetune(overwritten), "step 4 of seed 0", "features are not all finite", error=BasslError)
 
 
-def test_a_gradient_that_is_no_number_is_told_from_a_loss(
+def test_a_non_finite_gradient_is_distinguished_from_a_non_finite_loss(
     settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = torch.nn.utils.get_total_norm
@@ -558,7 +558,7 @@ def test_a_gradient_that_is_no_number_is_told_from_a_loss(
     refusal(lambda: finetune(settings), "step 3 of seed 0", "gradient is not finite", error=BasslError)
 
 
-def test_what_cannot_be_is_refused_in_one_line(settings: FinetuneSettings, tmp_path: Path) -> None:
+def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings, tmp_path: Path) -> None:
     def told(*words: str | Path, **changes: Any) -> None:
         refusal(lambda: finetune(replace(settings, **changes)), *words, error=BasslError)
 
@@ -587,7 +587,9 @@ def test_what_cannot_be_is_refused_in_one_line(settings: FinetuneSettings, tmp_p
             replace(settings, **changes)  # type: ignore[arg-type]
 
 
-def test_a_folder_with_a_run_is_not_touched_unasked(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
+def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
+    settings: FinetuneSettings, data: Path, tmp_path: Path
+) -> None:
     settings = replace(settings, seeds=1)
     finetune(settings)
     before = weights(settings)
@@ -644,7 +646,7 @@ def after(settings: FinetuneSettings, data: Path, pretrained: Path) -> FinetuneS
     )
 
 
-def test_the_crn_is_taken_over_and_its_head_is_new(after: FinetuneSettings, pretrained: Path) -> None:
+def test_the_crn_is_transferred_and_the_head_is_new(after: FinetuneSettings, pretrained: Path) -> None:
     from pipelines.models.bassl import load_bassl_model
 
     finetune(after)
@@ -662,7 +664,7 @@ def test_the_crn_is_taken_over_and_its_head_is_new(after: FinetuneSettings, pret
     assert result_of(alone)["transfer"] == "encoder"
 
 
-def test_the_last_run_is_found_and_what_cannot_be_taken_over_is_said(
+def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_reported(
     after: FinetuneSettings, pretrained: Path, data: Path
 ) -> None:
     last = replace(after, init="last", output=pretrained.parent / "finetune")
@@ -686,7 +688,9 @@ def test_the_last_run_is_found_and_what_cannot_be_taken_over_is_said(
     told("features of another", "pre-trained with made up", features=(other,))
 
 
-def test_a_method_without_a_crn_gives_its_encoder_only(after: FinetuneSettings, data: Path, tmp_path: Path) -> None:
+def test_a_pre_training_method_without_a_crn_transfers_only_its_encoder(
+    after: FinetuneSettings, data: Path, tmp_path: Path
+) -> None:
     simclr = PretrainSettings(
         index=data / "index.h5",
         features=(data / "features.h5",),
@@ -764,7 +768,7 @@ def pictures(frames: Path, settings: FinetuneSettings) -> FinetuneSettings:
     )
 
 
-def test_features_are_computed_once_and_the_model_knows_their_encoder(pictures: FinetuneSettings) -> None:
+def test_features_are_computed_once_and_the_model_records_their_encoder(pictures: FinetuneSettings) -> None:
     from pipelines.models.torch_encoders import rebuild_encoder
 
     result = finetune(pictures)
@@ -791,7 +795,7 @@ def test_keyframes_are_prepared_as_asked_for_an_encoder_that_is_named(pictures: 
 
 
 @pytest.mark.slow
-def test_processes_share_the_encoding_too(pictures: FinetuneSettings, tmp_path: Path) -> None:
+def test_several_processes_share_the_encoding_of_features(pictures: FinetuneSettings, tmp_path: Path) -> None:
     one = replace(pictures, feature_folder=tmp_path / "one", output=tmp_path / "run", dropout=0.0, precision="float64")
     finetune(one)
     given = {
@@ -831,7 +835,7 @@ def test_processes_share_the_encoding_too(pictures: FinetuneSettings, tmp_path: 
 
 
 @pytest.mark.slow
-def test_end_to_end_the_encoder_learns_too(pictures: FinetuneSettings, tmp_path: Path) -> None:
+def test_end_to_end_training_updates_the_encoder(pictures: FinetuneSettings, tmp_path: Path) -> None:
     from pipelines.models.bassl import load_bassl_model
     from pipelines.models.torch_encoders import rebuild_encoder
 
@@ -860,7 +864,9 @@ def test_end_to_end_the_encoder_learns_too(pictures: FinetuneSettings, tmp_path:
     refusal(lambda: finetune(replace(again, overwrite=True, batch=80)), "batch of 80", error=BasslError)
 
 
-def test_why_scores_are_not_calibrated_is_said(settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_calibration_is_reported_with_its_reason(
+    settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*_: object) -> None:
         raise ValueError("flat")
 
@@ -871,8 +877,8 @@ def test_why_scores_are_not_calibrated_is_said(settings: FinetuneSettings, monke
     assert told.count(line) == result.notes.count(line) == 1
 
 
-def test_a_metric_that_a_seed_does_not_have_is_in_no_mean() -> None:
-    """A network that learnt nothing has logits that do not increase with the labels, and no calibration."""
+def test_a_metric_missing_for_a_seed_is_left_out_of_the_mean() -> None:
+    """An untrained network has logits that do not increase with the labels, and so no calibration."""
     split = Split(train=[0], val=[1], test=[], selected_on="val")
     records = [{"validation": {"ap": 0.2, "f1_calibrated": 0.3}}, {"validation": {"ap": 0.4}}]
     mean, std, which = summary_of(records, split)

@@ -1,4 +1,4 @@
-"""Fine-tuning with sound: from films to scenes, where only the sound tells where a scene ends."""
+"""Fine-tuning with sound: from films to scenes, where only the sound marks scene ends."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def run(settings: FinetuneSettings) -> Path:
     return settings.output
 
 
-def test_only_the_model_that_reads_sound_finds_the_scenes(run: Path, settings: FinetuneSettings) -> None:
+def test_a_model_with_sound_finds_scenes_that_only_sound_marks(run: Path, settings: FinetuneSettings) -> None:
     assert settings.sound is not None
     scoring = ScoreSettings(settings.index, features=settings.feature_folder, sound=settings.sound, device="cpu")
     heard = score(run, settings=scoring).measures["ap"].pooled
@@ -124,7 +124,7 @@ def test_only_the_model_that_reads_sound_finds_the_scenes(run: Path, settings: F
 
 
 def test_predict_reads_the_sound_of_the_film(run: Path, library: Path) -> None:
-    """Of a film that it did not learn from, and as score does."""
+    """For a film that was not used in training, with the same scores as `score`."""
     model = SceneModel(PredictSettings(model=run, device="cpu"))
     found = model.predict(library / "films" / "d.mkv")
     labels = np.isin(np.arange(SHOTS), ENDS["d"]).astype(np.uint8)
@@ -133,7 +133,7 @@ def test_predict_reads_the_sound_of_the_film(run: Path, library: Path) -> None:
     assert found.warnings == ()
 
 
-def test_a_film_without_sound_is_scored_as_a_silent_one_with_a_warning(run: Path, tmp_path: Path) -> None:
+def test_a_film_without_sound_counts_as_silent_with_a_warning(run: Path, tmp_path: Path) -> None:
     cuts = range(SHOT, 4 * SHOT, SHOT)
     film = films.write_film(tmp_path / "mute.mp4", films.pictures(4 * SHOT, cuts, 64, 48, numbered=False), rate=RATE)
     found = SceneModel(PredictSettings(model=run, device="cpu")).predict(film)
@@ -141,7 +141,7 @@ def test_a_film_without_sound_is_scored_as_a_silent_one_with_a_warning(run: Path
     assert found.warnings == (f"{film}: has no sound, which its model reads; its shots count as silent",)
 
 
-def test_films_that_a_store_lacks_are_silent_and_named_and_other_shots_are_refused(
+def test_films_missing_in_the_sound_store_count_as_silent_and_other_shots_are_refused(
     run: Path, settings: FinetuneSettings, tmp_path: Path
 ) -> None:
     scoring = ScoreSettings(settings.index, features=settings.feature_folder, sound=tmp_path / "some.h5", device="cpu")
@@ -162,7 +162,7 @@ def test_films_that_a_store_lacks_are_silent_and_named_and_other_shots_are_refus
     refusal(lambda: score(run, settings=scoring), "not of sound")
 
 
-def test_the_header_says_that_a_model_reads_sound(run: Path, tmp_path: Path) -> None:
+def test_the_model_header_records_that_it_reads_sound(run: Path, tmp_path: Path) -> None:
     model = load_boundary_model(run / "model.safetensors")
     assert model.sound == "log-mel-64"
     assert model.width == 1280 + sound.WIDTH
@@ -171,7 +171,7 @@ def test_the_header_says_that_a_model_reads_sound(run: Path, tmp_path: Path) -> 
     refusal(lambda: SceneModel(PredictSettings(model=tmp_path / "other.safetensors")).load(), "reads sound as another")
 
 
-def test_silence_is_zero_and_a_full_scale_tone_about_one(tmp_path: Path) -> None:
+def test_sound_features_are_zero_for_silence_and_about_one_for_a_full_scale_tone(tmp_path: Path) -> None:
     content: NDArray[np.float32] = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(with_sound(content, silent(2)), np.hstack([content, np.zeros((2, sound.WIDTH))]))
     tone = sound.log_mel(np.sin(2 * np.pi * 440 * np.arange(sound.RATE) / sound.RATE))
@@ -180,6 +180,6 @@ def test_silence_is_zero_and_a_full_scale_tone_about_one(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("options", [{"crn": "relational"}, {"end_to_end": True}])
-def test_networks_that_read_no_sound_refuse_it(options: dict[str, object]) -> None:
+def test_networks_without_sound_input_refuse_sound(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="sound goes beside stored features"):
         FinetuneSettings(sound=Path("sound.h5"), **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The library's one call: a film in, its scenes out."""
+"""The Python API: `predict` of one film and of several."""
 
 import hashlib
 import json
@@ -57,7 +57,7 @@ def result(film: Path, model: Path) -> SceneList:
     return predict(film, PredictSettings(model=model, device="cpu"))
 
 
-def test_the_result_is_typed(result: SceneList) -> None:
+def test_predict_returns_a_typed_scene_list(result: SceneList) -> None:
     assert isinstance(result, SceneList)
     assert all(isinstance(shot, Shot) for shot in result.shots)
     assert all(isinstance(scene, Scene) for scene in result.scenes)
@@ -78,11 +78,11 @@ def test_shots_and_scenes_cover_the_film(result: SceneList) -> None:
     assert (last.end_shot, last.end_frame, last.end) == (4, result.video.frames, result.video.duration)
 
 
-def test_the_result_is_the_same_again(film: Path, model: Path, result: SceneList) -> None:
+def test_predicting_twice_gives_the_same_result(film: Path, model: Path, result: SceneList) -> None:
     assert predict(str(film), PredictSettings(model=model, device="cpu")) == result
 
 
-def test_what_is_saved_is_valid_and_complete(result: SceneList, tmp_path: Path) -> None:
+def test_the_saved_scenes_json_is_valid_and_complete(result: SceneList, tmp_path: Path) -> None:
     result.save(tmp_path / "scenes.json")
     saved = json.loads((tmp_path / "scenes.json").read_text())
     jsonschema.validate(saved, SCHEMA)
@@ -93,7 +93,7 @@ def test_what_is_saved_is_valid_and_complete(result: SceneList, tmp_path: Path) 
     assert [shot.get("transition", {}).get("kind") for shot in saved["shots"]] == ["cut"] * 3 + [None]
 
 
-def test_all_that_made_the_result_is_recorded(result: SceneList, model: Path) -> None:
+def test_everything_that_determines_the_result_is_recorded(result: SceneList, model: Path) -> None:
     expected = asdict(PredictSettings("transitions", encoder="efficientnet_lite0", device="cpu"))
     del expected["encoder_options"]  # they are for ONNX files
     del expected["duration"]  # recorded as the end
@@ -104,7 +104,7 @@ def test_all_that_made_the_result_is_recorded(result: SceneList, model: Path) ->
     assert result.settings["model_id"] == hashlib.sha256(model.read_bytes()).hexdigest()[:12]
 
 
-def test_a_list_of_shots_is_recorded_in_place_of_the_detector(film: Path, model: Path, tmp_path: Path) -> None:
+def test_a_shot_list_is_recorded_instead_of_the_detector(film: Path, model: Path, tmp_path: Path) -> None:
     listed = tmp_path / "shots.txt"
     listed.write_text("40\n80\n")
     result = predict(film, PredictSettings(model=model, shots=listed))
@@ -113,7 +113,7 @@ def test_a_list_of_shots_is_recorded_in_place_of_the_detector(film: Path, model:
 
 
 @pytest.mark.parametrize("scenes", [1, 3])
-def test_exactly_so_many_scenes_can_be_asked_for(film: Path, model: Path, scenes: int) -> None:
+def test_an_exact_number_of_scenes_can_be_requested(film: Path, model: Path, scenes: int) -> None:
     result = predict(film, PredictSettings(model=model, scenes=scenes))
     assert len(result.scenes) == scenes
     ends = {scene.end_shot - 1 for scene in result.scenes[:-1]}
@@ -121,7 +121,7 @@ def test_exactly_so_many_scenes_can_be_asked_for(film: Path, model: Path, scenes
     assert all(result.shots[a].score >= result.shots[b].score for a in ends for b in others)
 
 
-def test_threshold_and_least_length_decide_over_the_same_scores(film: Path, model: Path, result: SceneList) -> None:
+def test_threshold_and_minimum_length_regroup_the_same_scores(film: Path, model: Path, result: SceneList) -> None:
     scores = [shot.score for shot in result.shots[:-1]]
     low = predict(film, PredictSettings(model=model, device="cpu", threshold=min(scores) - 1e-6))
     assert low.shots == result.shots
@@ -132,12 +132,12 @@ def test_threshold_and_least_length_decide_over_the_same_scores(film: Path, mode
     assert all(scene.end - scene.start >= 2.0 for scene in long.scenes)
 
 
-def test_nothing_is_printed(film: Path, model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_library_prints_nothing(film: Path, model: Path, capfd: pytest.CaptureFixture[str]) -> None:
     predict(film, PredictSettings(model=model))
     assert tuple(capfd.readouterr()) == ("", "")
 
 
-def test_the_caller_is_told_of_progress_and_given_each_shot(film: Path, model: Path) -> None:
+def test_progress_and_each_shot_are_passed_to_the_caller(film: Path, model: Path) -> None:
     told: list[tuple[str, float, float | None]] = []
     shots: list[FilmedShot] = []
     predict(film, PredictSettings(model=model), progress=lambda *state: told.append(state), on_shot=shots.append)
@@ -147,7 +147,7 @@ def test_the_caller_is_told_of_progress_and_given_each_shot(film: Path, model: P
     assert films.number_of(shots[1].keyframes[1]) == 45
 
 
-def test_damage_is_warned_of_and_what_could_be_read_is_divided(model: Path, tmp_path: Path) -> None:
+def test_a_damaged_film_gives_a_warning_and_scenes_of_the_readable_part(model: Path, tmp_path: Path) -> None:
     whole = films.write_film(tmp_path / "whole.mkv", films.pictures(120, CUTS))
     result = predict(films.truncated(whole, tmp_path / "cut.mkv", 0.6), PredictSettings(model=model))
     assert any("ends early" in warning for warning in result.warnings)
@@ -155,7 +155,7 @@ def test_damage_is_warned_of_and_what_could_be_read_is_divided(model: Path, tmp_
     jsonschema.validate(json.loads(json.dumps(result.to_dict())), SCHEMA)
 
 
-def test_what_cannot_be_used_is_an_error_of_its_kind(film: Path, model: Path, tmp_path: Path) -> None:
+def test_unusable_input_raises_the_matching_error(film: Path, model: Path, tmp_path: Path) -> None:
     no_model = tmp_path / "model.safetensors"
     no_model.write_text("no model")
     for path, settings, error in (
@@ -179,17 +179,17 @@ def test_what_cannot_be_used_is_an_error_of_its_kind(film: Path, model: Path, tm
         ({"detector": "sharp"}, "unknown shot detector 'sharp'; choose from"),
     ],
 )
-def test_unknown_names_are_refused_when_settings_are_made(wrong: dict[str, Any], words: str) -> None:
+def test_unknown_names_are_refused_on_construction_of_settings(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises((BasslError, ValueError), match=words):
         PredictSettings(**wrong)
 
 
-def test_a_url_is_refused_as_one() -> None:
+def test_a_url_is_refused_with_a_hint_to_download_it() -> None:
     with pytest.raises(BasslError, match="is a URL, and bassl reads files; download it first"):
         predict("https://example.com/movie.mp4")
 
 
-def test_an_onnx_file_is_an_encoder(film: Path, model: Path, tmp_path: Path) -> None:
+def test_an_onnx_file_can_be_the_encoder(film: Path, model: Path, tmp_path: Path) -> None:
     network = write_network(tmp_path / "means.onnx", shape=("B", 3, None, None))
     options = EncoderOptions(encoder_mean=(0.5, 0.5, 0.5), encoder_std=(0.2, 0.2, 0.2), encoder_size=32)
     result = predict(film, PredictSettings(model=model, encoder=str(network), encoder_options=options))
@@ -203,7 +203,7 @@ def test_an_onnx_file_is_an_encoder(film: Path, model: Path, tmp_path: Path) -> 
 
 
 @needs_model
-def test_the_model_in_the_package_gives_ends_of_scenes_higher_scores(
+def test_the_built_in_model_gives_scene_ends_higher_scores(
     synthetic_film: tuple[Path, SyntheticFilm],
 ) -> None:
     path, film = synthetic_film
@@ -216,7 +216,7 @@ def test_the_model_in_the_package_gives_ends_of_scenes_higher_scores(
 
 @needs_model
 @pytest.mark.parametrize("frames", [1, 2])
-def test_a_film_of_a_frame_or_two_is_one_certain_scene(tmp_path: Path, frames: int) -> None:
+def test_a_film_of_one_or_two_frames_is_one_certain_scene(tmp_path: Path, frames: int) -> None:
     result = predict(films.write_film(tmp_path / "short.mp4", films.pictures(frames)))
     (scene,) = result.scenes
     assert (scene.start_frame, scene.end_frame, scene.confidence) == (0, frames, 1.0)
@@ -246,11 +246,11 @@ def test_settings_that_no_film_can_satisfy_are_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_settings_that_some_film_can_satisfy_pass() -> None:
+def test_settings_that_some_film_can_satisfy_are_accepted() -> None:
     PredictSettings(threshold=0.001, min_scene=3600.0, scenes=1)
 
 
-def test_settings_are_taken_as_keyword_arguments_and_strings_as_paths(film: Path, model: Path) -> None:
+def test_settings_can_be_keyword_arguments_and_paths_strings(film: Path, model: Path) -> None:
     low = predict(film, model=str(model), device="cpu", threshold=0.01, min_scene=2)
     assert (
         low.to_dict()
@@ -278,7 +278,7 @@ def test_a_loaded_model_predicts_many_films_and_loads_nothing_again(
     assert loaded.predict(film) == result
 
 
-def test_a_model_that_is_not_there_is_told_when_it_is_loaded(tmp_path: Path) -> None:
+def test_a_missing_model_is_reported_when_it_is_loaded(tmp_path: Path) -> None:
     for attempt in (lambda: load_model(tmp_path / "none"), lambda: load_model(encoder="vgg")):
         with pytest.raises(BasslError, match=r"none: no such run or model|unknown encoder 'vgg'"):
             attempt()
@@ -306,7 +306,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Path:
-    """A run on an index and the default encoder, with networks that have learned nothing."""
+    """A run on an index and the default encoder, with untrained networks."""
     torch.manual_seed(0)
     encoder = load_encoder("efficientnet_lite0", "cpu", index.keyframes)
     model = BoundaryModel(
@@ -336,7 +336,7 @@ def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_
 
 
 @pytest.mark.parametrize("crn", SHAPES)
-def test_the_scores_are_those_that_the_stages_give(
+def test_predict_gives_the_same_scores_as_the_separate_stages(
     synthetic_film: tuple[Path, SyntheticFilm], staged: Path, tmp_path: Path, crn: str
 ) -> None:
     run = put_run(tmp_path / "run", read_index(staged), crn)
@@ -383,7 +383,7 @@ def test_a_model_that_does_not_say_how_its_keyframes_were_made_is_refused(pictur
 
 
 @pytest.mark.parametrize("missing", ["quality", "lines"])
-def test_how_key_frames_were_made_matters(
+def test_the_recorded_keyframe_settings_affect_the_scores(
     synthetic_film: tuple[Path, SyntheticFilm], staged: Path, tmp_path: Path, missing: str
 ) -> None:
     index = read_index(staged)
@@ -394,7 +394,7 @@ def test_how_key_frames_were_made_matters(
     assert difference.max() > 1e-3
 
 
-def test_a_pre_trained_encoder_travels_with_the_model(film: Path, tmp_path: Path) -> None:
+def test_a_pre_trained_encoder_is_stored_in_the_model_file(film: Path, tmp_path: Path) -> None:
     torch.manual_seed(1)
     weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
     pretrained = tmp_path / "pretrained.safetensors"
@@ -429,7 +429,7 @@ def test_a_relational_model_reads_any_encoder(film: Path, model: Path, tmp_path:
     assert result.settings["encoder_id"] == load_encoder(tmp_path, "cpu").id
 
 
-def test_a_mismatch_is_an_error_and_no_guess(film: Path, staged: Path, tmp_path: Path) -> None:
+def test_a_model_with_another_encoder_is_an_error(film: Path, staged: Path, tmp_path: Path) -> None:
     index = read_index(staged)
     own = load_encoder("efficientnet_lite0", "cpu", 4).id
     assert predict(film, PredictSettings(model=put_run(tmp_path, index), encoder="efficientnet_lite0")).shots
@@ -460,14 +460,14 @@ def test_a_mismatch_is_an_error_and_no_guess(film: Path, staged: Path, tmp_path:
         assert str(tmp_path) in str(caught.value)
 
 
-def test_other_encoder_weights_than_those_of_training_are_refused(film: Path, staged: Path, tmp_path: Path) -> None:
+def test_encoder_weights_that_differ_from_training_are_refused(film: Path, staged: Path, tmp_path: Path) -> None:
     weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
     run = put_run(tmp_path, read_index(staged), encoder_weights=weights, encoder_name="resnet18", input_size=64)
     with pytest.raises(StoreError, match=r"was trained on features of efficientnet_lite0-.*, and its .* is resnet18-"):
         predict(film, PredictSettings(model=run, device="cpu"))
 
 
-def test_a_model_that_is_only_pre_trained_is_told(film: Path, tmp_path: Path) -> None:
+def test_a_model_that_is_only_pre_trained_is_refused_with_a_hint(film: Path, tmp_path: Path) -> None:
     save_bassl_model(tmp_path / "model.safetensors", BasslWeights(BasslSettings("resnet18", None), {}, {}, {}))
     with pytest.raises(StoreError, match="is pre-trained only"):
         predict(film, PredictSettings(model=tmp_path))
@@ -478,7 +478,7 @@ def test_a_model_that_is_only_pre_trained_is_told(film: Path, tmp_path: Path) ->
 
 @pytest.fixture
 def library(film: Path, tmp_path: Path) -> Path:
-    """Two films of one name in different folders, and two files that are none."""
+    """Two films with the same name in different folders, and two files that are not films."""
     folder = tmp_path / "films"
     (folder / "b").mkdir(parents=True)
     for name in ("a.mp4", "b/a.mp4"):
@@ -492,7 +492,7 @@ def statuses(results: list[FilmScenes]) -> dict[str, str]:
     return {result.output.name: result.status for result in results}
 
 
-def test_each_film_has_a_file_and_a_bad_one_costs_itself(
+def test_each_film_gets_a_file_and_a_bad_film_fails_alone(
     library: Path, model: Path, result: SceneList, tmp_path: Path
 ) -> None:
     told: list[FilmProgress[FilmScenes]] = []
@@ -520,9 +520,7 @@ def written_by(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_films_done_in_parallel_have_the_same_scenes_as_one_after_another(
-    library: Path, model: Path, tmp_path: Path
-) -> None:
+def test_films_in_parallel_get_the_same_scenes_as_one_after_another(library: Path, model: Path, tmp_path: Path) -> None:
     settings = PredictSettings(model=model, device="cpu", min_scene=0.5)
     one_by_one = predict_films([library], tmp_path / "out", settings, pages=True, jobs=1)
     before = written_by(tmp_path / "out")
@@ -558,7 +556,7 @@ def test_a_cluster_gives_the_same_scenes_though_a_worker_is_killed(
     assert shots[0] == shots[1]
 
 
-def test_what_is_done_is_kept_unless_it_was_done_otherwise(library: Path, model: Path, tmp_path: Path) -> None:
+def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, model: Path, tmp_path: Path) -> None:
     settings = PredictSettings(model=model, device="cpu")
     output = tmp_path / "out"
 
@@ -579,7 +577,7 @@ def test_what_is_done_is_kept_unless_it_was_done_otherwise(library: Path, model:
     assert "not a scenes.json of this version; --overwrite" in run()[0].error
 
 
-def test_a_result_is_kept_only_for_the_film_it_was_made_of(film: Path, model: Path, tmp_path: Path) -> None:
+def test_a_result_is_kept_only_for_its_own_film(film: Path, model: Path, tmp_path: Path) -> None:
     settings = PredictSettings(model=model, device="cpu")
     (tmp_path / "d").mkdir()
     copy = shutil.copy(film, tmp_path / "d" / "film.mp4")
@@ -591,7 +589,7 @@ def test_a_result_is_kept_only_for_the_film_it_was_made_of(film: Path, model: Pa
     assert replaced.error.endswith(f"holds the scenes of another film than {copy}; --overwrite makes it again")
 
 
-def test_another_model_under_the_same_name_is_noticed(film: Path, staged: Path, tmp_path: Path) -> None:
+def test_another_model_under_the_same_name_is_detected(film: Path, staged: Path, tmp_path: Path) -> None:
     run = put_run(tmp_path / "run", read_index(staged))
     predict_films([film], tmp_path / "out", PredictSettings(model=run))
     put_run(tmp_path / "run", read_index(staged), calibration=Calibration(1.0, 0.0))
@@ -599,7 +597,7 @@ def test_another_model_under_the_same_name_is_noticed(film: Path, staged: Path, 
     assert result.error.startswith(f"{tmp_path / 'out' / 'film.json'}: was made with other settings (model ")
 
 
-def test_a_folder_of_storyboards(film: Path, model: Path, tmp_path: Path) -> None:
+def test_several_films_get_a_folder_of_storyboards(film: Path, model: Path, tmp_path: Path) -> None:
     settings = PredictSettings(model=model)
     predict_films([film], tmp_path / "out", settings)
     (drawn,) = predict_films([film], tmp_path / "out", settings, storyboards=tmp_path / "boards")
@@ -608,7 +606,7 @@ def test_a_folder_of_storyboards(film: Path, model: Path, tmp_path: Path) -> Non
     assert predict_films([film], tmp_path / "out", settings, storyboards=tmp_path / "boards")[0].status == "kept"
 
 
-def test_scenes_that_were_corrected_by_hand_are_not_written_over(film: Path, model: Path, tmp_path: Path) -> None:
+def test_hand_corrected_scenes_are_not_overwritten(film: Path, model: Path, tmp_path: Path) -> None:
     settings = PredictSettings(model=model)
     (done,) = predict_films([film], tmp_path, settings)
     content = json.loads(done.output.read_text())
@@ -646,7 +644,7 @@ def test_of_corrected_scenes_it_is_said_that_overwrite_would_replace_them(
     assert "was corrected by hand" in left.error
 
 
-def test_what_no_film_can_be_done_with_is_raised(library: Path, model: Path, tmp_path: Path) -> None:
+def test_settings_that_fail_for_all_films_raise_an_error(library: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
     settings = PredictSettings(model=model)

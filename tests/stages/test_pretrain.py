@@ -1,4 +1,4 @@
-"""Pre-training: what it learns from, that runs repeat, go on and do not depend on the number of processes."""
+"""Pre-training: data, reproducible and resumable runs, independence of the number of processes."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_losses_fall_and_the_run_is_logged(settings: PretrainSettings) -> None:
     assert list((settings.output / "tensorboard").iterdir())
 
 
-def test_the_model_file_holds_what_was_trained(settings: PretrainSettings) -> None:
+def test_the_model_file_contains_the_trained_parts(settings: PretrainSettings) -> None:
     model = load_bassl_model(pretrain(settings).model)
     assert model.settings.encoder == "made up"
     assert (model.encoder, model.head_names) == ({}, ["head_cgm", "head_msm", "head_nce", "head_pp"])
@@ -202,7 +202,7 @@ def test_the_model_file_holds_what_was_trained(settings: PretrainSettings) -> No
     ],
     ids=lambda p: "-".join([p.method, *p.tasks, p.pseudo_boundary, p.variant]),
 )
-def test_every_method_on_features(settings: PretrainSettings, pretext: PretextSettings) -> None:
+def test_every_method_trains_on_features(settings: PretrainSettings, pretext: PretextSettings) -> None:
     settings = replace(settings, pretext=pretext, epochs=1)
     result = pretrain(settings)
     parts = set(result.losses) - {"loss"}
@@ -214,7 +214,7 @@ def test_every_method_on_features(settings: PretrainSettings, pretext: PretextSe
 # The same again
 
 
-def test_runs_repeat_and_seeds_differ(settings: PretrainSettings) -> None:
+def test_the_same_seed_repeats_a_run_and_another_seed_differs(settings: PretrainSettings) -> None:
     pretrain(settings)
     again = replace(settings, output=settings.output.with_name("again"), overwrite=True)
     pretrain(again)
@@ -224,7 +224,7 @@ def test_runs_repeat_and_seeds_differ(settings: PretrainSettings) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_bit_for_bit_in_the_middle_of_an_epoch(settings: PretrainSettings) -> None:
+def test_a_killed_run_resumes_bit_for_bit_within_an_epoch(settings: PretrainSettings) -> None:
     settings = replace(settings, batch=4, epochs=3)
     whole = replace(settings, output=settings.output.with_name("whole"))
     process = subprocess.Popen([sys.executable, *arguments_of(settings)], stderr=subprocess.PIPE)
@@ -264,7 +264,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_model_that_was_sav
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 11))
 
 
-def test_rows_behind_the_saved_step_are_taken_back(settings: PretrainSettings) -> None:
+def test_log_rows_after_the_saved_step_are_removed_on_resume(settings: PretrainSettings) -> None:
     pretrain(settings)
     with (settings.output / "log.csv").open("a") as file:
         file.write("19,3,0.1,1,1,1,1,1,1,1\n20,3,0.")
@@ -272,7 +272,7 @@ def test_rows_behind_the_saved_step_are_taken_back(settings: PretrainSettings) -
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 19))
 
 
-def test_a_run_is_resumed_on_the_features_and_shots_that_it_began_with_only(
+def test_a_run_can_be_resumed_only_with_the_same_features_and_shots(
     settings: PretrainSettings, data: Path, tmp_path: Path
 ) -> None:
     done = pretrain(settings)
@@ -298,7 +298,7 @@ def test_a_run_is_resumed_on_the_features_and_shots_that_it_began_with_only(
     assert pretrain(resumed).step == done.step, "an earlier version noted neither"
 
 
-def test_a_run_from_before_lars_groups_could_be_chosen_is_resumed_with_those_of_the_paper(
+def test_an_older_run_without_a_lars_setting_is_resumed_with_the_papers(
     settings: PretrainSettings,
 ) -> None:
     paper = replace(settings, lars_exclude="paper")
@@ -312,7 +312,7 @@ def test_a_run_from_before_lars_groups_could_be_chosen_is_resumed_with_those_of_
 
 
 @pytest.mark.slow
-def test_two_processes_are_one_and_either_goes_on_with_the_others_run(settings: PretrainSettings) -> None:
+def test_one_and_two_processes_train_the_same_model_and_can_resume_each_other(settings: PretrainSettings) -> None:
     one = replace(settings, dropout=0.0, precision="float64")
     two = replace(one, output=one.output.with_name("two"))
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -346,7 +346,7 @@ def test_two_processes_are_one_and_either_goes_on_with_the_others_run(settings: 
         torch.testing.assert_close(weights(begun)[name], tensor, rtol=1e-9, atol=1e-12)
 
 
-def test_processes_share_what_is_drawn_for_all() -> None:
+def test_processes_use_the_same_random_draws() -> None:
     plan = WindowOrder(np.arange(50), 12, 2, seed=3)
     whole = noise_of(plan, 1, 5, HERE)
     parts = [noise_of(plan, 1, 5, Process(rank, 3, HERE.device)) for rank in range(3)]
@@ -354,7 +354,7 @@ def test_processes_share_what_is_drawn_for_all() -> None:
     assert whole.shape == draw_noise(12, 5, torch.Generator()).shape
 
 
-def test_an_epoch_has_every_row_but_the_last_few_once() -> None:
+def test_an_epoch_has_every_row_once_except_an_incomplete_last_batch() -> None:
     plan = WindowOrder(np.arange(50), 12, 2, seed=3)
     steps = list(plan.centres(0))
     assert [step for step, _, _ in steps] == list(range(8))
@@ -368,7 +368,7 @@ def test_an_epoch_has_every_row_but_the_last_few_once() -> None:
 # Windows
 
 
-def test_windows_of_each_method(data: Path) -> None:
+def test_each_method_gets_its_window_rows(data: Path) -> None:
     first_row = read_index(data / "index.h5").first_row
     centres = np.array([0, 30, 59, 60, 100, 179])
 
@@ -398,7 +398,7 @@ def test_windows_of_each_method(data: Path) -> None:
     np.testing.assert_array_equal(some, chooser(pseudo_boundary="synthesized").rows(0, centres)[0][3:])
 
 
-def test_synthesized_windows_join_videos_to_learn_from_only(data: Path) -> None:
+def test_synthesized_windows_join_only_training_videos(data: Path) -> None:
     first_row = read_index(data / "index.h5").first_row
     centres = np.array([0, 30, 59, 120, 179])
 
@@ -437,7 +437,7 @@ def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, film
     assert pretrain(replace(some, splits=("train",))).step > 0
 
 
-def test_key_frames_come_whole_from_any_number_of_workers(films: Path) -> None:
+def test_batches_of_keyframes_do_not_depend_on_the_number_of_workers(films: Path) -> None:
     index = read_index(films)
     plan = WindowOrder(index.rows_of(), 10, 1, seed=0)
     chooser = PretextWindows(index.first_row, PretextSettings(pseudo_boundary="synthesized"), 2, 0)
@@ -454,7 +454,7 @@ def test_key_frames_come_whole_from_any_number_of_workers(films: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"])
-def test_every_method_on_key_frames(pixels: PretrainSettings, method: Any) -> None:
+def test_every_method_trains_on_keyframes(pixels: PretrainSettings, method: Any) -> None:
     result = pretrain(replace(pixels, pretext=PretextSettings(method=method)))
     model = load_bassl_model(result.model)
     assert model.settings.encoder == "resnet18"
@@ -462,7 +462,7 @@ def test_every_method_on_key_frames(pixels: PretrainSettings, method: Any) -> No
     assert (model.settings.crn is None) == ("bassl" not in method)
 
 
-def test_losses_fall_on_key_frames(pixels: PretrainSettings) -> None:
+def test_losses_fall_when_training_on_keyframes(pixels: PretrainSettings) -> None:
     states: list[TrainingProgress] = []
     settings = replace(pixels, epochs=5, base_rate=10.0, warm_up=0.0)
     result = pretrain(settings, states.append)
@@ -471,7 +471,7 @@ def test_losses_fall_on_key_frames(pixels: PretrainSettings) -> None:
 
 
 @pytest.mark.slow
-def test_micro_batches_are_the_whole_batch(pixels: PretrainSettings) -> None:
+def test_micro_batches_give_the_gradients_of_the_whole_batch(pixels: PretrainSettings) -> None:
     # A network without batch normalisation, for that is the exception.
     whole = replace(pixels, encoder="timm:test_vit", augmentation=AugmentationSettings(size=160), precision="float64")
     whole = replace(whole, batch=16)
@@ -482,7 +482,7 @@ def test_micro_batches_are_the_whole_batch(pixels: PretrainSettings) -> None:
         torch.testing.assert_close(weights(parts)[name], tensor, rtol=1e-7, atol=1e-10)
 
 
-def test_a_frozen_encoder_stays_and_a_run_begins_with_another(pixels: PretrainSettings) -> None:
+def test_a_frozen_encoder_does_not_change_and_a_run_can_start_from_another_run(pixels: PretrainSettings) -> None:
     first = load_bassl_model(pretrain(pixels).model)
     then = replace(
         pixels,
@@ -498,7 +498,7 @@ def test_a_frozen_encoder_stays_and_a_run_begins_with_another(pixels: PretrainSe
 
 
 @pytest.mark.slow
-def test_a_run_on_key_frames_goes_on_bit_for_bit(pixels: PretrainSettings) -> None:
+def test_a_resumed_run_on_keyframes_equals_an_uninterrupted_one(pixels: PretrainSettings) -> None:
     class StopError(Exception):
         pass
 
@@ -519,7 +519,7 @@ def test_a_run_on_key_frames_goes_on_bit_for_bit(pixels: PretrainSettings) -> No
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_validation_on_key_frames(pixels: PretrainSettings, films: Path, workers: int) -> None:
+def test_validation_scores_keyframes(pixels: PretrainSettings, films: Path, workers: int) -> None:
     settings = replace(pixels, freeze_encoder=True, validate_epochs=1, workers=workers)
     result = pretrain(settings)
     assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1]
@@ -544,7 +544,7 @@ def test_validation_on_key_frames(pixels: PretrainSettings, films: Path, workers
     assert "knn@1" in result.validation
 
 
-def test_processes_share_the_key_frames_that_are_validated_on(
+def test_processes_share_the_validation_keyframes(
     pixels: PretrainSettings, films: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = read_index(films)
@@ -570,7 +570,7 @@ def test_processes_share_the_key_frames_that_are_validated_on(
 
 
 @pytest.mark.slow
-def test_ctrl_c_reaches_those_that_read_and_the_step_still_ends(pixels: PretrainSettings) -> None:
+def test_ctrl_c_stops_reader_processes_and_the_current_step_is_finished(pixels: PretrainSettings) -> None:
     settings = replace(pixels, encoder="timm:test_resnet", workers=2, epochs=1000)
     command = [sys.executable, *arguments_of(settings)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -586,7 +586,7 @@ def test_ctrl_c_reaches_those_that_read_and_the_step_still_ends(pixels: Pretrain
 
 
 @pytest.mark.slow
-def test_a_compiled_run_leaves_the_same_files_and_goes_on(
+def test_a_compiled_run_writes_the_same_files_and_can_be_resumed(
     pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compile_ = torch.compile
@@ -620,7 +620,7 @@ def test_a_compiled_run_leaves_the_same_files_and_goes_on(
     ("source", "method"),
     [("features", "bassl"), ("features", "simclr-temporal"), ("keyframes", "bassl+simclr-nn")],
 )
-def test_a_run_on_another_device_mixes_none_and_waits_for_nothing_between_logs(
+def test_a_run_on_another_device_keeps_tensors_there_and_synchronises_only_for_logs(
     settings: PretrainSettings, pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch, source: str, method: Any
 ) -> None:
     settings = settings if source == "features" else replace(pixels, encoder="timm:test_resnet")
@@ -654,7 +654,7 @@ def test_a_run_on_another_device_mixes_none_and_waits_for_nothing_between_logs(
 # What is refused
 
 
-def test_what_cannot_be_is_refused_in_one_line(settings: PretrainSettings, pixels: PretrainSettings) -> None:
+def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings, pixels: PretrainSettings) -> None:
     def told(*words: str, base: PretrainSettings = settings, **changes: Any) -> None:
         refusal(lambda: pretrain(replace(base, **changes)), *words, error=BasslError)
 
@@ -689,7 +689,7 @@ def test_weights_that_are_not_finite_are_not_saved(settings: PretrainSettings, m
     assert not (settings.output / "state.pt").exists()
 
 
-def test_a_folder_with_a_run_is_not_touched_unasked(
+def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretrain(settings)

@@ -1,4 +1,4 @@
-"""The step of pre-training: compiled networks, what several GPUs convert, and what a machine cannot do."""
+"""The step of pre-training: compiled networks, synchronised norms, and unsupported machines."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def gradients(model: PretrainModel) -> dict[str, torch.Tensor]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("micro_batch", [0, 2])
-def test_compiled_networks_give_the_same_and_keep_their_names(
+def test_compiled_networks_give_the_same_loss_and_keep_weight_names(
     micro_batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compile_ = torch.compile
@@ -93,7 +93,7 @@ def test_compiled_networks_give_the_same_and_keep_their_names(
 
 
 @pytest.mark.parametrize("name", ["resnet18", "timm:test_efficientnet"])
-def test_norms_of_several_gpus_keep_their_names_and_activations(name: str) -> None:
+def test_synchronised_norms_keep_their_names_and_activations(name: str) -> None:
     torch.manual_seed(0)
     network = trainable_encoder(name, False).network
     pictures = torch.randn(2, 3, 64, 64)
@@ -121,14 +121,16 @@ def test_norms_of_several_gpus_keep_their_names_and_activations(name: str) -> No
     ],
     ids=["memory", "worker"],
 )
-def test_what_a_machine_cannot_do_is_one_line(error: RuntimeError, words: list[str]) -> None:
+def test_settings_that_the_machine_does_not_support_give_a_one_line_error(
+    error: RuntimeError, words: list[str]
+) -> None:
     with pytest.raises(BasslError) as caught, limits_in_one_line(FEWER_WINDOWS):
         raise error
     assert "\n" not in str(caught.value)
     assert all(word in str(caught.value) for word in words)
 
 
-def test_a_compiler_that_fails_is_one_line_and_a_bug_is_none() -> None:
+def test_a_failed_compilation_gives_one_line_but_a_bug_gives_a_traceback() -> None:
     def broken(graph: Any, inputs: Any) -> Any:
         raise FileNotFoundError("no compiler")
 

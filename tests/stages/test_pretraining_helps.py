@@ -1,4 +1,4 @@
-"""What pre-training is for: from pixels, without labels, it makes the same fine-tuning find more scene ends."""
+"""Pre-training from pixels without labels improves fine-tuning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`regroup`: the scenes that `predict` would have found with other settings, from the scores alone."""
+"""`regroup`: scenes for other settings, computed from the stored scores."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_lower_threshold_gives_more_scenes(file: Path) -> None:
     assert lengths(regroup(file, RegroupSettings(threshold=0.3))) == [1, 2, 1, 1, 1]
 
 
-def test_a_number_of_scenes_takes_the_most_probable_ends(file: Path) -> None:
+def test_a_given_number_of_scenes_takes_the_most_probable_ends(file: Path) -> None:
     assert lengths(regroup(file, RegroupSettings(scenes=2))) == [1, 5]
 
 
@@ -49,14 +49,14 @@ def test_no_scene_is_shorter_than_the_minimum(file: Path) -> None:
     assert lengths(regroup(file, RegroupSettings(threshold=0.3, min_scene=3.0))) == [3, 3]
 
 
-def test_settings_that_are_not_given_are_those_of_the_file(file: Path) -> None:
+def test_settings_that_are_not_given_come_from_the_file(file: Path) -> None:
     result = regroup(file)
     assert lengths(result) == [1, 4, 1]
     assert result.settings["threshold"] == 0.7
     assert result.settings["detector"] == "content"
 
 
-def test_scenes_that_were_left_out_for_their_length_stay_left_out(file: Path, tmp_path: Path) -> None:
+def test_scenes_dropped_as_too_short_stay_dropped(file: Path, tmp_path: Path) -> None:
     short = RegroupSettings(tmp_path / "short.json", threshold=0.3, min_scene=1.5, drop_short=True)
     dropped = regroup(file, short)
     assert lengths(regroup(short.output)) == lengths(dropped)
@@ -64,7 +64,7 @@ def test_scenes_that_were_left_out_for_their_length_stay_left_out(file: Path, tm
     assert lengths(regroup(short.output, RegroupSettings(drop_short=False))) == lengths(joined) != lengths(dropped)
 
 
-def test_scenes_of_the_same_shots_keep_their_names(file: Path) -> None:
+def test_scenes_with_the_same_shots_keep_their_names(file: Path) -> None:
     assert [scene.name for scene in regroup(file, RegroupSettings(threshold=0.5)).scenes] == [
         "first",
         None,
@@ -73,7 +73,7 @@ def test_scenes_of_the_same_shots_keep_their_names(file: Path) -> None:
     ]
 
 
-def test_the_result_is_written_beside_the_input_which_stays_as_it_is(file: Path) -> None:
+def test_the_result_is_written_beside_the_unchanged_input(file: Path) -> None:
     before = file.read_bytes()
     result = regroup(file, RegroupSettings(threshold=0.5))
     assert file.read_bytes() == before
@@ -86,7 +86,7 @@ def test_the_input_is_never_overwritten(file: Path) -> None:
 
 
 def corrected(path: Path, settings: dict[str, object], *names: str | None) -> bytes:
-    """The file as a person left it, with more settings and with names of its first scenes."""
+    """The file as corrected by hand, with more settings and with names of its first scenes."""
     found = read_scene_list(path)
     scenes = [replace(scene, name=name) for scene, name in zip(found.scenes, names, strict=False)]
     changed = (*scenes, *found.scenes[len(scenes) :])
@@ -97,7 +97,7 @@ def corrected(path: Path, settings: dict[str, object], *names: str | None) -> by
 @pytest.mark.parametrize(
     ("settings", "names"), [({"edited_by_hand": True}, ()), ({}, ("first", "mine"))], ids=["edited", "named"]
 )
-def test_a_result_that_was_corrected_by_hand_is_replaced_only_when_asked(
+def test_a_hand_corrected_result_is_replaced_only_with_overwrite(
     file: Path, settings: dict[str, object], names: tuple[str, ...]
 ) -> None:
     other = RegroupSettings(threshold=0.3)
@@ -111,13 +111,13 @@ def test_a_result_that_was_corrected_by_hand_is_replaced_only_when_asked(
     assert lengths(regroup(file)) == [1, 4, 1], "its own result is nobody's work"
 
 
-def test_the_result_of_a_corrected_file_counts_as_nobodys_work(file: Path) -> None:
+def test_the_regrouped_result_of_a_corrected_file_does_not_count_as_corrected(file: Path) -> None:
     corrected(file, {"edited_by_hand": True})
     assert "edited_by_hand" not in regroup(file).settings
     assert lengths(regroup(file, RegroupSettings(scenes=2))) == [1, 5]
 
 
-def test_scenes_of_another_film_are_replaced_only_when_asked(file: Path) -> None:
+def test_scenes_of_another_film_are_replaced_only_with_overwrite(file: Path) -> None:
     found = read_scene_list(file)
     output = file.with_name("scenes.regrouped.json")
     replace(found, video=replace(found.video, id="other"), scenes=regroup(file).scenes).save(output)
@@ -125,7 +125,7 @@ def test_scenes_of_another_film_are_replaced_only_when_asked(file: Path) -> None
     regroup(file, RegroupSettings(overwrite=True))
 
 
-def test_impossible_wishes_are_one_line(file: Path) -> None:
+def test_impossible_settings_give_a_one_line_error(file: Path) -> None:
     with pytest.raises(ValueError, match="threshold must lie between 0 and 1"):
         RegroupSettings(threshold=1.5)
     with pytest.raises(BasslError, match="6 shot"):
@@ -150,7 +150,7 @@ def test_another_format_is_refused(file: Path, name: str) -> None:
     assert not file.with_name(name).exists()
 
 
-def test_stdout_gets_one_document(
+def test_stdout_gets_only_one_json_document(
     file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(file.parent)

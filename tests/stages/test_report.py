@@ -1,4 +1,4 @@
-"""`bassl report` and `bassl predict --report`: where pictures and true scene ends come from, and what is refused."""
+"""`bassl report` and `bassl predict --report`: the source of images and true scene ends, and errors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def pictures_of(path: Path) -> list[np.ndarray]:
     return [np.asarray(Image.open(BytesIO(b64decode(one))).convert("RGB")) for one in encoded]
 
 
-def test_pictures_are_the_middle_frames_of_the_film(place: Path, made: tuple[Path, SceneList]) -> None:
+def test_images_are_the_middle_frames_of_shots(place: Path, made: tuple[Path, SceneList]) -> None:
     result = report("scenes.json")
     assert (result.path, result.scenes, result.shots, result.pictures) == (Path("scenes.html"), 5, 8, "film")
     assert (result.warnings, result.notes) == ((), ())
@@ -85,7 +85,7 @@ def test_pictures_are_the_middle_frames_of_the_film(place: Path, made: tuple[Pat
     assert data_of(result.path)["film"] == {"name": "film.mp4", "source": "./film.mp4", "first": 0.0}
 
 
-def test_a_store_with_the_same_shots_is_read_instead(place: Path, made: tuple[Path, SceneList]) -> None:
+def test_images_come_from_a_keyframe_store_with_the_same_shots(place: Path, made: tuple[Path, SceneList]) -> None:
     put_store(made[1], Path("data/keyframes/film.h5"))
     Path("film.mp4").unlink()
     result = report("scenes.json")
@@ -96,12 +96,12 @@ def test_a_store_with_the_same_shots_is_read_instead(place: Path, made: tuple[Pa
     assert data_of(result.path)["film"]["source"] is None
 
 
-def test_a_store_of_another_film_of_that_name_is_not(place: Path, made: tuple[Path, SceneList]) -> None:
+def test_the_store_of_another_film_with_the_same_name_is_not_used(place: Path, made: tuple[Path, SceneList]) -> None:
     put_store(made[1], Path("stores/film.h5"), first_cut=13)
     assert report("scenes.json", ReportSettings(keyframes=Path("stores"))).pictures == "film"
 
 
-def test_without_film_and_store_it_is_a_page_without_pictures(place: Path, bassl: Bassl) -> None:
+def test_without_film_and_store_the_page_has_no_images(place: Path, bassl: Bassl) -> None:
     (place / "film.mp4").unlink()
     run = bassl("report", place / "scenes.json")
     assert (run.code, run.out) == (0, "")
@@ -113,7 +113,7 @@ def test_without_film_and_store_it_is_a_page_without_pictures(place: Path, bassl
     assert data_of(place / "scenes.html")["pictures"] is None
 
 
-def test_what_the_page_saves_finds_the_film_in_a_folder_that_was_moved(place: Path) -> None:
+def test_a_scenes_json_saved_by_the_page_finds_the_film_after_moving_the_folder(place: Path) -> None:
     Path("scenes.json").rename("lost.json")
     content = json.loads(Path("lost.json").read_text())
     Path("lost.json").write_text(json.dumps({**content, "video": {**content["video"], "path": "/nowhere/film.mp4"}}))
@@ -135,7 +135,7 @@ def test_scenes_from_stdin_get_images_from_the_film(place: Path) -> None:
     assert data_of(place / "piped.html")["save_as"] == "scenes.json"
 
 
-def test_true_ends_are_where_score_puts_them(place: Path) -> None:
+def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
     # Ends at 0.5 s and 1.3 s are near shots 0 and 1, one at 3.0 s is inside shot 4, the last is the film's own.
     Path("truth.csv").write_text("start,end\n0,0.5\n0.5,1.3\n1.3,3.0\n3.0,5\n")
     how = ReportSettings(truth=Path("truth.csv"), tolerance=0.2)
@@ -167,7 +167,7 @@ def other_film(place: Path) -> list[object]:
         (lambda place: ["--tolerance", "-1", "--truth", "scenes.json"], ["tolerance"]),
     ],
 )
-def test_what_cannot_be_used_ends_in_one_line(
+def test_unusable_input_gives_a_one_line_error(
     place: Path,
     bassl: Bassl,
     monkeypatch: pytest.MonkeyPatch,
@@ -183,7 +183,7 @@ def test_what_cannot_be_used_ends_in_one_line(
     assert not list(place.glob("*.html"))
 
 
-def test_a_file_that_is_not_there_says_how_it_is_made(bassl: Bassl) -> None:
+def test_for_a_missing_file_the_command_that_makes_it_is_named(bassl: Bassl) -> None:
     run = bassl("report")
     assert (run.code, run.complaints) == (
         2,
@@ -235,7 +235,7 @@ def test_a_film_named_as_the_index_is_refused_before_it_is_read(place: Path, mod
     assert not (place / "out").exists()
 
 
-def test_several_files_have_pages_and_an_index_and_what_fails_fails_alone(
+def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(
     place: Path, bassl: Bassl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
@@ -283,7 +283,7 @@ def test_pages_that_would_be_the_same_file_are_refused(
     assert not list(place.rglob("*.html"))
 
 
-def test_a_page_that_cannot_be_written_is_told_before_the_film_is_read(place: Path) -> None:
+def test_an_unwritable_page_is_reported_before_the_film_is_read(place: Path) -> None:
     Path("page.html").mkdir()
     with pytest.raises(BasslError, match="is a folder"):
         report("scenes.json", ReportSettings(output=Path("page.html"), film=Path("film.mp4")))

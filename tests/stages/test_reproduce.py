@@ -1,4 +1,4 @@
-"""The paper's tables on tiny data: every row, kept and gone on with, failing alone; what they cost at full size."""
+"""The paper's tables on tiny data: every row, resumable, failing alone; and the cost at full size."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def sets_name(settings: ReproduceSettings) -> str:
     return settings.data.name
 
 
-def test_numbers_are_those_of_the_commands(table1: tuple[ReproduceSettings, ReproduceResult]) -> None:
+def test_table_numbers_equal_the_results_of_the_commands(table1: tuple[ReproduceSettings, ReproduceResult]) -> None:
     settings, result = table1
     work = settings.output / "work" / sets_name(settings)
     tuned = json.loads((work / "ovsd-to-bbc" / "bassl-10-transformer" / "result.json").read_text())
@@ -178,7 +178,7 @@ def test_commands_of_a_table_can_be_run_where_it_was_made(
     assert {path: json.loads(path.read_text())["mean"] for path in results} == results
 
 
-def test_forty_epochs_are_four_times_ten_and_may_have_a_rate_of_their_own(
+def test_the_40_epoch_run_has_four_times_the_epochs_and_may_have_its_own_rate(
     table1: tuple[ReproduceSettings, ReproduceResult],
 ) -> None:
     _, result = table1
@@ -192,7 +192,7 @@ def test_forty_epochs_are_four_times_ten_and_may_have_a_rate_of_their_own(
     assert "--base-rate" not in ten
 
 
-def test_what_is_done_is_kept(
+def test_finished_steps_are_kept(
     table1: tuple[ReproduceSettings, ReproduceResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, result = table1
@@ -204,7 +204,7 @@ def test_what_is_done_is_kept(
     assert reproduce(settings, options=RECIPE).tables == result.tables
 
 
-def test_a_changed_setting_redoes_what_depends_on_it(
+def test_a_changed_setting_repeats_only_dependent_steps(
     table1: tuple[ReproduceSettings, ReproduceResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, _ = table1
@@ -226,7 +226,7 @@ def test_a_changed_setting_redoes_what_depends_on_it(
     assert "not run" in {cell for row in text_table(result.tables[0]).rows for cell in row}
 
 
-def test_an_interrupted_table_goes_on_to_the_same_numbers(
+def test_an_interrupted_table_continues_to_the_same_numbers(
     sets: Path, tmp_path: Path, table1: tuple[ReproduceSettings, ReproduceResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = ("GraphCut", "BaSSL (10 epochs)", "Relational network")
@@ -255,7 +255,7 @@ def test_an_interrupted_table_goes_on_to_the_same_numbers(
     assert told.count("GraphCut") < told.count("BaSSL (10 epochs)")
 
 
-def test_a_row_that_fails_is_named_and_costs_itself_only(sets: Path, tmp_path: Path) -> None:
+def test_a_failed_row_is_named_and_fails_alone(sets: Path, tmp_path: Path) -> None:
     broken = replace(RECIPE, network={**RECIPE.network, "ms-lstm": {"dropout": 0.5}})
     settings = ReproduceSettings("table1", sets, ("MS-LSTM", "GraphCut"), gpus=0, seeds=1, output=tmp_path)
     result = reproduce(settings, options=broken)
@@ -269,7 +269,9 @@ def test_a_row_that_fails_is_named_and_costs_itself_only(sets: Path, tmp_path: P
     assert not mended.failed
 
 
-def test_two_sets_test_each_other(sets: Path, table1: tuple[ReproduceSettings, ReproduceResult]) -> None:
+def test_with_two_data_sets_each_is_tested_on_the_other(
+    sets: Path, table1: tuple[ReproduceSettings, ReproduceResult]
+) -> None:
     settings = replace(table1[0], table="bbc-ovsd")
     result = reproduce(settings, options=RECIPE)
     assert [row.label for table in result.tables for row in table.rows] == ["OVSD", "BBC"]
@@ -281,7 +283,7 @@ def test_two_sets_test_each_other(sets: Path, table1: tuple[ReproduceSettings, R
     assert any("39.98" in cell for cell in text_table(result.tables[1]).rows[0])
 
 
-def test_one_set_is_split_by_video(sets: Path, tmp_path: Path) -> None:
+def test_a_single_data_set_is_split_by_video(sets: Path, tmp_path: Path) -> None:
     settings = ReproduceSettings("nmi", sets / "bbc", gpus=0, seeds=1, output=tmp_path)
     result = reproduce(settings, options=RECIPE)
     assert not result.failed
@@ -293,7 +295,9 @@ def test_one_set_is_split_by_video(sets: Path, tmp_path: Path) -> None:
     refusal(lambda: reproduce(replace(settings, table="bbc-ovsd")), "two folders of features", error=BasslError)
 
 
-def test_films_are_drawn_cut_indexed_and_learnt_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_films_are_made_indexed_and_used_for_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     film = SyntheticFilmSettings(scenes=4, shots_per_scene=(2, 3), shot_seconds=(0.4, 0.6), width=64, height=48)
     monkeypatch.setattr(data_module, "GENERATED", film)
@@ -324,7 +328,7 @@ def test_films_are_drawn_cut_indexed_and_learnt_from(tmp_path: Path, monkeypatch
     assert row_of(own, "Grouping").cells["AP"].values
 
 
-def test_a_film_that_cannot_be_read_is_the_reason_that_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_film_is_named_as_the_reason(tmp_path: Path) -> None:
     drawing = SyntheticFilmSettings(scenes=2, shots_per_scene=(2, 2), shot_seconds=(0.4, 0.5), width=64, height=48)
     for seed, name in enumerate("abcd"):
         write_film(tmp_path / "films" / f"{name}.mp4", replace(drawing, seed=seed))
@@ -371,7 +375,7 @@ def test_table_1_is_measured_on_movienet_with_keyframes_of_five_films(
         assert len(open_features(store).videos) == 5  # those with labels alone
 
 
-def test_rows_on_movienet_have_the_sizes_of_their_sources(tmp_path: Path) -> None:
+def test_rows_on_movienet_use_the_sizes_of_their_papers(tmp_path: Path) -> None:
     root = put_movienet_of_five(tmp_path / "movienet")
     lines = {row.label: row.steps[-1].line() for row in plan(ReproduceSettings("table1", root, output=Path("runs")))}
     assert lines["LGSS"].startswith("bassl baseline lgss-movienet ")
@@ -402,7 +406,7 @@ def test_nmi_is_measured_without_fine_tuning(tmp_path: Path) -> None:
     assert costed == ["pretrain"] * 6 + ["encode"]
 
 
-def test_without_weights_of_the_papers_encoder_the_built_in_one_is_taken_and_named(
+def test_without_resnet50_weights_the_built_in_encoder_is_used_and_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def none(*_: Any, **__: Any) -> Any:
@@ -420,7 +424,7 @@ def test_without_weights_of_the_papers_encoder_the_built_in_one_is_taken_and_nam
     assert [row.absent for row in places] == ["weights not there (data/README.md)"]
 
 
-def test_rows_and_columns_are_the_papers() -> None:
+def test_tables_have_the_rows_and_columns_of_the_paper() -> None:
     ours = {"Relational network"}
     for name, rows in ROWS.items():
         printed = paper_tables.TABLES[name]
@@ -437,14 +441,14 @@ def test_rows_and_columns_are_the_papers() -> None:
     assert tuple(TABLES) == NAMES
 
 
-def test_every_combination_of_pretext_tasks_is_there_once() -> None:
+def test_table_3_has_every_combination_of_pretext_tasks_once() -> None:
     combinations = {frozenset(row.note.partition(";")[0].split()) for row in ROWS["table3"]}
     assert len(combinations) == len(ROWS["table3"]) == 2**4 - 1
     assert set.union(*map(set, combinations)) == {"SSM", "CGM", "PP", "MSM"}
 
 
 def test_each_row_of_table_4b_has_its_own_k(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Generated films too, whose pre-training has a K of its own; elsewhere K = 8 is the run of the other tables."""
+    """Also on generated films, whose default K differs; elsewhere K = 8 shares the run of the other tables."""
     monkeypatch.chdir(tmp_path)
 
     def trainings(data: Path | None) -> dict[tuple[str, str], Step]:
@@ -459,7 +463,9 @@ def test_each_row_of_table_4b_has_its_own_k(sets: Path, tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_planned_can_be_typed(name: str, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planned_options_exist_in_the_command_line(
+    name: str, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The options of every command of every row are those that the command has."""
     monkeypatch.chdir(tmp_path)
     commands = {command: app.load(command) for command in app.NAMES}
@@ -475,7 +481,7 @@ def test_what_is_planned_can_be_typed(name: str, sets: Path, tmp_path: Path, mon
     assert not list(tmp_path.rglob("*"))  # a plan leaves nothing
 
 
-def test_costs_are_scaled_from_the_papers() -> None:
+def test_costs_are_scaled_from_the_cost_in_the_paper() -> None:
     assert [images_of(one.options) for one in (BASSL, INSTANCE, TEMPORAL, NEAREST)] == [19, 2, 2, 18]
     by_stage = {cost.stage: cost.hours for cost in costs(ReproduceSettings("table1"))}
     assert by_stage["pretrain bassl-10"] == pytest.approx(768)
@@ -493,7 +499,7 @@ def test_costs_are_scaled_from_the_papers() -> None:
     assert encoding.images == pytest.approx(500_000)  # a third of three keyframes of each labelled shot
 
 
-def test_the_speed_of_this_machine_is_that_of_steps_of_pre_training(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_machine_speed_is_measured_on_pre_training_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = PretrainSettings(
         encoder="timm:test_resnet",
         augmentation=AugmentationSettings(size=32, kernel_size=3),
@@ -515,7 +521,9 @@ def test_the_speed_of_this_machine_is_that_of_steps_of_pre_training(monkeypatch:
     assert steps == 4
 
 
-def test_what_cannot_be_reproduced_is_one_line(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_reproductions_give_a_one_line_error(
+    sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="table9"):
         ReproduceSettings("table9")

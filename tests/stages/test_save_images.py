@@ -1,4 +1,4 @@
-"""`save-images`: which frames are saved, under which names, and what is refused."""
+"""`save-images`: the saved frames, their names, and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def numbers(folder: Path | str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ["film.mp4", "film.mkv", "film.ts", "film.avi"])
-def test_any_frame_is_found_in_any_order_of_storage(tmp_path: Path, name: str) -> None:
+def test_frames_are_found_by_seeking_in_any_storage_order(tmp_path: Path, name: str) -> None:
     options = GROUPS | ({"bf": "0"} if name.endswith("avi") else {})
     film = films.write_film(tmp_path / name, films.pictures(FRAMES, CUTS), rate=25, options=options)
     wanted = [0, 1, 11, 12, 13, 59, 110, 119]
@@ -50,7 +50,7 @@ def test_any_frame_is_found_in_any_order_of_storage(tmp_path: Path, name: str) -
     assert [time for time, _ in found] == pytest.approx([frame / 25 for frame in wanted], abs=0.002)
 
 
-def test_frames_of_a_variable_rate_are_those_shown_at_the_time(tmp_path: Path) -> None:
+def test_with_a_variable_frame_rate_the_frame_shown_at_the_time_is_returned(tmp_path: Path) -> None:
     times = [frame * 0.04 + (frame > 20) * 3.0 for frame in range(40)]
     film = films.write_film(tmp_path / "film.mkv", films.pictures(40), times=times, options=GROUPS)
     with StillReader(film) as reader:
@@ -66,7 +66,7 @@ def test_a_time_after_the_end_is_an_error(movie: Path) -> None:
         list(reader.images([0.0, 99.0]))
 
 
-def test_images_of_a_scene_are_spread_over_it_and_keep_off_its_cuts(bassl: Bassl) -> None:
+def test_images_are_spread_over_the_scene_and_away_from_cuts(bassl: Bassl) -> None:
     assert bassl("-n", 3, "-q", "--format", "png") == (0, "", "")
     found = np.array(numbers("movie-images")).reshape(4, 3)
     for row, (start, end) in zip(found, zip((0, *CUTS), (*CUTS, FRAMES), strict=True), strict=True):
@@ -106,7 +106,7 @@ def test_images_of_each_shot_are_named_by_a_template(bassl: Bassl) -> None:
         (("--width", 50, "--height", 60), (50, 60)),
     ],
 )
-def test_images_have_the_size_of_the_film_or_the_one_that_is_asked_for(
+def test_images_have_the_size_of_the_film_or_the_requested_size(
     bassl: Bassl, given: tuple[object, ...], size: tuple[int, int]
 ) -> None:
     code, out, _ = bassl("-n", 1, "--format", "webp", "--json", *given)
@@ -115,7 +115,7 @@ def test_images_have_the_size_of_the_film_or_the_one_that_is_asked_for(
     assert Image.open(image["path"]).size == size
 
 
-def test_a_film_that_a_phone_turned_is_upright(movie: Path, tmp_path: Path) -> None:
+def test_images_of_rotated_phone_video_are_upright(movie: Path, tmp_path: Path) -> None:
     turned = films.rotated(movie, tmp_path / "turned.mp4", 1)
     with StillReader(turned) as reader:
         ((_, image),) = reader.images([2.0])
@@ -123,7 +123,7 @@ def test_a_film_that_a_phone_turned_is_upright(movie: Path, tmp_path: Path) -> N
     assert films.number_of(np.rot90(image)) == 48
 
 
-def test_several_files_are_done_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
+def test_several_files_are_processed_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
     Path("bad.json").write_text("{}")
     code, _, err = bassl("bad.json", "scenes.json", "-n", 1)
     assert code == 1
@@ -150,7 +150,7 @@ def test_several_files_are_done_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
     ],
     ids=range(10),
 )
-def test_wrong_use_is_one_line_and_nothing_is_written(
+def test_wrong_options_give_a_one_line_error_and_write_nothing(
     bassl: Bassl, movie: Path, arguments: list[str], words: list[str]
 ) -> None:
     Path("film001.png").write_bytes(movie.read_bytes())
@@ -166,7 +166,7 @@ def test_wrong_use_is_one_line_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("format", ["jpg", "webp"])
-def test_a_sprite_has_each_image_where_its_webvtt_file_says(movie: Path, tmp_path: Path, format: str) -> None:
+def test_sprite_images_are_at_the_positions_in_the_webvtt_file(movie: Path, tmp_path: Path, format: str) -> None:
     scenes = scenes_of(movie)
     scenes.save(tmp_path / "scenes.json")
     settings = ImageSettings(tmp_path / "out", 4, shots=True, format=format, sprite=True)  # type: ignore[arg-type]
@@ -193,7 +193,7 @@ def test_a_sprite_has_each_image_where_its_webvtt_file_says(movie: Path, tmp_pat
     assert last == pytest.approx(scenes.video.duration, abs=0.002)
 
 
-def test_a_sprite_that_its_format_cannot_hold_is_refused_before_images_are_read(movie: Path, tmp_path: Path) -> None:
+def test_a_sprite_too_large_for_its_format_is_refused_before_images_are_read(movie: Path, tmp_path: Path) -> None:
     scenes_of(movie).save(tmp_path / "scenes.json")
     read: list[object] = []
 

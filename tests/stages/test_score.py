@@ -64,7 +64,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tiny_encoder() -> tuple[str, dict[str, torch.Tensor]]:
-    """Name and weights of a small image network that has learned nothing."""
+    """Name and weights of a small image network that is not trained."""
     torch.manual_seed(0)
     return "timm:test_resnet", trainable_encoder("timm:test_resnet", pretrained=False).network.state_dict()
 
@@ -104,7 +104,7 @@ def test_the_seeds_of_a_run_have_a_mean_and_a_deviation(home: Path, settings: Sc
     assert alone[3].seeds == {}
 
 
-def test_a_metric_that_one_seed_has_spreads_nowhere() -> None:
+def test_a_metric_defined_for_one_seed_has_no_deviation() -> None:
     def ap(value: float | None) -> dict[str, Measure]:
         return {"ap": Measure(value, None, None, None), "f1": Measure(None, None, None, None)}
 
@@ -112,17 +112,17 @@ def test_a_metric_that_one_seed_has_spreads_nowhere() -> None:
     assert seed_spreads({0: ap(0.5), 1: ap(0.25)})["ap"].deviation == pytest.approx(0.125 * 2**0.5)
 
 
-def test_all_takes_every_labelled_film(home: Path, settings: ScoreSettings) -> None:
+def test_split_all_scores_every_labelled_film(home: Path, settings: ScoreSettings) -> None:
     assert len(score(home / "run", settings=replace(settings, split="all")).films) == 5
 
 
-def test_the_model_in_the_box_reads_any_features(home: Path, settings: ScoreSettings) -> None:
+def test_the_built_in_model_scores_any_features(home: Path, settings: ScoreSettings) -> None:
     result = score("default", settings=settings)
     assert 0 < (result.measures["ap"].pooled or 0) <= 1
     assert result.seeds == {}
 
 
-def test_films_without_times_are_said_to_lack_them(home: Path, settings: ScoreSettings) -> None:
+def test_films_without_times_are_reported(home: Path, settings: ScoreSettings) -> None:
     result = score(home / "run", settings=settings)
     assert result.measures["boundary_f1"].value is None
     (note,) = result.notes
@@ -130,7 +130,7 @@ def test_films_without_times_are_said_to_lack_them(home: Path, settings: ScoreSe
     assert "--frame-rate" in note
 
 
-def test_a_threshold_decides(home: Path, settings: ScoreSettings) -> None:
+def test_the_threshold_setting_decides_predicted_scene_ends(home: Path, settings: ScoreSettings) -> None:
     everything = score(home / "run", settings=replace(settings, threshold=0.0))
     assert everything.measures["recall"].pooled == 1.0
     assert score(home / "run", settings=replace(settings, threshold=1.0)).measures["recall"].pooled == 0.0
@@ -175,7 +175,7 @@ def test_a_model_of_another_encoder_is_refused(home: Path, tmp_path: Path, setti
     refusal(lambda: score(path, settings=replace(settings, features=store)), "other-8d", error=BasslError)
 
 
-def test_features_are_made_where_there_are_none(labelled: Path, tmp_path: Path) -> None:
+def test_missing_features_are_computed(labelled: Path, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
     result = score("default", settings=settings, progress=lambda *state: told.append(state))
@@ -189,7 +189,7 @@ def test_features_are_made_where_there_are_none(labelled: Path, tmp_path: Path) 
     assert store.stat().st_mtime_ns == before
 
 
-def test_features_are_made_with_the_preparation_that_the_model_was_trained_on(labelled: Path, tmp_path: Path) -> None:
+def test_missing_features_are_computed_with_the_preparation_of_the_model(labelled: Path, tmp_path: Path) -> None:
     store = encode_shots(EncodeSettings(labelled, output=tmp_path / "features", preparation="centre", device="cpu"))
     small = {"init": "none", "crn": "mlp", "width": 8, "epochs": 1, "batch": 4, "seeds": 1, "device": "cpu"}
     tuning = FinetuneSettings(index=labelled, features=(store,), output=tmp_path / "run", **small)  # type: ignore[arg-type]
@@ -205,7 +205,7 @@ def test_features_are_made_with_the_preparation_that_the_model_was_trained_on(la
     assert list((tmp_path / "features").glob("*.h5")) == [store]
 
 
-def test_a_run_on_films_that_it_learned_from_says_so_first(labelled: Path, tmp_path: Path) -> None:
+def test_scoring_a_run_on_its_training_films_is_reported_first(labelled: Path, tmp_path: Path) -> None:
     store = encode_shots(EncodeSettings(labelled, output=tmp_path / "features", device="cpu"))
     small = {"init": "none", "crn": "mlp", "width": 8, "epochs": 1, "batch": 4, "seeds": 1, "device": "cpu"}
     finetune(FinetuneSettings(index=labelled, features=(store,), output=tmp_path / "run", **small))  # type: ignore[arg-type]
@@ -215,7 +215,7 @@ def test_a_run_on_films_that_it_learned_from_says_so_first(labelled: Path, tmp_p
 
 
 @pytest.mark.parametrize("how", PREPARATIONS)
-def test_a_model_with_an_encoder_of_its_own_makes_the_features_that_it_was_trained_on(
+def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     labelled: Path, tmp_path: Path, how: Preparation
 ) -> None:
     name, weights = tiny_encoder()
@@ -240,7 +240,7 @@ def test_a_model_with_an_encoder_of_its_own_makes_the_features_that_it_was_train
     refusal(lambda: score(other, settings=settings), other, "--keyframes 5", error=BasslError)
 
 
-def test_each_seed_of_a_run_that_trained_the_encoder_is_scored_with_its_own(labelled: Path, tmp_path: Path) -> None:
+def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(labelled: Path, tmp_path: Path) -> None:
     name, weights = tiny_encoder()
     save_bassl_model(tmp_path / "m.safetensors", BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
     tuning = FinetuneSettings(
@@ -284,7 +284,7 @@ def single(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScoreSettings:
 
 
 @pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])
-def test_an_imported_model_is_scored_on_one_keyframe_a_shot(
+def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
     single: ScoreSettings, tmp_path: Path, head: str, own: bool
 ) -> None:
     name, weights = tiny_encoder()
@@ -299,7 +299,7 @@ def test_an_imported_model_is_scored_on_one_keyframe_a_shot(
     assert store.stem != encoder.id, "features of one keyframe a shot are not those of three"
 
 
-def test_of_a_pretrained_run_without_a_head_only_the_representation_is_scored(labelled: Path, tmp_path: Path) -> None:
+def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(labelled: Path, tmp_path: Path) -> None:
     name, weights = tiny_encoder()
     path = tmp_path / "m.safetensors"
     save_bassl_model(path, BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
@@ -319,7 +319,7 @@ def test_of_a_pretrained_run_without_a_head_only_the_representation_is_scored(la
     ],
     ids=["split", "index"],
 )
-def test_what_is_not_there_is_refused(
+def test_missing_files_and_splits_are_refused(
     home: Path, settings: ScoreSettings, change: dict[str, object], words: list[str]
 ) -> None:
     refusal(lambda: score(home / "run", settings=replace(settings, **change)), *words, error=BasslError)  # type: ignore[arg-type]
@@ -338,11 +338,11 @@ def test_what_is_not_there_is_refused(
     ],
     ids=["threshold", "tolerance", "within", "frame rate", "resamples", "seed", "doubtful"],
 )
-def test_wrong_settings_are_refused_when_they_are_made(change: dict[str, object], words: list[str]) -> None:
+def test_invalid_settings_are_refused_on_construction(change: dict[str, object], words: list[str]) -> None:
     refusal(lambda: ScoreSettings(**change), *words, error=ValueError)  # type: ignore[arg-type]
 
 
-def test_what_is_no_model_is_refused(home: Path, tmp_path: Path, settings: ScoreSettings) -> None:
+def test_a_file_that_is_not_a_model_is_refused(home: Path, tmp_path: Path, settings: ScoreSettings) -> None:
     refusal(lambda: score(tmp_path / "x", settings=settings), "no such run or model", "default", error=BasslError)
     refusal(lambda: score(tmp_path / "x.json", settings=settings), "name the truth", error=BasslError)
     store = home / "features" / f"npz-{WIDTH}d.h5"
@@ -360,7 +360,7 @@ def test_an_index_without_labels_is_refused(tmp_path: Path) -> None:
     refusal(lambda: score("default", settings=settings), "labels", error=BasslError)
 
 
-def test_the_built_in_model_on_films_that_it_learned_from_says_so_first(
+def test_scoring_the_built_in_model_on_its_training_films_is_reported_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_index(tmp_path)
@@ -376,7 +376,7 @@ def test_the_built_in_model_on_films_that_it_learned_from_says_so_first(
 # --- lists of scenes ------------------------------------------------------------------------------------------------
 
 
-def test_a_scenes_json_against_a_csv(tmp_path: Path) -> None:
+def test_a_scenes_json_is_scored_against_a_csv(tmp_path: Path) -> None:
     guess, truth = put_scenes(tmp_path / "a.json"), put_csv(tmp_path / "truth.csv", 0, 20.5, 25, 50)
     result = score(guess, truth)
     assert result.threshold is None
@@ -411,7 +411,7 @@ def test_chapters_without_an_end_are_scored_as_a_prediction_too(tmp_path: Path) 
     assert result.measures["boundary_f1"].pooled == 1.0
 
 
-def test_scenes_without_shots_are_covered_by_their_seconds(tmp_path: Path) -> None:
+def test_coverage_of_scenes_without_shots_is_measured_in_seconds(tmp_path: Path) -> None:
     guess, truth = (0, 40, 100, 210, 300), (0, 50, 100, 200, 300)
     files = put_csv(tmp_path / "guess.csv", *guess), put_csv(tmp_path / "truth.csv", *truth)
     measures = score(*files, QUICK).measures
@@ -423,7 +423,7 @@ def test_scenes_without_shots_are_covered_by_their_seconds(tmp_path: Path) -> No
     assert measures["coverage_overflow_f"].pooled == pytest.approx(on_shots.f)
 
 
-def test_features_with_labels_are_compared_by_their_own_frame_rate(tmp_path: Path) -> None:
+def test_labelled_features_are_compared_by_their_own_frame_rate(tmp_path: Path) -> None:
     shots = 12 * np.array([[0, 10], [10, 20], [20, 40], [40, 50]])
     arrays: dict[str, Any] = {
         "features": np.ones((4, 8), np.float32),
@@ -447,7 +447,7 @@ def test_labels_of_movienet_without_a_shot_list_are_refused(tmp_path: Path) -> N
                 refusal(lambda: score(subject, truth, QUICK), "tt01", "no shot list", error=BasslError)  # noqa: B023
 
 
-def test_a_damaged_film_of_movienet_stops_no_other(tmp_path: Path) -> None:
+def test_a_damaged_film_of_movienet_affects_no_other_film(tmp_path: Path) -> None:
     root = tmp_path / "movienet"
     shots = [(250 * n, 250 * n + 249) for n in range(5)]
     for film in ("tt01", "tt02"):
@@ -475,7 +475,7 @@ def test_folders_are_matched_by_name(tmp_path: Path) -> None:
     assert "d.csv: no prediction of this name (d)" in missing
 
 
-def test_files_are_matched_by_their_own_names_where_their_videos_have_others(tmp_path: Path) -> None:
+def test_files_are_matched_by_file_name_if_their_video_ids_differ(tmp_path: Path) -> None:
     put_scenes(tmp_path / "film.json").rename(tmp_path / "other.json")
     (tmp_path / "guess").mkdir()
     (tmp_path / "other.json").rename(tmp_path / "guess" / "other.json")
@@ -501,7 +501,7 @@ def test_folders_that_have_nothing_in_common_are_refused(tmp_path: Path) -> None
     refusal(lambda: score(tmp_path / "guess", tmp_path / "truth"), "has the name", error=BasslError)
 
 
-def test_a_film_that_lasts_much_longer_in_the_truth_is_doubted(tmp_path: Path) -> None:
+def test_a_large_difference_in_film_length_is_reported(tmp_path: Path) -> None:
     result = score(put_scenes(tmp_path / "a.json"), put_csv(tmp_path / "t.csv", 0, 20, 40, 90), QUICK)
     assert any("are they of the same film?" in note for note in result.notes)
 
@@ -516,7 +516,7 @@ def test_lists_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
     refusal(lambda: score(csv, guess, replace(QUICK, threshold=0.4)), "no scores", error=BasslError)
 
 
-def test_a_result_is_plain_json(tmp_path: Path) -> None:
+def test_a_score_result_converts_to_plain_json(tmp_path: Path) -> None:
     csv = put_csv(tmp_path / "t.csv", 0, 20.5, 25, 50)
     content = score(put_scenes(tmp_path / "a.json"), csv).to_dict()
     assert plain(json.dumps(content)) == content
@@ -554,7 +554,7 @@ def test_films_that_only_one_has_are_left_out_of_a_comparison(tmp_path: Path) ->
     assert any(problem.startswith("d: is scored for") for problem in result.second.problems)
 
 
-def test_nothing_in_common_cannot_be_compared(tmp_path: Path) -> None:
+def test_predictions_without_a_common_film_cannot_be_compared(tmp_path: Path) -> None:
     put_scenes(tmp_path / "one" / "a.json")
     put_scenes(tmp_path / "two" / "b.json")
     for name in "ab":

@@ -18,7 +18,7 @@ RESULT = ScoreResult("runs/a_b", (), {"ap": AP, "miou": MIOU}, 0.5, ScoreSetting
 ODD = TextTable(("a_b", "50 %"), (("x|y & #1", "1.0 ± 0.1"), ("~^\\{}$", "-")))
 
 
-def test_numbers_are_percentages() -> None:
+def test_table_values_are_percentages() -> None:
     assert table_of(RESULT) == TextTable(
         ("metric", "pooled", "95 % interval", "mean of films", "95 % interval"),
         (("AP", "41.6", "40.0 to 43.2", "45.0", "41.0 to 49.0"), ("mIoU", "-", "-", "50.0", "40.0 to 60.0")),
@@ -36,7 +36,7 @@ def test_metrics_that_are_not_defined_have_no_row() -> None:
     assert [row[0] for row in table_of(result).rows] == ["mIoU"]
 
 
-def test_seeds_have_a_column() -> None:
+def test_several_seeds_add_a_column() -> None:
     spread = {"ap": SeedSpread(0.42, 0.012, {1: 0.41, 2: 0.43})}
     table = table_of(ScoreResult("x", (), RESULT.measures, 0.5, ScoreSettings(), spread))
     assert table.header[-1] == "mean of 2 seeds"
@@ -48,7 +48,7 @@ def test_a_single_seed_has_no_deviation() -> None:
     assert (table.header[-1], table.rows[0][-1]) == ("mean of 1 seed", "42.0")
 
 
-def test_a_comparison_has_signs() -> None:
+def test_differences_are_printed_with_signs() -> None:
     difference = {"ap": Measure(0.02, (-0.01, 0.05), None, None), "miou": Measure(None, None, -0.1, (-0.2, -0.05))}
     table = table_of(Comparison(RESULT, RESULT, difference))
     assert table.header == ("metric", "runs/a_b", "runs/a_b", "difference", "95 % interval")
@@ -58,7 +58,7 @@ def test_a_comparison_has_signs() -> None:
     )
 
 
-def test_markdown_keeps_its_columns() -> None:
+def test_markdown_cells_with_bars_keep_their_columns() -> None:
     lines = markdown(ODD).splitlines()
     assert lines[:3] == ["| a_b | 50 % |", "| --- | ---: |", "| x\\|y & #1 | 1.0 ± 0.1 |"]
 
@@ -72,16 +72,16 @@ def test_latex_is_escaped() -> None:
     assert text.endswith("\\bottomrule\n\\end{tabular}\n")
 
 
-def test_csv_reads_back() -> None:
+def test_a_csv_table_can_be_read_back() -> None:
     assert list(csv.reader(io.StringIO(comma_separated(ODD)))) == [list(ODD.header), *map(list, ODD.rows)]
 
 
 @pytest.mark.parametrize("name", ["a.md", "a.tex", "a.csv", "a.json", "A.MD"])
-def test_the_ending_says_the_format(tmp_path: Path, name: str) -> None:
+def test_the_suffix_selects_the_format(tmp_path: Path, name: str) -> None:
     save_table(tmp_path / "new" / name, RESULT)
     text = (tmp_path / "new" / name).read_text()
     assert {"md": "| AP |", "tex": "AP &", "csv": "AP,", "json": '"ap"'}[name.lower()[2:]] in text
 
 
-def test_another_ending_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
     refusal(lambda: save_table(tmp_path / "a.xls", RESULT), "a.xls", ".md, .tex, .csv or .json", error=BasslError)

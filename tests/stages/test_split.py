@@ -1,4 +1,4 @@
-"""Films cut into scenes: which frames and how much sound each piece has, and that nothing half-made is left."""
+"""Films cut into scenes: which frames and how much sound each piece has, and that no partial files are left."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def scenes(film: Path) -> SceneList:
 # --- copies ---------------------------------------------------------------------------------------------------------
 
 
-def test_copies_begin_at_key_frames_and_say_how_far_off(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_copies_begin_at_key_frames_and_report_by_how_much(film: Path, scenes: SceneList, tmp_path: Path) -> None:
     pieces = split(film, scenes, SplitSettings(tmp_path))
     assert [piece.path.name for piece in pieces] == [f"My_film-scene-00{i}.mp4" for i in (1, 2, 3, 4)]
     assert sorted(tmp_path.iterdir()) == [piece.path for piece in pieces]
@@ -91,7 +91,7 @@ def test_copies_begin_at_key_frames_and_say_how_far_off(film: Path, scenes: Scen
     assert pieces[1].early > 0.2
 
 
-def test_copies_hold_the_very_packets_of_the_film(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_copies_contain_the_packets_of_the_film_unchanged(film: Path, scenes: SceneList, tmp_path: Path) -> None:
     def pictures(path: Path) -> list[bytes]:
         with av.open(str(path)) as container:
             return [bytes(packet) for packet in container.demux(video=0) if packet.size]
@@ -107,7 +107,7 @@ def test_copies_hold_the_very_packets_of_the_film(film: Path, scenes: SceneList,
     ("ending", "codec", "sound"),
     [(".mkv", "libx264", 5.0), (".webm", "libvpx", 0.0), (".ts", "libx264", 5.0), (".mov", "libx264", 5.0)],
 )
-def test_each_container_stays_what_it_is(tmp_path: Path, ending: str, codec: str, sound: float) -> None:
+def test_copies_keep_the_container_format(tmp_path: Path, ending: str, codec: str, sound: float) -> None:
     options = GROUPS if codec == "libx264" else {"g": "12", "deadline": "realtime", "cpu-used": "8", "b": "2M"}
     path = films.write_film(
         tmp_path / f"film{ending}", films.pictures(FRAMES, CUTS), codec=codec, options=options, sound_seconds=sound
@@ -124,7 +124,7 @@ def test_each_container_stays_what_it_is(tmp_path: Path, ending: str, codec: str
 
 
 def test_a_film_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path) -> None:
-    """FFmpeg has dav1d for AV1, which is no encoder."""
+    """FFmpeg has dav1d for AV1, which only decodes."""
     options = {"preset": "12", "g": "12", "svtav1-params": "scd=0"}
     path = films.write_film(tmp_path / "film.mp4", films.pictures(48, (24,)), codec="libsvtav1", options=options)
     scenes = scenes_of(path, (24,))
@@ -135,7 +135,7 @@ def test_a_film_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path) 
         assert container.streams.video[0].frames == 48
 
 
-def test_prores_with_alpha_and_the_hevc_of_phones_stay_what_they_are(tmp_path: Path) -> None:
+def test_prores_with_alpha_and_hevc_of_phones_keep_their_codec_tags(tmp_path: Path) -> None:
     prores = {"codec": "prores_ks", "pixel_format": "yuva444p10le", "options": {"profile": "4444"}}
     deep = films.write_film(tmp_path / "deep.mov", films.pictures(48, (24,)), **prores)  # type: ignore[arg-type]
     hevc = films.write_film(tmp_path / "hevc.mp4", films.pictures(48, (24,)), codec="libx265")
@@ -182,14 +182,14 @@ def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path
 
 
 @pytest.mark.parametrize("frames", [1, 2])
-def test_a_film_of_so_few_frames_that_all_come_at_its_end_is_copied(tmp_path: Path, frames: int) -> None:
+def test_a_film_so_short_that_decoders_return_all_frames_at_the_end_is_copied(tmp_path: Path, frames: int) -> None:
     options = {"preset": "fast", "crf": "12"}  # with frames in another order than they are shown
     path = films.write_film(tmp_path / "film.mp4", films.pictures(frames), options=options)
     (piece,) = split(path, scenes_of(path, ()), SplitSettings(tmp_path / "out"))
     assert numbers(piece.path) == list(range(frames))
 
 
-def test_frames_that_lean_on_what_is_not_there_are_left_out(tmp_path: Path) -> None:
+def test_frames_that_depend_on_missing_frames_are_left_out(tmp_path: Path) -> None:
     # Open groups: the frames shown just before a keyframe come after it in the file, and need the group before.
     path = films.write_film(
         tmp_path / "film.mp4",
@@ -207,7 +207,7 @@ def test_frames_that_lean_on_what_is_not_there_are_left_out(tmp_path: Path) -> N
         assert piece.late < 0.2
 
 
-def test_several_sound_tracks_and_their_languages_stay(tmp_path: Path) -> None:
+def test_all_sound_tracks_and_their_languages_are_kept(tmp_path: Path) -> None:
     path = with_two_languages(tmp_path / "film.mkv")
     for exact in (False, True):
         pieces = split(path, scenes_of(path, (48,)), SplitSettings(tmp_path / str(exact), exact=exact))
@@ -218,7 +218,7 @@ def test_several_sound_tracks_and_their_languages_stay(tmp_path: Path) -> None:
             assert heard[0] == pytest.approx(piece.end - piece.start + piece.early, abs=0.05)
 
 
-def test_sound_that_overlaps_and_changes_its_channels_on_the_way(tmp_path: Path) -> None:
+def test_overlapping_sound_and_channel_changes_are_handled(tmp_path: Path) -> None:
     # As where a broadcast goes from stereo to mono: two recordings, the second beginning before the first has ended.
     parts = []
     for number, (layout, offset) in enumerate((("stereo", 0), ("mono", 2400))):
@@ -270,9 +270,7 @@ def with_two_languages(path: Path) -> Path:
 # --- exact ----------------------------------------------------------------------------------------------------------
 
 
-def test_exact_pieces_have_the_frames_of_their_scenes_and_no_other(
-    film: Path, scenes: SceneList, tmp_path: Path
-) -> None:
+def test_exact_pieces_have_exactly_the_frames_of_their_scenes(film: Path, scenes: SceneList, tmp_path: Path) -> None:
     pieces = split(film, scenes, SplitSettings(tmp_path, exact=True))
     assert sorted(tmp_path.iterdir()) == [piece.path for piece in pieces]
     for piece, start, end in zip(pieces, (0, *CUTS), (*CUTS, FRAMES), strict=True):
@@ -309,7 +307,7 @@ def test_exact_pieces_have_sound_where_their_first_frame_is_the_last_of_a_group(
     assert sound == pytest.approx(pictures, abs=0.05)
 
 
-def test_a_scene_between_two_frames_is_one_line(tmp_path: Path) -> None:
+def test_a_scene_without_a_frame_gives_a_one_line_error(tmp_path: Path) -> None:
     times = [i / 24 if i <= 30 else 2 + i / 24 for i in range(60)]
     path = films.write_film(tmp_path / "film.mkv", films.pictures(60, (30,)), times=times)
     listed = scenes_of(path, (31, 32))
@@ -322,7 +320,7 @@ def test_a_scene_between_two_frames_is_one_line(tmp_path: Path) -> None:
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_a_variable_rate_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_variable_frame_rate_is_kept(tmp_path: Path) -> None:
     times = [i / 24 if i < 30 else 5 + i / 6 for i in range(60)]
     path = films.write_film(tmp_path / "film.mkv", films.pictures(60, (30,)), times=times)
     pieces = split(path, scenes_of(path, (30,)), SplitSettings(tmp_path / "out", exact=True))
@@ -334,7 +332,7 @@ def test_a_variable_rate_stays_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3])
-def test_pictures_that_a_phone_turned_are_upright(tmp_path: Path, turns: int) -> None:
+def test_rotated_phone_video_becomes_upright(tmp_path: Path, turns: int) -> None:
     plain = films.write_film(tmp_path / "plain.mp4", films.pictures(48, (24,)), options=GROUPS)
     path = films.rotated(plain, tmp_path / "film.mp4", turns)
     upright = np.rot90(films.decoded(plain)[24], -turns)
@@ -348,7 +346,7 @@ def test_pictures_that_a_phone_turned_are_upright(tmp_path: Path, turns: int) ->
 
 
 @pytest.mark.parametrize(("width", "height", "layout"), [(17, 13, "yuv444p"), (160, 96, "yuv420p10le")])
-def test_odd_sizes_and_deep_colours(tmp_path: Path, width: int, height: int, layout: str) -> None:
+def test_odd_frame_sizes_and_high_bit_depths_are_encoded(tmp_path: Path, width: int, height: int, layout: str) -> None:
     path = films.write_film(
         tmp_path / "film.mkv",
         films.pictures(20, (10,), width, height),
@@ -367,7 +365,9 @@ def test_odd_sizes_and_deep_colours(tmp_path: Path, width: int, height: int, lay
 
 
 @pytest.mark.parametrize("ending", [".mp4", ".mkv", ".ts"])
-def test_a_copy_with_chapters(film: Path, tmp_path: Path, ending: str) -> None:
+def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(
+    film: Path, tmp_path: Path, ending: str
+) -> None:
     path = films.write_film(
         tmp_path / f"film{ending}",
         films.pictures(FRAMES, CUTS),
@@ -392,7 +392,7 @@ def test_a_copy_with_chapters(film: Path, tmp_path: Path, ending: str) -> None:
     assert list((tmp_path / "out").iterdir()) == [copy]
 
 
-def test_the_timecode_of_a_camera_is_that_of_the_copy_but_not_of_its_pieces(tmp_path: Path) -> None:
+def test_the_camera_timecode_is_kept_in_a_whole_copy_but_not_in_pieces(tmp_path: Path) -> None:
     path = tmp_path / "camera.mov"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=24, options=GROUPS)
@@ -411,7 +411,7 @@ def test_the_timecode_of_a_camera_is_that_of_the_copy_but_not_of_its_pieces(tmp_
     assert found == ["10:00:00:00", None]
 
 
-def test_chapters_that_are_there_are_replaced(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_existing_chapters_are_replaced(film: Path, scenes: SceneList, tmp_path: Path) -> None:
     first = write_chapters(film, scenes, SplitSettings(tmp_path / "once"))
     again = write_chapters(first, scenes_of(first, (61,)), SplitSettings(tmp_path / "twice"))
     with av.open(str(again)) as container:
@@ -435,7 +435,7 @@ def test_the_scenes_of_another_film_are_refused(tmp_path: Path, scenes: SceneLis
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_what_is_there_is_kept_unless_told_otherwise(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_existing_pieces_are_replaced_only_with_overwrite(film: Path, scenes: SceneList, tmp_path: Path) -> None:
     old = tmp_path / "My_film-scene-003.mp4"
     old.write_text("old")
     with pytest.raises(BasslError, match=r"scene-003\.mp4: already exists; .* --overwrite"):
@@ -447,7 +447,7 @@ def test_what_is_there_is_kept_unless_told_otherwise(film: Path, scenes: SceneLi
     assert numbers(old)[0] == 60
 
 
-def test_the_film_itself_is_never_written_over(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_the_film_is_never_overwritten(film: Path, scenes: SceneList, tmp_path: Path) -> None:
     (tmp_path / "My_film-scene-002.mp4").symlink_to(film)
     before = film.read_bytes()
     with pytest.raises(BasslError, match="is an input of this command"):
@@ -455,7 +455,7 @@ def test_the_film_itself_is_never_written_over(film: Path, scenes: SceneList, tm
     assert film.read_bytes() == before
 
 
-def test_clips_of_films_of_one_name_are_called_by_their_ids(
+def test_clips_of_films_with_the_same_name_are_named_by_id(
     film: Path, scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -465,7 +465,7 @@ def test_clips_of_films_of_one_name_are_called_by_their_ids(
 
 
 @pytest.mark.parametrize("name", ["..%2f..\\..mp4", "-rf *.mp4", "file:a|b.mp4", "ü \n'\".mp4"])
-def test_names_are_made_safe(film: Path, tmp_path: Path, name: str) -> None:
+def test_scene_names_become_safe_file_names(film: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.symlink_to(film)
     for piece in split(path, scenes_of(path), SplitSettings(tmp_path / "out")):
@@ -476,7 +476,7 @@ def test_names_are_made_safe(film: Path, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_what_breaks_off_leaves_nothing(
+def test_an_interrupted_split_leaves_no_files(
     film: Path, scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact: bool
 ) -> None:
     def fails(stage: str, done: float, total: float | None) -> None:
@@ -488,7 +488,7 @@ def test_what_breaks_off_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_one_line(
+def test_a_full_disk_gives_a_one_line_error(
     film: Path, scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: object, packet: object) -> None:
@@ -500,7 +500,7 @@ def test_a_full_disk_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_kill_leaves_no_half_piece_under_its_name(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_a_kill_leaves_no_incomplete_piece_under_its_final_name(film: Path, scenes: SceneList, tmp_path: Path) -> None:
     scenes.save(tmp_path / "scenes.json")
     code = (
         "import sys, time; from pathlib import Path; from pipelines.stages.split import SplitSettings, split\n"
@@ -523,7 +523,7 @@ def test_a_kill_leaves_no_half_piece_under_its_name(film: Path, scenes: SceneLis
     assert [path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")] == []
 
 
-def test_packets_without_times_ask_for_an_exact_cut(tmp_path: Path) -> None:
+def test_for_packets_without_timestamps_an_exact_cut_is_suggested(tmp_path: Path) -> None:
     path = films.write_film(
         tmp_path / "film.h264", films.pictures(FRAMES, CUTS), options=GROUPS, container_format="h264"
     )
@@ -534,7 +534,7 @@ def test_packets_without_times_ask_for_an_exact_cut(tmp_path: Path) -> None:
     assert [numbers(piece.path)[0] for piece in pieces] == [0, *CUTS]
 
 
-def test_what_is_no_film_is_told(tmp_path: Path, scenes: SceneList) -> None:
+def test_a_file_that_is_not_a_film_is_refused(tmp_path: Path, scenes: SceneList) -> None:
     (tmp_path / "film.mp4").write_text("text")
     for settings in (SplitSettings(tmp_path / "out"), SplitSettings(tmp_path / "out", exact=True)):
         with pytest.raises(VideoError, match=r"film\.mp4: not a video that can be read"):
@@ -543,7 +543,7 @@ def test_what_is_no_film_is_told(tmp_path: Path, scenes: SceneList) -> None:
         write_chapters(tmp_path / "gone.mp4", scenes, SplitSettings(tmp_path / "out"))
 
 
-def test_progress_runs_through_the_film(film: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_progress_is_reported_over_the_whole_film(film: Path, scenes: SceneList, tmp_path: Path) -> None:
     told: list[float] = []
     split(film, scenes, SplitSettings(tmp_path), lambda stage, done, total: told.append(done))
     assert max(told) == pytest.approx(scenes.video.duration, abs=0.05)
