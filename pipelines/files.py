@@ -81,7 +81,7 @@ def new_files(
     without an error.
 
     Raises:
-        BasslError: as :func:`files_together`; a file is one of those that are ``read``, or is there already and
+        BasslError: as :func:`files_together`; a file is one of those that are ``read``, or already exists and
             ``overwrite`` is not set.
     """
     targets = [folder / name for name in names]

@@ -44,7 +44,7 @@ def run_here(
     """Results of tasks as they end, ``workers`` of them at a time; ``report`` is called from several threads.
 
     ``work`` takes a task as JSON values, sends ``progress`` (``done``, ``total`` in seconds, ``frames``) and at last
-    ``end`` with the fields of the result. Where a child dies, its film has failed and the others go on. Closing the
+    ``end`` with the fields of the result. If a child dies, its film has failed and the others continue. Closing the
     generator ends the children.
     """
     children = _Children()

@@ -159,7 +159,7 @@ def choose_device(name: str) -> torch.device:
     """The torch device for ``auto`` or a device's name.
 
     Raises:
-        BasslError: for a device that torch does not know or that is not there.
+        BasslError: for a device that torch does not know or that is not available.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

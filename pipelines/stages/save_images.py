@@ -111,7 +111,7 @@ def save_images(
         the images, in order. They appear under their names together, when all are complete.
 
     Raises:
-        BasslError: one line, for a ``scenes.json`` or film that cannot be used, or a file that is there already.
+        BasslError: one line, for a ``scenes.json`` or film that cannot be used, or a file that already exists.
     """
     from PIL import Image  # start-up time
 

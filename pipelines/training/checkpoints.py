@@ -52,6 +52,6 @@ def load_state(folder: Path, identity: Mapping[str, Any], process: Process) -> d
             raise ValueError("not the state of a run")
         stored = json.loads(state["settings"])
     except Exception as error:  # unpickling raises nearly anything
-        raise StoreError(f"{path}: is damaged or not the state of a run; begin again with --overwrite") from error
+        raise StoreError(f"{path}: is damaged or not the state of a run; start again with --overwrite") from error
     check_identity(folder, stored, identity)
     return state

@@ -46,8 +46,8 @@ class Process:
 @contextmanager
 def process_group(device: str = "auto") -> Iterator[Process]:
     """Join the group that torchrun's environment describes, with a device ``auto`` (a GPU where there is one), ``cpu``
-    or ``cuda``; alone where there is none. Raises BasslError where the device is not there, or another process of the
-    group has gone."""
+    or ``cuda``; alone where there is none. Raises BasslError if the device is not available, or another process of the
+    group has ended."""
     if device not in ("auto", "cpu", "cuda"):
         raise BasslError(f"the device must be auto, cpu or cuda, not {device!r}")
     cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())

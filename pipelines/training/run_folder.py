@@ -1,4 +1,4 @@
-"""The folder of a training run: names of its files, its log and reading it, and whether a run may go on in it.
+"""The folder of a training run: names of its files, its log and reading it, and whether a run may continue in it.
 
 model.safetensors    the model as it is now; of fine-tuning, that of the chosen seed
 seed-N.safetensors   of fine-tuning, the model of each seed

@@ -172,7 +172,7 @@ def make_detector(
     """The detector called ``name`` for a film with ``frame_rate`` frames per second.
 
     Args:
-        min_shot: least length of a shot in seconds; None is PySceneDetect's default, and none for transnetv2.
+        min_shot: minimum length of a shot in seconds; None is PySceneDetect's default, and none for transnetv2.
         threshold: of the detector, in its own unit; None is its default.
 
     Raises:

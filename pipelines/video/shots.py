@@ -70,7 +70,7 @@ class ReaderSettings:
     detector_threshold: float | None = None
     """Its threshold, in its own unit; None is its default."""
     min_shot: float | None = None
-    """Least length of a shot that a detector finds, in seconds; None is 0.6, and no least length with transnetv2."""
+    """Minimum length of a shot that a detector finds, in seconds; None is 0.6, and no minimum with transnetv2."""
     shots: Path | None = None
     """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.shot_lists.read_cuts`)."""
     keyframes: int = 3

@@ -15,7 +15,7 @@ def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSe
 
     A source is a folder of keyframe stores or one store, MovieNet's folder, BBC's, OVSD's, a folder of ``.npz`` with
     features, shots and labels, or ``scenes.json`` files. The kind is detected from the files. Raises BasslError for a
-    source that is none, files that are damaged or contradict each other, or an index that is there already.
+    source that is none, files that are damaged or contradict each other, or an index that already exists.
     """
     from pipelines.stages.build_index import building  # start-up time: numpy and h5py
 

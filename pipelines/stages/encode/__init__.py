@@ -30,7 +30,7 @@ def encode_shots(
     process: Process | None = None,
     videos: Sequence[int] | None = None,
 ) -> Path:
-    """Make the feature store of an index and an encoder, if it is not there yet.
+    """Make the feature store of an index and an encoder, if it does not exist yet.
 
     Features in the store or left by a killed run are kept; videos that are new in the index are added.
 

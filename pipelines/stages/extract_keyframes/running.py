@@ -28,7 +28,7 @@ def extract_keyframes(
     """Cut films (files, folders and glob patterns) into shots and store the keyframes of each shot.
 
     A store that was made with the same settings from a file of the same size is kept. Each film has a process of its
-    own: where that dies, this film has failed and the others go on. ``on_start`` is called with the number of films,
+    own: if that dies, this film has failed and the others continue. ``on_start`` is called with the number of films,
     ``progress`` with the progress of each, from several threads.
 
     Returns:

@@ -35,7 +35,7 @@ class SceneModel:
         cores: processor cores to use for a film; None is all.
 
     Raises:
-        StoreError: one line, for a model that is not there or damaged.
+        StoreError: one line, for a model that is missing or damaged.
     """
 
     def __init__(self, settings: PredictSettings = PredictSettings(), cores: int | None = None) -> None:
