@@ -103,7 +103,7 @@ def test_file_names_may_have_the_maximum_length(tmp_path: Path, name: str) -> No
     assert (tmp_path / name).read_bytes() == b"new"
 
 
-def test_without_locks_what_another_process_may_be_writing_stays(
+def test_without_file_locks_temporary_files_of_other_processes_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def flock(descriptor: int, operation: int) -> None:

@@ -63,7 +63,7 @@ def test_only_named_scenes_have_a_name_in_the_file(tmp_path: Path) -> None:
     assert read_scene_list(tmp_path / "scenes.json") == named
 
 
-def test_a_film_that_is_named_takes_the_place_of_the_one_that_a_list_names(tmp_path: Path) -> None:
+def test_a_given_film_replaces_the_one_named_in_the_scene_list(tmp_path: Path) -> None:
     scene_list().save(tmp_path / "scenes.json")
     film = tmp_path / "moved.mp4"
     film.write_bytes(b"frames")
@@ -78,7 +78,7 @@ def test_a_film_that_is_named_takes_the_place_of_the_one_that_a_list_names(tmp_p
         ({"sound_tracks": -1}, "the sound_tracks of the video is -1, which is not between 0"),
     ],
 )
-def test_facts_of_a_film_that_no_film_has_are_refused(tmp_path: Path, change: dict[str, int], words: str) -> None:
+def test_impossible_facts_of_a_film_are_refused(tmp_path: Path, change: dict[str, int], words: str) -> None:
     content = scene_list().to_dict()
     content["video"] |= change
     (tmp_path / "scenes.json").write_text(json.dumps(content))
@@ -87,7 +87,7 @@ def test_facts_of_a_film_that_no_film_has_are_refused(tmp_path: Path, change: di
 
 
 @pytest.mark.parametrize("place", ["shots", "scenes"])
-def test_a_transition_or_a_confidence_that_is_none_is_refused(tmp_path: Path, place: str) -> None:
+def test_an_invalid_transition_or_confidence_is_refused(tmp_path: Path, place: str) -> None:
     content = scene_list().to_dict()
     if place == "shots":
         how = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1.8, "end": 2.2}

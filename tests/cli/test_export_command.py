@@ -192,7 +192,9 @@ def test_several_files_are_exported_beside_themselves_or_into_a_folder_and_a_bad
 
 
 @pytest.mark.parametrize("command", [("export", "--to", "edl"), ("report",), ("split", "--chapters"), ("save-images",)])
-def test_exports_in_json_beside_the_scenes_are_no_scenes(bassl: Bassl, command: tuple[str, ...], film: Path) -> None:
+def test_json_exports_beside_scene_files_are_not_read_as_scenes(
+    bassl: Bassl, command: tuple[str, ...], film: Path
+) -> None:
     for name in ("a", "b"):
         shutil.copy(film, f"{name}.mp4")
         scene_list([60, 60], [0, 1], 24, path=f"{name}.mp4").save(Path(f"{name}.json"))

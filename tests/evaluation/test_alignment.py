@@ -1,4 +1,4 @@
-"""Prediction and truth with shots of their own: no scene end may get lost on the way."""
+"""Alignment of a prediction and a truth with different shots: every scene end counts once."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,7 +41,7 @@ def listed(*cuts: float, source: Path = THERE) -> VideoAnnotation:
 GUESS = predicted(shots(0, 10, 20, 30, 40, 50), [1, 3], [0.1, 0.9, 0.2, 0.6, 0.3])
 
 
-def test_the_same_shots_are_compared_as_they_are() -> None:
+def test_lists_with_the_same_shots_are_compared_shot_by_shot() -> None:
     truth = replace(GUESS, source=THERE, scene_end=np.array([0, 1, 1, 0, 0], np.int8), scores=None)
     result = align(GUESS, truth, tolerance=0.0)
     assert (result.how, result.truth, result.prediction) == ("same shots", None, None)
@@ -53,7 +53,7 @@ def test_the_same_shots_are_compared_as_they_are() -> None:
     assert film.shots.dtype == np.int64
 
 
-def test_a_scene_end_just_before_the_end_of_both_lists_is_not_dropped() -> None:
+def test_a_scene_end_just_before_the_end_of_both_lists_is_counted() -> None:
     short, whole = (0, 20, 49.5, 50), (0, 20, 50)
     false_alarm = align(listed(*short, source=HERE), listed(*whole), tolerance=1.0).film
     assert (false_alarm.labels.tolist(), false_alarm.decided(0.5).tolist()) == ([1, 0, 0], [True, True, False])
@@ -61,7 +61,7 @@ def test_a_scene_end_just_before_the_end_of_both_lists_is_not_dropped() -> None:
     assert missed.labels.tolist() == [0, 1, 0, 0, 1, 0]
 
 
-def test_true_scenes_go_to_the_predictions_shots() -> None:
+def test_true_scene_ends_are_assigned_to_the_shots_of_the_prediction() -> None:
     result = align(GUESS, listed(0, 20.4, 39.5, 50), tolerance=1.0)
     assert result.how == "shots of the prediction"
     assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
@@ -72,7 +72,7 @@ def test_true_scenes_go_to_the_predictions_shots() -> None:
     assert evaluate([result.film])["f1"] == 1.0
 
 
-def test_a_true_end_that_no_shot_ends_at_is_a_miss() -> None:
+def test_a_true_end_without_a_shot_end_is_a_miss() -> None:
     result = align(GUESS, listed(0, 20, 25, 40, 50), tolerance=1.0)
     film = result.film
     assert film.shots.tolist() == [[0, 10], [10, 20], [20, 25], [25, 30], [30, 40], [40, 50]]
@@ -85,7 +85,7 @@ def test_a_true_end_that_no_shot_ends_at_is_a_miss() -> None:
     assert (values["precision"], values["recall"]) == (1.0, pytest.approx(2 / 3))
 
 
-def test_a_predicted_end_that_no_shot_ends_at_is_a_false_alarm() -> None:
+def test_a_predicted_end_without_a_shot_end_is_a_false_alarm() -> None:
     truth = replace(GUESS, source=THERE, scores=None)
     result = align(listed(0, 20.5, 33, 50, source=HERE), truth, tolerance=1.0)
     assert result.how == "shots of the truth"
@@ -100,7 +100,7 @@ def test_a_predicted_end_that_no_shot_ends_at_is_a_false_alarm() -> None:
     assert values["ap"].value is None
 
 
-def test_two_lists_without_shots() -> None:
+def test_two_lists_without_shots_can_be_compared() -> None:
     result = align(listed(0, 10.2, 30, 50, source=HERE), listed(0, 10, 20, 50), tolerance=0.5)
     assert result.how == "true scenes as shots"
     assert result.film.labels.tolist() == [1, 1, 0, 0]
@@ -110,7 +110,7 @@ def test_two_lists_without_shots() -> None:
     assert values["coverage"].pooled == pytest.approx((10 + 10 + 20) / 50)  # in seconds: there are no shots to count
 
 
-def test_boundaries_are_compared_where_they_were_said_to_be() -> None:
+def test_boundary_f1_uses_the_original_times_of_scene_ends() -> None:
     # Put on shots, 20.9 and 20 are one; on the time line they are 0.9 seconds apart.
     result = align(GUESS, listed(0, 20.9, 40, 50), tolerance=1.0)
     assert measure([result.film], within=1.0)["boundary_f1"].pooled == 1.0
@@ -127,19 +127,19 @@ def test_a_list_that_ends_a_little_early_ends_with_the_film() -> None:
         assert (result.truth.scene_ends, result.truth.at_film_end) == (2, 1)
 
 
-def test_a_list_that_ends_where_a_shot_ends_and_the_film_goes_on_has_a_scene_end_there() -> None:
+def test_a_list_that_ends_before_the_film_has_a_scene_end_there() -> None:
     result = align(GUESS, listed(0, 20, 40), tolerance=1.0)
     assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
 
 
-def test_a_list_that_does_not_say_where_its_last_scene_ends_ends_with_the_film() -> None:
+def test_a_list_without_the_end_of_its_last_scene_ends_with_the_film() -> None:
     other = predicted(shots(0, 10, 20, 30, 40, 41, 50), [1, 3])
     chapters = replace(listed(0, 20, 40, 41), open_end=True)
     assert evaluate([align(other, chapters, tolerance=0.5).film])["f1"] == 1.0
     assert evaluate([align(chapters, replace(other, source=THERE), tolerance=0.5).film])["f1"] == 1.0
 
 
-def test_a_last_scene_shorter_than_the_tolerance_is_a_scene() -> None:
+def test_a_last_scene_shorter_than_the_tolerance_is_kept() -> None:
     shown = predicted(shots(*range(0, 101, 10), 102), [2, 5, 9])
     written = listed(0, 30, 60, 100, 102)
     for guess, truth in ((shown, written), (replace(written, source=HERE), replace(shown, source=THERE))):
@@ -166,7 +166,7 @@ def as_shots(*cuts: float) -> VideoAnnotation:
 
 
 @pytest.mark.parametrize("truth_of", [listed, in_frames, as_shots])
-def test_of_a_part_of_a_film_only_scene_ends_within_it_count(truth_of: Callable[..., VideoAnnotation]) -> None:
+def test_for_a_part_of_a_film_only_scene_ends_within_it_count(truth_of: Callable[..., VideoAnnotation]) -> None:
     result = align(PART, truth_of(*WHOLE), tolerance=1.0)
     film = result.film
     assert (result.how, result.part) == ("shots of the prediction", (105.0, 145.0))
@@ -179,14 +179,14 @@ def test_of_a_part_of_a_film_only_scene_ends_within_it_count(truth_of: Callable[
     assert (values["precision"].pooled, values["recall"].pooled, values["boundary_f1"].pooled) == (0.5, 0.5, 0.5)
 
 
-def test_a_part_that_scenes_agree_with_is_perfect_whatever_the_rest_of_the_film_has() -> None:
+def test_a_part_with_correct_scenes_has_perfect_scores() -> None:
     for start, end in ((0.0, 200.0), (90.0, 145.0), (105.3, 144.2), (0.0, 147.0)):
         values = measure([align(PART, listed(start, 120, 140, end), tolerance=1.0).film])
         perfect = ("precision", "recall", "f1", "miou", "coverage", "boundary_f1")
         assert {values[name].value for name in perfect} == {1.0}, (start, end)
 
 
-def test_a_true_end_in_a_part_far_from_its_shots_is_a_miss() -> None:
+def test_in_a_part_a_true_end_far_from_all_shot_ends_is_a_miss() -> None:
     for cut in (107.0, 135.0):
         result = align(PART, listed(*sorted((0, 120, 140, 200, cut))), tolerance=1.0)
         assert result.truth is not None
@@ -195,14 +195,14 @@ def test_a_true_end_in_a_part_far_from_its_shots_is_a_miss() -> None:
 
 
 @pytest.mark.parametrize(("edge", "true_end", "ends"), [(106.0, 105.4, 2), (105.5, 105.4, 3), (106.0, 144.6, 2)])
-def test_a_true_end_nearer_to_the_border_of_a_part_than_to_a_shot_end_is_that_border(
+def test_a_true_end_nearer_to_the_bound_of_a_part_than_to_a_shot_end_counts_as_the_bound(
     edge: float, true_end: float, ends: int
 ) -> None:
     guess = replace(predicted(shots(105, edge, 120, 140, 145), [1, 2]), part=True)
     assert align(guess, listed(*sorted((0, 120, 140, 200, true_end))), tolerance=1.0).film.labels.sum() == ends
 
 
-def test_a_truth_of_a_part_is_what_a_whole_film_is_scored_on() -> None:
+def test_with_a_truth_of_a_part_only_that_part_of_the_prediction_is_scored() -> None:
     whole = as_shots(0, 50, 120, 130, 150, 200)
     whole = replace(whole, scores=np.linspace(0, 1, len(whole.shots)))  # type: ignore[arg-type]
     film = align(whole, replace(PART, source=THERE, scores=None), tolerance=1.0).film
@@ -213,33 +213,33 @@ def test_a_truth_of_a_part_is_what_a_whole_film_is_scored_on() -> None:
     assert (values["precision"].pooled, values["recall"].pooled) == (0.5, 0.5)
 
 
-def test_a_part_whose_truth_has_the_same_shots_is_said_to_be_a_part() -> None:
+def test_a_part_scored_shot_by_shot_is_reported_as_a_part() -> None:
     result = align(PART, replace(PART, source=THERE, scores=None), tolerance=1.0)
     assert (result.how, result.part) == ("same shots", (105.0, 145.0))
 
 
-def test_parts_that_have_nothing_in_common_are_refused() -> None:
+def test_parts_without_overlap_are_refused() -> None:
     with pytest.raises(DatasetError, match=r"guess.json: has no part of the film in common with .*truth.csv"):
         align(PART, replace(GUESS, source=THERE, part=True), tolerance=1.0)
     with pytest.raises(DatasetError, match=r"truth.csv: has no scenes between 00:01:45.000 and 00:02:25.000"):
         align(PART, listed(0, 50, 90), tolerance=1.0)
 
 
-def test_scene_ends_behind_the_end_of_the_prediction_are_misses() -> None:
+def test_scene_ends_after_the_end_of_the_prediction_are_misses() -> None:
     result = align(GUESS, listed(0, 20, 40, 70, 90), tolerance=1.0)
     assert result.film.shots[-1].tolist() == [50, 70]
     assert evaluate([result.film])["recall"] == pytest.approx(2 / 3)
     assert result.lengths == (50.0, 90.0)
 
 
-def test_a_threshold_takes_the_place_of_the_listed_scenes() -> None:
+def test_a_given_threshold_replaces_the_listed_scenes() -> None:
     result = align(GUESS, listed(0, 20, 40, 50), tolerance=1.0, threshold=0.2)
     assert result.film.decided(0.5).tolist() == [False, True, True, True, False]
     with pytest.raises(DatasetError, match="no scores"):
         align(listed(0, 20, 50, source=HERE), listed(0, 20, 50), tolerance=1.0, threshold=0.5)
 
 
-def test_frames_become_seconds_by_the_other_source_or_a_frame_rate() -> None:
+def test_frames_are_converted_by_the_other_source_or_a_frame_rate() -> None:
     frames = VideoAnnotation("film", THERE, scenes_frames=np.array([[0, 500], [500, 1000], [1000, 1250]]))
     assert align(GUESS, frames, tolerance=0.0).film.labels.tolist() == [0, 1, 0, 1, 0]
     guess = listed(0, 20, 40, 50, source=HERE)
@@ -249,7 +249,7 @@ def test_frames_become_seconds_by_the_other_source_or_a_frame_rate() -> None:
     assert measure([align(guess, replace(frames, frame_rate=25.0), 0.0).film])["f1"].pooled == 1.0
 
 
-def test_the_times_of_equal_shots_are_those_of_a_source_or_follow_from_a_frame_rate() -> None:
+def test_times_of_equal_shots_come_from_a_source_or_a_frame_rate() -> None:
     guess = replace(GUESS, shots_seconds=None, frame_rate=None)
     truth = replace(guess, source=THERE, scores=None)
     assert align(guess, truth, 0.0).film.seconds is None
@@ -264,12 +264,12 @@ def test_the_times_of_equal_shots_are_those_of_a_source_or_follow_from_a_frame_r
         assert np.array_equal(result.film.seconds, GUESS.shots_seconds)  # type: ignore[arg-type]
 
 
-def test_scenes_of_a_truth_go_to_its_shots_where_these_have_no_labels() -> None:
+def test_scenes_of_a_truth_label_its_own_unlabelled_shots() -> None:
     scenes = replace(GUESS, source=THERE, scene_end=None, scores=None, scenes_seconds=shots(0, 10, 40, 50))
     assert align(GUESS, scenes, tolerance=0.0).film.labels.tolist() == [1, 0, 0, 1, 0]
 
 
-def test_an_end_may_lie_anywhere_in_a_gap_of_the_truth() -> None:
+def test_a_true_end_in_a_gap_matches_anywhere_in_the_gap() -> None:
     gap = VideoAnnotation("film", THERE, scenes_seconds=np.array([[0.0, 17], [23, 40], [40, 50]]))
     result = align(GUESS, gap, tolerance=0.0)
     assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
@@ -279,7 +279,7 @@ def test_an_end_may_lie_anywhere_in_a_gap_of_the_truth() -> None:
     assert result.film.labels.tolist() == [0, 0, 1, 0, 1, 0]
 
 
-def test_doubtful_ends_count_or_are_left_out() -> None:
+def test_doubtful_ends_count_or_are_ignored_as_requested() -> None:
     truth = replace(GUESS, source=THERE, scene_end=np.array([0, 1, -1, 0, 0], np.int8), scores=None)
     assert align(GUESS, truth, 1.0).film.known is None
     assert align(GUESS, truth, 1.0).film.labels.tolist() == [0, 1, 1, 0, 0]
@@ -298,7 +298,7 @@ DOUBTED = replace(GUESS, source=THERE, scene_end=np.array([0, 1, -1, 1, 0], np.i
 
 @pytest.mark.parametrize("found", [(20, 40), (20, 30, 40)], ids=["not predicted", "predicted"])
 @pytest.mark.parametrize("how", ["same shots", "shots of the prediction", "shots of the truth"])
-def test_a_doubtful_end_that_is_ignored_is_neither_missed_nor_found(how: str, found: tuple[int, ...]) -> None:
+def test_an_ignored_doubtful_end_is_neither_a_miss_nor_a_hit(how: str, found: tuple[int, ...]) -> None:
     guess = predicted(shots(0, 10, 20, 30, 40, 50), [time // 10 - 1 for time in found])
     if how == "shots of the prediction":
         guess = predicted(shots(0, 5, 10, 20, 30, 40, 50), [time // 10 for time in found])
@@ -311,12 +311,12 @@ def test_a_doubtful_end_that_is_ignored_is_neither_missed_nor_found(how: str, fo
     assert {name: values[name].pooled for name in names} == dict.fromkeys(names, 1.0)
 
 
-def test_shots_without_labels_are_no_truth() -> None:
+def test_shots_without_labels_are_refused_as_truth() -> None:
     with pytest.raises(DatasetError, match=r"truth\.csv: has no scenes of film"):
         align(GUESS, replace(GUESS, source=THERE, scene_end=None, scores=None), 1.0)
 
 
-def test_one_shot_against_one_scene() -> None:
+def test_a_film_of_one_shot_or_one_scene_can_be_aligned() -> None:
     alone = predicted(shots(0, 10), [], [0.7])
     film = align(alone, listed(0, 10), 1.0).film
     assert (film.labels.tolist(), film.decided(0.5).tolist()) == ([0], [False])
@@ -325,7 +325,7 @@ def test_one_shot_against_one_scene() -> None:
     assert film.labels.tolist() == [1, 0]
 
 
-def test_cutting_shots() -> None:
+def test_shots_are_cut_at_given_times() -> None:
     times = np.array([[2.0, 5.0], [6.0, 9.0]])
     cut, origin = cut_shots(times, np.array([1.0, 3.0, 4.0, 5.0, 5.5, 12.0, 12.0]))
     assert cut.tolist() == [[0, 1], [2, 3], [3, 4], [4, 5], [5, 5.5], [6, 9], [9, 12]]
@@ -335,7 +335,7 @@ def test_cutting_shots() -> None:
     assert origin.tolist() == [0, 1]
 
 
-def test_every_end_of_either_side_is_counted_once() -> None:
+def test_every_scene_end_of_both_lists_is_counted_once() -> None:
     rng = np.random.default_rng(0)
     for _ in range(100):
         cuts = np.unique(np.round(rng.uniform(1, 99, int(rng.integers(1, 25))), 1))

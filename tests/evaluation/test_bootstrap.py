@@ -1,4 +1,4 @@
-"""Every metric of every draw against the plain metrics on films that were really drawn."""
+"""Every metric of every bootstrap draw against the plain metrics on the drawn films."""
 
 import math
 from statistics import harmonic_mean
@@ -57,7 +57,7 @@ def plain(films: list[FilmScores], threshold: float = 0.5) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("levels", [0, 8], ids=["scores differ", "ties"])
-def test_each_draw_is_what_the_plain_metrics_say_of_its_films(levels: int) -> None:
+def test_each_bootstrap_draw_equals_the_metrics_of_its_films(levels: int) -> None:
     some = films(levels=levels)
     weights = _draws(len(some), 8, seed=1)
     pooled, means = _statistics(some, 0.5, 2.0, weights)
@@ -96,7 +96,7 @@ def test_each_draw_is_what_the_plain_metrics_say_of_its_films(levels: int) -> No
         assert means["recall_at_3s"][r] == pytest.approx(np.mean([found / true for found, true in counts]))
 
 
-def test_intervals_are_percentiles_of_draws() -> None:
+def test_intervals_are_percentiles_of_bootstrap_draws() -> None:
     some = films()
     result = measure(some, 0.5, resamples=40, seed=3)
     assert list(result) == list(METRICS)
@@ -110,7 +110,7 @@ def test_intervals_are_percentiles_of_draws() -> None:
         assert one.interval is None or one.interval[0] <= one.pooled <= one.interval[1]  # type: ignore[operator]
 
 
-def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+def test_intervals_have_about_their_nominal_coverage() -> None:
     # Films whose share of found scene ends differs: the mean over all such films is 0.5.
     rng = np.random.default_rng(0)
     shots = np.stack([np.arange(20), np.arange(1, 21)], axis=1)
@@ -125,7 +125,7 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     assert 0.87 <= inside / 120 <= 0.99
 
 
-def test_one_seed_gives_one_result_and_another_seed_other_intervals() -> None:
+def test_intervals_depend_only_on_the_seed() -> None:
     some = films()
     assert measure(some, seed=1) == measure(some, seed=1)
     first, second = measure(some, seed=1), measure(some, seed=2)
@@ -185,13 +185,13 @@ def one_film(labels: list[int], scores: list[float]) -> FilmScores:
     return FilmScores(np.array(labels, np.uint8), np.array(scores), shots, seconds=shots.astype(float))
 
 
-def test_of_one_film_there_is_no_interval() -> None:
+def test_a_single_film_has_no_interval() -> None:
     result = measure([one_film([0, 1, 0, 0], [0.1, 0.8, 0.6, 0.1])])
     assert all(one.interval is None and one.films_interval is None for one in result.values())
     assert result["precision"].pooled == 0.5
 
 
-def test_no_boundary_predicted() -> None:
+def test_metrics_without_a_predicted_boundary_are_defined() -> None:
     result = measure([one_film([0, 1, 0, 0], [0.1, 0.4, 0.2, 0.1])] * 2, resamples=10)
     for name in ("f1", "precision", "recall", "recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1"):
         assert result[name].pooled == 0.0
@@ -200,7 +200,7 @@ def test_no_boundary_predicted() -> None:
     assert result["coverage"].pooled == 1.0
 
 
-def test_no_true_boundary() -> None:
+def test_metrics_without_a_true_boundary_are_defined() -> None:
     result = measure([one_film([0, 0, 0], [0.9, 0.4, 0.2])] * 2, resamples=10)
     for name in ("ap", "auc", "sum", "recall", "recall_at_3s", "boundary_recall"):
         assert result[name].value is None
@@ -209,7 +209,7 @@ def test_no_true_boundary() -> None:
     assert result["overflow"].pooled == 0.0
 
 
-def test_all_boundaries() -> None:
+def test_metrics_with_every_shot_a_boundary_are_defined() -> None:
     result = measure([one_film([1, 1, 1], [0.9, 0.9, 0.9])], resamples=10)
     for name in ("ap", "f1", "precision", "recall", "recall_at_3s", "coverage", "coverage_overflow_f", "boundary_f1"):
         assert result[name].pooled == 1.0
@@ -217,20 +217,20 @@ def test_all_boundaries() -> None:
     assert result["auc"].value is None
 
 
-def test_one_shot() -> None:
+def test_metrics_of_a_film_of_one_shot_are_defined() -> None:
     result = measure([one_film([0], [0.3])], resamples=10)
     assert (result["coverage"].pooled, result["overflow"].pooled) == (1.0, 0.0)
     assert result["ap"].value is None
 
 
-def test_a_film_without_a_scene_end_is_left_out_of_means_that_it_has_no_part_in() -> None:
+def test_a_film_without_a_scene_end_is_left_out_of_undefined_film_means() -> None:
     some = films(3)
     without = one_film([0, 0, 0], [0.2, 0.7, 0.1])
     assert measure([*some, without])["ap"].films == pytest.approx(measure(some)["ap"].films)
     assert measure([*some, without])["ap"].pooled != measure(some)["ap"].pooled
 
 
-def test_films_without_times_are_left_out_of_what_needs_times() -> None:
+def test_films_without_times_are_left_out_of_metrics_that_need_times() -> None:
     timed, timeless = films(3), films(3, seed=1, timed=False)
     both, one = measure([*timed, *timeless], resamples=20), measure(timed, resamples=20)
     for name in ("recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1"):
@@ -240,7 +240,7 @@ def test_films_without_times_are_left_out_of_what_needs_times() -> None:
     assert measure(timeless, resamples=20)["ap"].pooled is not None
 
 
-def test_a_list_without_scores_has_no_ap() -> None:
+def test_ap_is_undefined_without_scores() -> None:
     film = films(1)[0]
     listed = FilmScores(
         film.labels, np.full(len(film.labels), np.nan), film.shots, film.seconds, predicted=film.scores >= 0.5
@@ -262,13 +262,13 @@ def test_wrong_use_is_refused() -> None:
         measure(films(2), math.nan)
 
 
-def test_measures_as_plain_values() -> None:
+def test_measures_convert_to_plain_json_values() -> None:
     content = flatten(measure(films(2), resamples=5))
     assert content["miou"]["pooled"] is None
     assert isinstance(content["ap"]["interval"], list)
 
 
-def test_many_draws_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_computing_draws_in_chunks_gives_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = measure(films())["ap"]
     monkeypatch.setattr("pipelines.evaluation.bootstrap._CHUNK", 500)
     pieces = measure(films())["ap"]

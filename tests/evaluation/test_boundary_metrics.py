@@ -1,4 +1,4 @@
-"""Coverage, overflow and boundaries against sets of shots and an assignment solver, by hand and at the edges."""
+"""Coverage, overflow and boundaries against sets of shots and an assignment solver, by hand and in edge cases."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def of_sets(labels: NDArray[np.uint8], predicted: NDArray[np.uint8]) -> tuple[fl
 
 
 @pytest.mark.parametrize("seed", CASES)
-def test_coverage_and_overflow_are_the_formulas_on_sets_of_shots(seed: int) -> None:
+def test_coverage_and_overflow_equal_their_formulas_on_sets_of_shots(seed: int) -> None:
     rng = np.random.default_rng(seed)
     N = int(rng.integers(1, 50))
     labels, predicted = (rng.random((2, N)) < rng.uniform(0, 0.6, (2, 1))).astype(np.uint8)
@@ -45,7 +45,7 @@ def test_coverage_and_overflow_are_the_formulas_on_sets_of_shots(seed: int) -> N
     assert result.shots == N
 
 
-def test_coverage_and_overflow_by_hand() -> None:
+def test_coverage_and_overflow_equal_values_computed_by_hand() -> None:
     # Truth: shots 0-1, 2-4, 5-7; predicted: 0-2, 3-7.
     result = coverage_overflow([0, 1, 0, 0, 1, 0, 0, 1], [0, 0, 1, 0, 0, 0, 0, 1])
     assert result.coverage == pytest.approx((2 * 1 + 3 * (2 / 3) + 3 * 1) / 8)
@@ -53,7 +53,7 @@ def test_coverage_and_overflow_by_hand() -> None:
     assert result.f == pytest.approx(2 * 0.875 * (1 - 17 / 24) / (0.875 + 1 - 17 / 24))
 
 
-def test_one_scene_for_all_covers_all_and_overflows() -> None:
+def test_a_single_predicted_scene_has_full_coverage_and_overflow() -> None:
     labels = [0, 1, 0, 1, 0, 1]
     nothing = coverage_overflow(labels, [0] * 6)
     assert nothing.coverage == 1.0
@@ -73,17 +73,17 @@ def test_a_film_without_true_boundaries_has_no_overflow() -> None:
     assert (one_shot.coverage, one_shot.overflow, one_shot.shots) == (1.0, 0.0, 1)
 
 
-def test_the_last_label_changes_nothing() -> None:
+def test_the_label_of_the_last_shot_does_not_matter() -> None:
     assert coverage_overflow([0, 1, 0, 0], [1, 0, 0, 0]) == coverage_overflow([0, 1, 0, 1], [1, 0, 0, 1])
 
 
-def test_f_never_leaves_its_range() -> None:
+def test_the_f_of_coverage_and_overflow_is_between_0_and_1() -> None:
     assert CoverageOverflow(1.0, 0.0, 1).f == 1.0
     assert CoverageOverflow(1.0, 1.5, 1).f == CoverageOverflow(1.0, 1.0, 1).f == 0.0
 
 
 @pytest.mark.parametrize("marks", [[], [[0, 1]], [0, 2]], ids=["none", "two dimensions", "a two"])
-def test_marks_that_are_none_are_refused(marks: object) -> None:
+def test_invalid_scene_end_marks_are_refused(marks: object) -> None:
     with pytest.raises(ValueError, match="marks"):
         coverage_overflow(marks, marks)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="length"):
@@ -91,7 +91,7 @@ def test_marks_that_are_none_are_refused(marks: object) -> None:
 
 
 @pytest.mark.parametrize("seed", CASES)
-def test_as_many_boundaries_are_paired_as_an_assignment_solver_pairs(seed: int) -> None:
+def test_as_many_boundaries_are_matched_as_by_an_assignment_solver(seed: int) -> None:
     rng = np.random.default_rng(seed)
     true, found = (np.unique(rng.uniform(0, 60, int(rng.integers(0, 25)))) for _ in range(2))
     for tolerance in (0.0, 0.5, 3.0, 20.0):
@@ -105,7 +105,7 @@ def test_as_many_boundaries_are_paired_as_an_assignment_solver_pairs(seed: int) 
         assert result.f1 == pytest.approx(2 * pairs / max(1, len(true) + len(found)))
 
 
-def test_one_boundary_is_in_one_pair_only() -> None:
+def test_each_boundary_is_matched_at_most_once() -> None:
     result = boundary_match([10.0, 11.0], [10.5], 3.0)
     assert (result.precision, result.recall) == (1.0, 0.5)
     assert result.f1 == pytest.approx(2 / 3)
@@ -113,19 +113,19 @@ def test_one_boundary_is_in_one_pair_only() -> None:
     assert boundary_match([2.0, 5.0], [0.0, 3.0], 2.0).matched == 2
 
 
-def test_the_tolerance_counts_itself_and_a_gap_is_no_distance() -> None:
+def test_the_tolerance_is_inclusive_and_gaps_have_no_distance() -> None:
     assert boundary_match([10.0], [13.0], 3.0).matched == 1
     assert boundary_match([10.0], [13.01], 3.0).matched == 0
     assert boundary_match([[10.0, 20.0]], [18.0], 0.0).matched == 1
 
 
-def test_no_boundaries() -> None:
+def test_boundary_f1_is_defined_without_boundaries() -> None:
     for true, found in (([], []), ([], [1.0]), ([1.0], [])):
         result = boundary_match(true, found, 3.0)
         assert (result.matched, result.precision, result.recall, result.f1) == (0, 0.0, 0.0, 0.0)
 
 
-def test_boundaries_of_a_film_leave_out_its_end() -> None:
+def test_the_end_of_the_film_is_not_a_boundary() -> None:
     shots = np.array([[0, 24], [24, 48], [48, 96], [96, 240]])
     labels = np.array([0, 1, 0, 1], np.uint8)
     film = FilmScores(labels, np.array([0.1, 0.2, 0.9, 0.9]), shots, seconds=shots / 24)
@@ -138,7 +138,7 @@ def test_boundaries_of_a_film_leave_out_its_end() -> None:
     assert film_boundaries(FilmScores(labels, film.scores, shots), 0.5, 3.0) is None
 
 
-def test_boundaries_on_time_lines_of_their_own_are_taken_from_there() -> None:
+def test_boundary_times_given_apart_from_shots_are_used() -> None:
     shots = np.array([[0.0, 10.0], [10.0, 20.0], [20.0, 30.0]])
     film = FilmScores(
         np.array([1, 0, 0], np.uint8),

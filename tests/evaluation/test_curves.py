@@ -6,7 +6,7 @@ from pipelines.evaluation.metrics import FilmScores
 from tests.evaluation.test_bootstrap import films, one_film
 
 
-def test_shares_by_score() -> None:
+def test_the_reliability_diagram_has_the_share_of_scene_ends_by_score() -> None:
     film = one_film([0, 1, 0, 1, 1, 0], [0.05, 0.1, 0.15, 1.0, 0.95, 0.55])
     bins = reliability([film], 10)
     assert bins.shots.tolist() == [1, 2, 0, 0, 0, 1, 0, 0, 0, 2]
@@ -16,13 +16,13 @@ def test_shares_by_score() -> None:
     assert bins.error == pytest.approx((0.05 + 2 * 0.375 + 0.55 + 2 * 0.025) / 6)
 
 
-def test_scores_that_always_come_true_have_no_error() -> None:
+def test_perfectly_calibrated_scores_have_no_calibration_error() -> None:
     rng = np.random.default_rng(0)
     scores = rng.random(200_000)
     labels = (rng.random(200_000) < scores).astype(np.uint8)
     assert reliability([FilmScores(labels, scores, np.zeros((200_000, 2), np.int64))]).error < 0.01
 
 
-def test_shots_that_do_not_count_are_in_no_curve() -> None:
+def test_shots_without_labels_are_in_no_curve() -> None:
     (film,) = films(1)
     assert len(pooled_shots([film])[0]) == film.counted().sum() < len(film.labels)

@@ -1,4 +1,4 @@
-"""Every metric against a plain loop over its definition, and at the edges of it."""
+"""Every metric against a plain loop over its definition, and in edge cases."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def looped_miou(labels: NDArray[np.uint8], predicted: NDArray[np.bool_], shots: 
 
 
 @pytest.mark.parametrize("seed", CASES)
-def test_average_precision_is_its_definition(seed: int) -> None:
+def test_average_precision_equals_its_definition(seed: int) -> None:
     film = random_film(seed)
     assert average_precision(film.labels, film.scores) == pytest.approx(
         looped_average_precision(film.labels, film.scores)
@@ -73,7 +73,7 @@ def test_average_precision_is_its_definition(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", CASES)
-def test_auc_is_the_share_of_pairs_in_order(seed: int) -> None:
+def test_auc_is_the_share_of_correctly_ordered_pairs(seed: int) -> None:
     film = random_film(seed)
     assert evaluate([film])["auc"] == pytest.approx(looped_auc(film.labels, film.scores))
 
@@ -85,7 +85,7 @@ def test_f1_counts_a_score_at_the_threshold_as_positive(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", CASES)
-def test_miou_is_its_definition_on_sets_of_frames(seed: int) -> None:
+def test_miou_equals_its_definition_on_sets_of_frames(seed: int) -> None:
     film = random_film(seed)
     predicted = film.scores >= 0.5
     assert film_miou(film.labels, predicted, film.shots) == pytest.approx(
@@ -93,7 +93,7 @@ def test_miou_is_its_definition_on_sets_of_frames(seed: int) -> None:
     )
 
 
-def test_miou_by_hand() -> None:
+def test_miou_equals_a_value_computed_by_hand() -> None:
     shots = np.array([[0, 10], [10, 20], [20, 40], [40, 50]])
     # Truth: [0, 20) and [20, 40); predicted: [0, 40). Shot 3 is after the last boundary: in no scene.
     assert film_miou([0, 1, 1, 0], [0, 0, 1, 0], shots) == pytest.approx((0.5 + 0.5) / 2)
@@ -124,14 +124,14 @@ def test_evaluate_pools_shots_but_averages_miou_over_films() -> None:
     assert result["film_f1"] == pytest.approx(np.mean([looped_f1(f.labels, f.scores, 0.4) for f in films]))
 
 
-def test_a_film_without_a_scene_end_takes_part_in_everything_but_the_mean_of_film_ap() -> None:
+def test_a_film_without_a_scene_end_is_excluded_only_from_the_mean_of_film_ap() -> None:
     film = random_film(3)
     without = FilmScores(np.zeros_like(film.labels), film.scores, film.shots)
     assert evaluate([film, without])["film_ap"] == evaluate([film])["film_ap"]
     assert evaluate([film, without])["ap"] < evaluate([film])["ap"]
 
 
-def test_perfect_and_inverted_scores() -> None:
+def test_perfect_and_inverted_scores_have_extreme_metrics() -> None:
     labels = np.array([0, 1, 0, 0, 1])
     assert average_precision(labels, labels) == 1.0
     shots = np.stack([np.arange(5), np.arange(1, 6)], axis=1)
@@ -140,7 +140,7 @@ def test_perfect_and_inverted_scores() -> None:
     assert (inverted["auc"], inverted["f1"]) == (0.0, 0.0)
 
 
-def test_arrays_that_do_not_fit_are_refused() -> None:
+def test_arrays_of_inconsistent_shapes_are_refused() -> None:
     for labels, scores in (
         ([0, 1], [0.5]),
         ([[0, 1]], [[0.5, 0.5]]),
@@ -151,7 +151,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
             average_precision(labels, scores)
 
 
-def test_metrics_that_are_not_defined_say_so() -> None:
+def test_undefined_metrics_are_refused_or_left_out() -> None:
     with pytest.raises(ValueError, match="without a positive"):
         average_precision([0, 0], [0.1, 0.2])
     with pytest.raises(ValueError, match="shape"):
@@ -166,7 +166,7 @@ def test_metrics_that_are_not_defined_say_so() -> None:
 
 
 @pytest.mark.parametrize("seed", CASES)
-def test_precision_and_recall_are_scikit_learns(seed: int) -> None:
+def test_precision_and_recall_equal_scikit_learns(seed: int) -> None:
     film = random_film(seed)
     for threshold in (0.0, 0.3, 0.5, 1.0, 1.1):
         taken = film.scores >= threshold
@@ -193,7 +193,7 @@ def looped_recall_at_3s(
 
 
 @pytest.mark.parametrize("seed", CASES)
-def test_recall_at_3s_is_the_releases_walk_over_shots(seed: int) -> None:
+def test_recall_at_3s_equals_the_releases_algorithm(seed: int) -> None:
     rng = np.random.default_rng(seed)
     N = 200
     edges = np.append(0, np.cumsum(rng.integers(2, 60, N)))
@@ -203,7 +203,7 @@ def test_recall_at_3s_is_the_releases_walk_over_shots(seed: int) -> None:
     assert recall_within_counts(labels, predicted, frames / 24) == (hits, total)
 
 
-def test_recall_at_3s_wants_less_than_three_seconds_and_at_most_five_shots() -> None:
+def test_recall_at_3s_requires_less_than_three_seconds_and_at_most_five_shots() -> None:
     seconds = np.array([[0, 1], [1, 2], [2, 4], [4, 5]], float)
     assert recall_within_counts([1, 0, 0, 0], [0, 1, 0, 0], seconds) == (1, 1)
     assert recall_within_counts([1, 0, 0, 0], [0, 0, 1, 0], seconds) == (0, 1)  # exactly three
@@ -213,7 +213,7 @@ def test_recall_at_3s_wants_less_than_three_seconds_and_at_most_five_shots() -> 
     assert recall_within_counts([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1, 0], tenths) == (0, 1)
 
 
-def test_recall_at_3s_needs_times() -> None:
+def test_recall_at_3s_requires_times() -> None:
     assert recall_within_counts([0, 0], [1, 0], np.array([[0.0, 1], [1, 2]])) == (0, 0)
     with pytest.raises(ValueError, match="finite"):
         recall_within_counts([1, 0], [1, 0], np.full((2, 2), np.nan))
@@ -234,7 +234,7 @@ def test_shots_without_a_label_are_left_out_of_shot_wise_metrics() -> None:
     assert some["miou"] == evaluate([film])["miou"]
 
 
-def test_a_prediction_may_say_itself_where_scenes_end() -> None:
+def test_explicit_predicted_scene_ends_replace_the_threshold() -> None:
     film = random_film(2)
     predicted = np.zeros(len(film.labels), np.bool_)
     predicted[[1, 4]] = True
@@ -246,7 +246,7 @@ def test_a_prediction_may_say_itself_where_scenes_end() -> None:
         assert result["ap"] == evaluate([film])["ap"]
 
 
-def test_a_film_whose_arrays_do_not_fit_is_refused() -> None:
+def test_a_film_with_inconsistent_arrays_is_refused() -> None:
     labels, scores, shots = np.array([0, 1], np.uint8), np.array([0.1, 0.9]), np.array([[0, 5], [5, 9]])
     with pytest.raises(ValueError, match="film x"):
         FilmScores(labels, scores[:1], shots, film="film x")

@@ -1,4 +1,4 @@
-"""The paper's numbers: against each other, as the paper repeats some and computes some from others."""
+"""The paper's numbers: consistency, as the paper repeats some and computes some from others."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -28,7 +28,7 @@ def row_of(table: str, label: str) -> Mapping[str, Number]:
         ("table9", 4, 8),
     ],
 )
-def test_a_table_has_as_many_rows_and_numbers_as_in_the_paper(name: str, rows: int, numbers: int) -> None:
+def test_tables_have_the_rows_and_numbers_of_the_paper(name: str, rows: int, numbers: int) -> None:
     assert len(TABLES[name].rows) == rows
     assert sum(map(len, TABLES[name].rows.values())) == numbers
 
@@ -38,7 +38,7 @@ def test_no_table_of_results_is_missing() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_numbers_stand_in_columns_and_are_percentages(name: str) -> None:
+def test_paper_numbers_are_percentages_in_known_columns(name: str) -> None:
     table = TABLES[name]
     for label, row in table.rows.items():
         assert set(row) <= set(table.columns), label
@@ -51,7 +51,7 @@ def test_numbers_stand_in_columns_and_are_percentages(name: str) -> None:
                 assert 0 < value.deviation < 1.1, (label, column)
 
 
-def test_deviations_are_given_wherever_models_were_fine_tuned() -> None:
+def test_fine_tuned_rows_have_deviations() -> None:
     for name in ("table2", "table3", "table4a", "table4b", "table4c"):
         for row in TABLES[name].rows.values():
             assert all(v.deviation is not None for column, v in row.items() if column != "Sum")
@@ -61,14 +61,14 @@ def test_deviations_are_given_wherever_models_were_fine_tuned() -> None:
 
 
 @pytest.mark.parametrize("label", TABLES["table3"].rows)
-def test_sums_are_those_of_the_four_metrics(label: str) -> None:
+def test_sums_equal_the_sum_of_the_four_metrics(label: str) -> None:
     row = row_of("table3", label)
     # The paper is one off in P7 (194.43 is the sum), and rounds P4 from more digits than it prints.
     off = 1.0 if label == "P7" else 0.0
     assert row["Sum"].mean == pytest.approx(sum(row[m].mean for m in METRICS) + off, abs=0.011)
 
 
-def test_bassl_after_ten_and_forty_epochs_is_the_same_everywhere() -> None:
+def test_bassl_rows_agree_between_tables() -> None:
     ten, forty = row_of("table1", "BaSSL (10 epochs)"), row_of("table1", "BaSSL (40 epochs)")
     assert ten["AP"] == Number(56.26, 0.04)
     for table, label in (("table4a", "DTW (ours)"), ("table4b", "8"), ("table4c", "10")):
@@ -78,7 +78,7 @@ def test_bassl_after_ten_and_forty_epochs_is_the_same_everywhere() -> None:
     assert row_of("table4c", "40")["AP"] == forty["AP"]
 
 
-def test_what_the_text_says_of_the_numbers_holds() -> None:
+def test_statements_in_the_papers_text_hold_for_its_tables() -> None:
     ten, forty = (row_of("table1", f"BaSSL ({n} epochs)")["AP"].mean for n in (10, 40))
     assert ten - row_of("table1", "BaSSL w/o fine-tuning (10 epochs)")["AP"].mean == pytest.approx(24.71)
     assert forty - row_of("table1", "ShotCoL")["AP"].mean == pytest.approx(4.00)
@@ -96,7 +96,7 @@ def test_what_the_text_says_of_the_numbers_holds() -> None:
         *(("table8", column, "BaSSL (ours)") for column in TABLES["table8"].columns),
     ],
 )
-def test_what_is_printed_in_bold_is_the_best(table: str, column: str, best: str) -> None:
+def test_numbers_printed_in_bold_are_the_best(table: str, column: str, best: str) -> None:
     numbers = {label: row[column].mean for label, row in TABLES[table].rows.items() if column in row}
     assert numbers[best] == max(numbers.values())
 

@@ -1,4 +1,4 @@
-"""kNN precision against loops and scikit-learn, NMI where the answer is known, and both at their edges."""
+"""kNN precision against loops and scikit-learn, NMI where the result is known, and edge cases of both."""
 
 import math
 
@@ -48,7 +48,7 @@ def looped(
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_precision_is_its_definition(seed: int) -> None:
+def test_knn_precision_equals_its_definition(seed: int) -> None:
     data = library(seed, scenes=5)
     result = knn_precision(*data)
     assert tuple(result.pooled) == NEIGHBOURS
@@ -69,7 +69,7 @@ def test_precision_agrees_with_scikit_learn() -> None:
     assert knn_precision(features, scenes, videos, (10,)).pooled[10] == pytest.approx(expected, abs=1e-12)
 
 
-def test_perfect_features_reach_the_best_that_can_be_had() -> None:
+def test_perfect_features_reach_the_maximum_precision() -> None:
     features, scenes, videos = library(8, noise=1e-4)
     result = knn_precision(features, scenes, videos)
     size = np.bincount(scenes)[scenes]
@@ -78,7 +78,7 @@ def test_perfect_features_reach_the_best_that_can_be_had() -> None:
     assert knn_precision(features[size > 20], scenes[size > 20], videos[size > 20]).pooled[20] == 1.0
 
 
-def test_random_features_find_a_scene_as_often_as_chance() -> None:
+def test_random_features_have_the_precision_of_chance() -> None:
     scenes = np.repeat(np.arange(20), 25)
     features = np.random.default_rng(9).normal(size=(500, 32))
     result = knn_precision(features, scenes, np.zeros(500))
@@ -86,7 +86,7 @@ def test_random_features_find_a_scene_as_often_as_chance() -> None:
         assert result.pooled[k] == pytest.approx(24 / 499, abs=0.02)
 
 
-def test_neither_length_nor_order_of_videos_nor_portions_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_knn_precision_does_not_depend_on_vector_length_video_order_or_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     features, scenes, videos = library(10)
     result = knn_precision(features, scenes, videos)
     rng = np.random.default_rng(0)
@@ -102,7 +102,7 @@ def test_neither_length_nor_order_of_videos_nor_portions_matter(monkeypatch: pyt
         assert list(other.by_video.values()) == pytest.approx(list(result.by_video.values()), abs=1e-12)
 
 
-def test_neighbours_in_other_videos_are_not_looked_at() -> None:
+def test_neighbours_in_other_videos_are_ignored() -> None:
     """The same film twice: a search over both would find each shot's copy first."""
     features, scenes, videos = library(11, videos=1)
     once = knn_precision(features, scenes, videos)
@@ -110,7 +110,7 @@ def test_neighbours_in_other_videos_are_not_looked_at() -> None:
     assert list(twice.pooled.values()) == pytest.approx(list(once.pooled.values()), abs=1e-12)
 
 
-def test_a_long_film_weighs_no_more_by_video() -> None:
+def test_in_means_by_video_a_long_film_has_no_larger_weight() -> None:
     good, bad = np.eye(4).repeat(5, axis=0), np.tile(np.eye(5), (20, 1))
     scenes = np.concatenate([np.arange(4).repeat(5), 10 + np.arange(20).repeat(5)])
     result = knn_precision(np.concatenate([np.pad(good, ((0, 0), (0, 1))), bad]), scenes, [0] * 20 + [1] * 100, [1])
@@ -118,14 +118,14 @@ def test_a_long_film_weighs_no_more_by_video() -> None:
     assert result.pooled[1] == pytest.approx(20 / 120)
 
 
-def test_shots_that_cannot_count_are_left_out() -> None:
+def test_shots_without_enough_neighbours_are_left_out() -> None:
     result = knn_precision(np.eye(6), [0, 0, 0, 1, 2, 2], [0, 0, 0, 1, 2, 2], (1, 3))
     assert result.shots == {1: 5, 3: 0}  # a film of one shot has no neighbour, one of three no third
     assert math.isnan(result.pooled[3])
     assert math.isnan(result.by_video[3])
 
 
-def test_scenes_are_numbered_through_all_videos() -> None:
+def test_scene_numbers_continue_over_all_videos() -> None:
     assert scene_ids([0, 1, 0, 0, 0, 1, 1], ["a", "a", "a", "b", "b", "b", "b"]).tolist() == [0, 0, 1, 2, 2, 2, 3]
     assert scene_ids([0, 1, 0], [5, 5, 2]).tolist() == [0, 0, 1]
     assert scene_ids([], []).tolist() == []
@@ -139,8 +139,8 @@ def test_nmi_is_one_where_scenes_are_clusters() -> None:
     assert result.scenes == (np.bincount(data[1]) >= 8).sum()
 
 
-def test_nmi_falls_as_scenes_grow_alike() -> None:
-    """What is shuffled is no better than chance; a little noise is better than much."""
+def test_nmi_falls_as_scenes_become_more_similar() -> None:
+    """Shuffled features are no better than chance; a little noise is better than much."""
     values = [scene_nmi(*library(13, noise=noise), length=8, restarts=1).nmi for noise in (0.5, 2.0, 8.0)]
     assert values == sorted(values, reverse=True)
     rng = np.random.default_rng(0)
@@ -155,7 +155,7 @@ def test_nmi_falls_as_scenes_grow_alike() -> None:
     assert shuffled.nmi == pytest.approx(np.mean(chance), abs=0.06)
 
 
-def test_nmi_takes_as_many_scenes_as_there_are_and_says_how_many() -> None:
+def test_nmi_samples_at_most_the_existing_scenes_and_reports_the_number() -> None:
     data = library(14, videos=6)
     long_enough = int((np.bincount(data[1]) >= 16).sum())
     assert 10 < long_enough < 48
@@ -167,8 +167,8 @@ def test_nmi_takes_as_many_scenes_as_there_are_and_says_how_many() -> None:
     assert math.isnan(none.nmi)
 
 
-def test_nmi_takes_neighbouring_shots_of_one_scene(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seen by what reaches K-Means: features that say their row."""
+def test_nmi_samples_consecutive_shots_of_a_scene(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checked by the input of k-means: each feature vector identifies its row."""
     _, scenes, videos = library(15)
     seen = []
 
@@ -197,7 +197,7 @@ def test_nmi_takes_neighbouring_shots_of_one_scene(monkeypatch: pytest.MonkeyPat
     assert min(before.min(), after.min()) == 0
 
 
-def test_nmi_is_the_same_for_the_same_seed() -> None:
+def test_nmi_depends_only_on_the_seed() -> None:
     data = library(16, noise=2.0)
     one, two, other = (scene_nmi(*data, length=8, sampled=12, restarts=1, seed=seed) for seed in (1, 1, 2))
     assert one == two
@@ -205,7 +205,7 @@ def test_nmi_is_the_same_for_the_same_seed() -> None:
     assert len(set(one.trials)) > 1
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_inconsistent_arguments_are_refused() -> None:
     x = np.eye(4)
     with pytest.raises(ValueError, match="shape"):
         knn_precision(x, [0, 0, 1], [0, 0, 0, 0])

@@ -39,7 +39,7 @@ def same(one: dict[str, Tensor], two: dict[str, Tensor]) -> bool:
     )
 
 
-def test_what_is_saved_comes_back(tmp_path: Path, weights: BasslWeights) -> None:
+def test_a_saved_model_is_loaded_unchanged(tmp_path: Path, weights: BasslWeights) -> None:
     save_bassl_model(tmp_path / "run" / "model.safetensors", weights)
     back = load_bassl_model(tmp_path / "run" / "model.safetensors")
     assert back.settings == weights.settings
@@ -61,7 +61,7 @@ def test_a_method_without_a_crn_is_a_model_too(tmp_path: Path, weights: BasslWei
         back.build_crn()
 
 
-def test_heads_tell_what_a_model_is(weights: BasslWeights) -> None:
+def test_the_heads_determine_the_kind_of_a_model(weights: BasslWeights) -> None:
     assert not weights.finetuned
     assert weights.head_names == ["head_cgm", "head_pp"]
     assert replace(weights, heads={"head_sbd.weight": torch.ones(2, 16)}).finetuned
@@ -87,7 +87,7 @@ def test_building_draws_no_random_numbers(weights: BasslWeights) -> None:
     assert torch.equal(drawn, torch.rand(1))
 
 
-def test_weights_that_do_not_fit_are_neither_built_nor_saved(tmp_path: Path, weights: BasslWeights) -> None:
+def test_weights_of_wrong_shapes_are_neither_built_nor_saved(tmp_path: Path, weights: BasslWeights) -> None:
     for crn in ({}, {**weights.crn, "more": torch.ones(1)}, dict(crn_tensors(3))):
         with pytest.raises(ValueError):
             replace(weights, crn=crn).build_crn()
@@ -96,7 +96,7 @@ def test_weights_that_do_not_fit_are_neither_built_nor_saved(tmp_path: Path, wei
     assert list(tmp_path.iterdir()) == []
 
 
-def test_shapes_are_those_of_the_network() -> None:
+def test_stored_shapes_equal_those_of_the_network() -> None:
     state = ContextualRelationNetwork(CRN).state_dict()
     assert crn_shapes(CRN) == {name: tuple(tensor.shape) for name, tensor in state.items()}
 

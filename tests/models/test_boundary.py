@@ -81,7 +81,7 @@ def test_the_built_in_model_reads_features_of_any_encoder() -> None:
 
 
 @pytest.mark.parametrize("crn", KINDS)
-def test_memory_is_bounded_and_changes_nothing(crn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limiting_memory_does_not_change_scores(crn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, (features, durations) = model_of(crn), film(40)
     whole = model.logits(features, durations)
     monkeypatch.setattr(torch_networks, "WINDOWS_AT_A_TIME", 7)
@@ -89,7 +89,7 @@ def test_memory_is_bounded_and_changes_nothing(crn: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("crn", KINDS)
-def test_scores_do_not_depend_on_dropout_or_on_who_asked_before(crn: str) -> None:
+def test_scores_are_deterministic_without_dropout_and_calibrated(crn: str) -> None:
     model, (features, durations) = model_of(crn, calibration=Calibration(3.0, -0.2)), film(9)
     scores = model.score(features, durations)
     assert scores.dtype == np.float64
@@ -99,14 +99,14 @@ def test_scores_do_not_depend_on_dropout_or_on_who_asked_before(crn: str) -> Non
 
 
 @pytest.mark.parametrize("crn", KINDS)
-def test_a_network_in_double_precision_scores_alike(crn: str) -> None:
+def test_a_network_in_double_precision_gives_the_same_scores(crn: str) -> None:
     model, (features, durations) = model_of(crn), film(9)
     single = model.logits(features, durations)
     model.networks[0].double()
     np.testing.assert_allclose(model.logits(features, durations), single, rtol=1e-4, atol=1e-6)
 
 
-def test_half_precision_features_are_read_as_they_are() -> None:
+def test_half_precision_features_are_accepted() -> None:
     model, (features, durations) = model_of("mlp"), film(9)
     half = features.astype(np.float16)
     np.testing.assert_array_equal(model.score(half, durations), model.score(half.astype(np.float32), durations))
@@ -130,7 +130,7 @@ def test_features_of_another_encoder_are_refused() -> None:
     open_model().boundary_model().check("anything", 3)
 
 
-def test_the_head_and_the_crn_begin_as_in_bert_and_the_mask_embedding_does_not_learn() -> None:
+def test_head_and_crn_are_initialised_as_in_bert_and_the_mask_embedding_is_fixed() -> None:
     torch.manual_seed(0)
     network = build_network("transformer", CRNSettings(2, 8, 256, 1, 8, 16))
     state = network.state_dict()
@@ -140,7 +140,7 @@ def test_the_head_and_the_crn_begin_as_in_bert_and_the_mask_embedding_does_not_l
     assert fixed == ["crn.shot_embedding.mask_embedding.weight"]
 
 
-def test_several_networks_vote_only_where_they_can() -> None:
+def test_only_relational_models_may_have_several_networks() -> None:
     model = model_of("relational")
     assert len(replace(model, networks=model.networks * 2).networks) == 2
     for crn, networks in (("mlp", 2), ("mlp", 0)):
@@ -168,7 +168,7 @@ def full(crn: str) -> BoundaryModel:
 
 
 @pytest.mark.parametrize("crn", KINDS)
-def test_what_is_saved_comes_back(crn: str, tmp_path: Path) -> None:
+def test_a_saved_model_is_loaded_unchanged(crn: str, tmp_path: Path) -> None:
     model, (features, durations) = full(crn), film(9)
     save_boundary_model(tmp_path / "run" / "model.safetensors", model)
     for path in (tmp_path / "run", tmp_path / "run" / "model.safetensors"):
@@ -195,7 +195,7 @@ def test_an_imported_checkpoint_scores_as_the_release_does(tmp_path: Path) -> No
     assert found == pytest.approx(float(logits.softmax(0)[1].detach()), rel=1e-4)
 
 
-def test_a_model_that_was_only_pretrained_scores_nothing(tmp_path: Path) -> None:
+def test_a_model_that_is_only_pre_trained_cannot_score(tmp_path: Path) -> None:
     weights = BasslWeights(
         BasslSettings("x", CRNSettings(2, 24, 16, 2, 8, 40)), {}, dict(crn_tensors(2)), {"head_pp.bias": torch.ones(2)}
     )
@@ -215,7 +215,7 @@ def test_a_missing_run_and_other_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("crn", KINDS)
-def test_a_damaged_file_is_one_line(crn: str, tmp_path: Path) -> None:
+def test_a_damaged_file_gives_a_one_line_error(crn: str, tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     save_boundary_model(path, full(crn))
     content = path.read_bytes()

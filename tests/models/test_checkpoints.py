@@ -1,4 +1,4 @@
-"""A model file is written whole or not at all, and read only if it is the right one."""
+"""Model files are written atomically, and read only if valid and of the right kind."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def fault(path: Path, kind: str = "boundary") -> str:
     return message
 
 
-def test_what_is_saved_comes_back(model: Path) -> None:
+def test_a_saved_model_is_loaded_unchanged(model: Path) -> None:
     tensors, settings = read_tensors(model, "boundary")
     assert settings == SETTINGS
     assert tensors.keys() == TENSORS.keys()
@@ -48,7 +48,7 @@ def test_what_is_saved_comes_back(model: Path) -> None:
         assert torch.equal(tensors[name], tensor)
 
 
-def test_views_are_saved_as_what_they_show(tmp_path: Path) -> None:
+def test_tensor_views_are_saved_with_their_values(tmp_path: Path) -> None:
     table = torch.arange(12.0).reshape(3, 4)
     save_model(tmp_path / "view", {"columns": table[:, 1:3], "turned": table.T}, "boundary", {})
     tensors, _ = read_tensors(tmp_path / "view", "boundary")
@@ -67,11 +67,13 @@ def test_the_same_model_is_the_same_file_in_every_process(tmp_path: Path, model:
     assert (tmp_path / "again").read_bytes() == model.read_bytes()
 
 
-def test_nothing_is_left_beside_the_file(model: Path) -> None:
+def test_saving_leaves_no_other_file(model: Path) -> None:
     assert [path.name for path in model.parent.iterdir()] == ["model.safetensors"]
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_else(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = model.read_bytes()
 
     def no_space(*_: object) -> None:
@@ -85,7 +87,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(model: Path, monkey
     assert [path.name for path in model.parent.iterdir()] == ["model.safetensors"]
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BasslError, match="cannot be"):
         save_model(tmp_path / "file" / "model", TENSORS, "boundary", {})
@@ -104,7 +106,7 @@ def test_a_truncated_file_is_refused(model: Path, size: int) -> None:
     assert "truncated" in fault(model)
 
 
-def test_something_else_is_refused(model: Path) -> None:
+def test_files_of_other_formats_are_refused(model: Path) -> None:
     model.write_text("not a model at all, but long enough for a header")
     assert "not a safetensors file" in fault(model)
     torch.save(TENSORS, model)
@@ -116,7 +118,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     assert "no such model file" in fault(tmp_path)
 
 
-def test_safetensors_of_others_are_refused(tmp_path: Path) -> None:
+def test_safetensors_files_from_elsewhere_are_refused(tmp_path: Path) -> None:
     save_file(TENSORS, tmp_path / "bare")
     assert "not a bassl model" in fault(tmp_path / "bare")
     save_file(TENSORS, tmp_path / "other", metadata={"format": "pt"})
@@ -144,7 +146,7 @@ def test_unreadable_settings_are_refused(tmp_path: Path, settings: str | None) -
     assert "settings" in fault(tmp_path / "bad")
 
 
-def test_a_header_is_read_without_the_weights_and_says_the_same(model: Path) -> None:
+def test_the_header_can_be_read_without_the_weights(model: Path) -> None:
     assert read_model_header(model) == ("boundary", SETTINGS)
 
 
@@ -160,7 +162,7 @@ def test_a_header_is_read_without_the_weights_and_says_the_same(model: Path) -> 
         b'{"__metadata__": {"schema": "bassl.model", "schema_version": "1", "kind": "boundary", "settings": {}}}',
     ],
 )
-def test_any_header_that_is_none_is_one_line(tmp_path: Path, header: bytes) -> None:
+def test_any_invalid_header_gives_a_one_line_error(tmp_path: Path, header: bytes) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header)
     with pytest.raises(StoreError, match=re.escape(str(path))) as caught:
@@ -168,14 +170,14 @@ def test_any_header_that_is_none_is_one_line(tmp_path: Path, header: bytes) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_settings_nested_without_end_are_one_line(tmp_path: Path) -> None:
+def test_deeply_nested_settings_give_a_one_line_error(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "boundary", "settings": "[" * 100_000}
     save_file(TENSORS, path, metadata)
     assert "settings cannot be read" in fault(path)
 
 
-def test_no_damaged_model_is_taken_for_a_whole_one(model: Path) -> None:
+def test_every_damaged_model_is_refused(model: Path) -> None:
     content = model.read_bytes()
     rng = np.random.default_rng(0)
     for place in rng.integers(0, len(content), 300):

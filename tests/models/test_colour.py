@@ -26,7 +26,7 @@ def test_a_histogram_counts_the_hues_of_all_pixels_in_steps_of_two_degrees() -> 
 @pytest.mark.parametrize(
     ("rgb", "bin"), [((255, 0, 0), 0), ((0, 255, 0), 60), ((0, 0, 255), 120), ((0, 255, 255), 90), ((77, 77, 77), 0)]
 )
-def test_primary_colours_have_their_hue_and_grey_has_that_of_red(rgb: tuple[int, int, int], bin: int) -> None:
+def test_primary_colours_have_their_hue_and_grey_counts_as_red(rgb: tuple[int, int, int], bin: int) -> None:
     histogram = hue_histogram(np.full((4, 6, 3), rgb, np.uint8))
     assert histogram.shape == (HUES,)
     assert histogram.dtype == np.float32
@@ -34,6 +34,6 @@ def test_primary_colours_have_their_hue_and_grey_has_that_of_red(rgb: tuple[int,
 
 
 @pytest.mark.parametrize(("keyframes", "middle"), [(1, 0), (2, 1), (3, 1)])
-def test_the_middle_keyframe_is_described(keyframes: int, middle: int) -> None:
+def test_the_histogram_is_of_the_middle_keyframe(keyframes: int, middle: int) -> None:
     images = [np.full((2, 2, 3), np.eye(3)[i] * 255, np.uint8) for i in range(keyframes)]
     np.testing.assert_array_equal(shot_colour(images), hue_histogram(images[middle]))

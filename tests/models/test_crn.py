@@ -1,4 +1,4 @@
-"""The contextual relation network is BERT's encoder over a window's shots, to the last equation."""
+"""The contextual relation network is BERT's encoder over a window's shots, equation by equation."""
 
 import pytest
 import torch
@@ -43,7 +43,7 @@ def a_mask(B: int, S: int) -> Tensor:
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(("neighbors", "layers"), [(1, 3), (2, 2), (4, 1)])
-def test_values_and_gradients_are_those_of_the_published_equations(neighbors: int, layers: int, masked: bool) -> None:
+def test_crn_values_and_gradients_equal_the_published_equations(neighbors: int, layers: int, masked: bool) -> None:
     settings = CRNSettings(neighbors, 24, 16, layers, 8, 40)
     crn, tensors = network(settings)
     shots = windows(settings).requires_grad_()
@@ -69,7 +69,7 @@ def test_values_and_gradients_are_those_of_the_published_equations(neighbors: in
     assert compared == 6 + 16 * layers - (not masked)
 
 
-def test_the_papers_size_in_single_precision() -> None:
+def test_the_crn_of_the_papers_size_equals_the_equations_in_single_precision() -> None:
     settings = CRNSettings()
     torch.manual_seed(0)
     crn = ContextualRelationNetwork(settings).eval()
@@ -82,7 +82,7 @@ def test_the_papers_size_in_single_precision() -> None:
     torch.testing.assert_close(torch.cat([cls[:, None], contextualised], dim=1), literal, rtol=1e-4, atol=1e-4)
 
 
-def test_a_layer_is_torchs_post_norm_layer() -> None:
+def test_a_crn_layer_equals_torchs_post_norm_layer() -> None:
     crn, tensors = network()
     x = torch.randn(3, 6, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     for i, layer in enumerate(crn.encoder.layer):
@@ -108,13 +108,13 @@ def test_a_layer_is_torchs_post_norm_layer() -> None:
         torch.testing.assert_close(layer(x), reference(x), rtol=1e-10, atol=1e-10)
 
 
-def test_names_and_shapes_are_those_of_a_released_checkpoint() -> None:
+def test_crn_names_and_shapes_equal_a_released_checkpoint() -> None:
     expected = crn_tensors(8, D_e=2048, D_c=768, hidden=3072)
     state = ContextualRelationNetwork().state_dict()
     assert {name: tensor.shape for name, tensor in state.items()} == {name: t.shape for name, t in expected.items()}
 
 
-def test_windows_do_not_see_each_other() -> None:
+def test_windows_of_a_batch_do_not_affect_each_other() -> None:
     crn, _ = network()
     shots = windows()
     together = crn(shots)
@@ -133,7 +133,7 @@ def test_the_centre_is_place_k_of_the_shots_and_one_more_behind_cls() -> None:
 # --- the mask ---------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_of_a_masked_shot_reaches_any_output() -> None:
+def test_a_masked_shot_does_not_affect_any_output() -> None:
     crn, _ = network()
     shots, mask = windows(), a_mask(3, SMALL.window)
     other = shots.clone()
@@ -153,14 +153,14 @@ def test_a_masked_shot_gets_no_gradient_and_the_mask_embedding_does() -> None:
     assert gradient[1].all()
 
 
-def test_a_mask_of_nothing_is_no_mask() -> None:
+def test_an_empty_mask_equals_no_mask() -> None:
     crn, _ = network()
     shots = windows()
     for one, two in zip(crn(shots), crn(shots, torch.zeros(3, SMALL.window, dtype=torch.bool)), strict=True):
         assert torch.equal(one, two)
 
 
-def test_a_mask_of_zeros_and_ones_is_one_of_truth_values() -> None:
+def test_a_mask_of_zeros_and_ones_equals_a_boolean_mask() -> None:
     crn, _ = network()
     shots, mask = windows(), a_mask(3, SMALL.window)
     for one, two, three in zip(crn(shots, mask), crn(shots, mask.long()), crn(shots, mask.float()), strict=True):
@@ -182,7 +182,7 @@ def test_row_zero_of_the_mask_embedding_is_zero_and_never_read() -> None:
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-def test_dropout_is_for_training_only() -> None:
+def test_dropout_is_used_only_in_training() -> None:
     crn, _ = network()
     shots = windows()
     assert torch.equal(crn(shots)[0], crn(shots)[0])
@@ -190,13 +190,13 @@ def test_dropout_is_for_training_only() -> None:
     assert not torch.equal(crn(shots)[0], crn(shots)[0])
 
 
-def test_without_dropout_training_is_as_prediction() -> None:
+def test_without_dropout_training_mode_equals_evaluation_mode() -> None:
     crn, _ = network(CRNSettings(2, 24, 16, 2, 8, 40, dropout=0.0))
     shots = windows()
     torch.testing.assert_close(crn(shots)[0], crn.train()(shots)[0])
 
 
-def test_attention_weights_are_dropped_too() -> None:
+def test_dropout_is_also_applied_to_attention_weights() -> None:
     crn, _ = network()
     shots = windows()
     crn.train()
@@ -220,7 +220,7 @@ def test_the_mean_over_dropout_masks_is_right_where_the_network_is_linear_in_the
     assert not torch.equal(drawn[0], drawn[1])
 
 
-def test_weights_begin_as_pytorchs_layers_do() -> None:
+def test_weights_are_initialised_as_in_pytorchs_layers() -> None:
     torch.manual_seed(0)
     crn = ContextualRelationNetwork(CRNSettings(layers=1))
     for name, module in crn.named_modules():
@@ -240,7 +240,7 @@ def test_weights_begin_as_pytorchs_layers_do() -> None:
             assert not module.bias.any(), name
 
 
-def test_it_fits_labels_that_depend_on_two_shots() -> None:
+def test_the_crn_fits_labels_that_depend_on_two_shots() -> None:
     torch.manual_seed(0)
     crn = ContextualRelationNetwork(CRNSettings(1, 8, 16, 1, 8, 32, dropout=0.0))
     head = nn.Linear(16, 2)
@@ -255,7 +255,7 @@ def test_it_fits_labels_that_depend_on_two_shots() -> None:
     assert loss.detach() < 0.3
 
 
-def test_mixed_precision_stays_close() -> None:
+def test_mixed_precision_outputs_are_close() -> None:
     crn, _ = network()
     crn, shots, mask = crn.float(), windows().float(), a_mask(3, SMALL.window)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -292,6 +292,6 @@ def test_a_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
         {"dropout": "0.1"},
     ],
 )
-def test_settings_that_are_no_network_are_refused(wrong: dict[str, object]) -> None:
+def test_settings_that_no_network_can_have_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError):
         CRNSettings(**wrong)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The evidence at the cuts of a film: sums and costs against plain loops, the same from either end, always finite."""
+"""The evidence at the cuts of a film: sums and costs against plain loops, symmetric in time, always finite."""
 
 import re
 
@@ -33,7 +33,7 @@ def near_table(N: int, reach: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("N", "reach"), [(1, 3), (2, 3), (9, 3), (9, 20)])
-def test_sums_are_those_of_plain_loops(N: int, reach: int) -> None:
+def test_block_sums_equal_plain_loops(N: int, reach: int) -> None:
     table = near_table(N, reach)
     sums = BlockSums(band_of(table, reach))
     for a in range(N):
@@ -45,20 +45,20 @@ def test_sums_are_those_of_plain_loops(N: int, reach: int) -> None:
     np.testing.assert_allclose(sums.severed[0], [table[:m, m:].sum() for m in range(1, N)], atol=1e-9)
 
 
-def test_costs_of_several_graphs_are_those_of_the_graph_cut_of_one_part_after_the_other() -> None:
+def test_cut_costs_of_several_graphs_equal_recursive_graph_cut() -> None:
     tables = [near_table(60, 12, seed) for seed in range(3)]
     expected = [graph_cut.cut_costs(table)[:-1] for table in tables]
     found = cut_costs(BlockSums(*(band_of(table, 12) for table in tables)))
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_the_band_is_the_table_of_similarities() -> None:
+def test_the_similarity_band_equals_the_full_similarity_matrix() -> None:
     features = np.random.default_rng(0).normal(size=(300, 7))  # more shots than are multiplied at a time
     unit, _ = unit_features(features)
     np.testing.assert_allclose(similarity_band(unit, 5), band_of(unit @ unit.T, 5), atol=1e-5)
 
 
-def test_a_film_run_backwards_has_the_same_evidence() -> None:
+def test_a_reversed_film_has_the_same_evidence() -> None:
     rng = np.random.default_rng(1)
     features, lengths = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70)
     colour = colours(70)
@@ -69,7 +69,7 @@ def test_a_film_run_backwards_has_the_same_evidence() -> None:
     np.testing.assert_allclose(back[::-1], there, atol=1e-3)
 
 
-def test_scaling_and_turning_the_features_changes_no_evidence() -> None:
+def test_scaling_and_rotating_features_does_not_change_the_evidence() -> None:
     rng = np.random.default_rng(4)
     features, lengths = rng.normal(size=(70, 20)), rng.uniform(1, 9, size=70)
     turn = np.linalg.qr(rng.normal(size=(30, 30)))[0][:20]
@@ -79,7 +79,7 @@ def test_scaling_and_turning_the_features_changes_no_evidence() -> None:
 
 
 @pytest.mark.parametrize("even", [True, False])
-def test_of_time_only_the_number_of_shots_within_seconds_depends_on_its_unit(even: bool) -> None:
+def test_only_the_numbers_of_shots_within_seconds_depend_on_the_unit_of_time(even: bool) -> None:
     rng = np.random.default_rng(6)
     features, lengths = rng.normal(size=(50, 9)), np.ones(50) if even else rng.uniform(1, 9, size=50)
     kinds, expected = cut_evidence(features, lengths)
@@ -116,7 +116,7 @@ LEARNED_FROM = {
 }
 
 
-def test_evidence_is_that_which_the_built_in_model_learned_from() -> None:
+def test_the_evidence_equals_that_of_the_training_of_the_built_in_model() -> None:
     """Weights of a model fit the evidence that it was trained on: where this changes, the model must be trained again
     (`make default-model`), and then these numbers."""
     at = np.arange(60)
@@ -132,8 +132,8 @@ def test_evidence_is_that_which_the_built_in_model_learned_from() -> None:
     assert found == {name: (number, pytest.approx(size, abs=1e-3)) for name, (number, size) in LEARNED_FROM.items()}
 
 
-def test_time_still_passes_where_all_shots_are_of_one_length() -> None:
-    """Even shots are joined over as many neighbours as in a film whose lengths deviate by the shortest unit."""
+def test_equal_shot_lengths_use_the_minimum_time_unit() -> None:
+    """Equal shots have the same time distances as a film whose lengths deviate by the minimum unit."""
     features = np.random.default_rng(5).normal(size=(40, 20))
     graphs = [
         ShotGraphs(similarity_band(unit_features(features)[0], 12), lengths)
@@ -160,8 +160,8 @@ def colours(N: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("colour", [np.full((70, 5), 0.2), np.zeros((70, 180))])
-def test_equal_colours_and_unknown_ones_say_nothing(colour: np.ndarray) -> None:
-    """By the same path as colours that all but agree."""
+def test_equal_and_unknown_colours_do_not_change_the_evidence(colour: np.ndarray) -> None:
+    """By the same code as nearly equal colours."""
     rng = np.random.default_rng(6)
     features, lengths = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70)
     kinds, expected = cut_evidence(features, lengths)
@@ -173,7 +173,7 @@ def test_equal_colours_and_unknown_ones_say_nothing(colour: np.ndarray) -> None:
     np.testing.assert_allclose(cut_evidence(features, lengths, nearly)[1], expected, atol=1e-3)
 
 
-def test_evidence_is_that_of_content_joined_with_colour_averaged_over_the_weights_of_colour() -> None:
+def test_evidence_is_the_mean_over_colour_weights_of_joined_features() -> None:
     rng = np.random.default_rng(7)
     features, lengths, colour = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70), colours(70)
     unit = features / np.linalg.norm(features, axis=1, keepdims=True)
@@ -181,7 +181,7 @@ def test_evidence_is_that_of_content_joined_with_colour_averaged_over_the_weight
     np.testing.assert_allclose(cut_evidence(features, lengths, colour)[1], np.mean(joined, axis=0), atol=1e-4)
 
 
-def test_colour_finds_a_cut_that_content_does_not_see() -> None:
+def test_colour_finds_a_cut_that_content_does_not_show() -> None:
     rng = np.random.default_rng(8)
     features, lengths = rng.normal(size=(36, 50)), rng.uniform(2, 4, size=36)
     colour = np.repeat(np.eye(3), 12, axis=0)

@@ -1,4 +1,4 @@
-"""Shot encoders: the mean over keyframes, pictures of any size, ids, and one clear line where one cannot be loaded."""
+"""Shot encoders: the mean over keyframes, pictures of any size, ids, and one-line errors where one cannot be loaded."""
 
 import os
 import re
@@ -33,7 +33,7 @@ from tests.small_stores import refusal
 
 
 class MeanColour(nn.Module):
-    """A network whose answer is known: the mean of each channel."""
+    """A network with known output: the mean of each channel."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean(dim=(2, 3))
@@ -49,31 +49,31 @@ def plain(value: float, size: int = 8) -> NDArray[np.uint8]:
     return np.full((size, size, 3), value, np.uint8)
 
 
-def test_the_encoding_of_a_shot_is_the_mean_over_its_key_frames() -> None:
+def test_the_encoding_of_a_shot_is_the_mean_over_its_keyframes() -> None:
     shots = [[plain(10), plain(20), plain(60)], [plain(5)], [plain(7), plain(9)]]
     np.testing.assert_allclose(mean_colour().encode(shots), [[30.0] * 3, [5.0] * 3, [8.0] * 3])
 
 
-def test_many_key_frames_are_encoded_in_parts_and_none_is_lost() -> None:
+def test_many_keyframes_are_encoded_in_parts() -> None:
     shots = [[plain(value + k) for k in range(3)] for value in range(50)]
     np.testing.assert_allclose(mean_colour().encode(shots)[:, 0], np.arange(50) + 1)
 
 
-def test_channels_are_red_green_blue_and_normalised() -> None:
+def test_images_are_normalised_in_rgb_order() -> None:
     picture = np.stack([np.full((8, 8), value) for value in (10, 20, 30)], axis=2).astype(np.uint8)
     encoder = mean_colour(mean=(8.0, 10.0, 15.0), std=(1.0, 2.0, 5.0))
     np.testing.assert_allclose(encoder.encode([[picture]]), [[2.0, 5.0, 3.0]])
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 300), (300, 2), (51, 101), (480, 640), (224, 224)])
-def test_a_picture_of_any_size_becomes_the_square_and_keeps_its_colour(size: tuple[int, int]) -> None:
+def test_an_image_of_any_size_is_resized_to_the_square_and_keeps_its_colour(size: tuple[int, int]) -> None:
     picture = np.full((*size, 3), (200, 100, 50), np.uint8)
     square = resize_to_square(picture, 224)
     assert square.shape == (224, 224, 3)
     assert (square == (200, 100, 50)).all()
 
 
-def test_the_whole_picture_is_kept() -> None:
+def test_squeeze_keeps_the_whole_image() -> None:
     picture = np.zeros((240, 426, 3), np.uint8)
     picture[:, :20], picture[:, -20:] = 255, 255
     square = resize_to_square(picture, 224)
@@ -82,7 +82,7 @@ def test_the_whole_picture_is_kept() -> None:
     assert (square[:, 112] == 0).all()
 
 
-def test_the_default_encoder_tells_pictures_apart_and_says_the_same_again(rng: np.random.Generator) -> None:
+def test_the_default_encoder_distinguishes_images_and_is_deterministic(rng: np.random.Generator) -> None:
     encoder = load_encoder("efficientnet_lite0", "cpu")
     pictures = [[encoder.prepare(rng.integers(0, 256, (60, 80, 3)).astype(np.uint8))], [plain(30, 224)]]
     first, second = encoder.encode(pictures), encoder.encode(pictures)
@@ -101,21 +101,21 @@ def test_the_default_encoder_tells_pictures_apart_and_says_the_same_again(rng: n
         ("timm:", "timm has no model ''"),
     ],
 )
-def test_an_unknown_encoder_is_told_with_those_there_are(name: str, reason: str) -> None:
+def test_an_unknown_encoder_is_refused_with_the_available_ones(name: str, reason: str) -> None:
     with pytest.raises(BasslError, match=reason) as caught:
         load_encoder(name, "cpu")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["quantum", "", "cpu:x", "meta"])
-def test_a_device_that_is_not_there_is_told(name: str) -> None:
+def test_a_missing_device_is_reported(name: str) -> None:
     with pytest.raises(BasslError, match=f"the device '{name}' is not available") as caught:
         choose_device(name)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_cuda_where_there_is_none_is_told() -> None:
+def test_a_missing_cuda_device_is_reported() -> None:
     with pytest.raises(BasslError, match="the device 'cuda' is not available"):
         choose_device("cuda")
     assert choose_device("auto") == torch.device("cpu")
@@ -125,7 +125,7 @@ def test_cuda_where_there_is_none_is_told() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_groups_come_back_in_order_with_their_own_features(threads: int) -> None:
+def test_groups_are_returned_in_order_with_their_features(threads: int) -> None:
     before = torch.get_num_threads()
     groups = range(40)
     encoded = list(encode_groups(mean_colour(), groups, lambda value: [[plain(value)], [plain(value + 1)]], threads))
@@ -134,7 +134,7 @@ def test_groups_come_back_in_order_with_their_own_features(threads: int) -> None
     assert torch.get_num_threads() == before
 
 
-def test_a_fault_in_a_group_is_raised_in_its_turn_and_no_more_is_begun() -> None:
+def test_an_error_in_a_group_is_raised_in_order_and_stops_further_groups() -> None:
     begun = []
 
     def pictures(value: int) -> list[list[NDArray[np.uint8]]]:
@@ -158,21 +158,21 @@ def test_a_fault_in_a_group_is_raised_in_its_turn_and_no_more_is_begun() -> None
 
 
 @pytest.mark.parametrize(("keyframes", "shots"), [(1, 6), (3, 2), (4, 1), (9, 1)])
-def test_as_many_shots_together_as_a_core_likes(keyframes: int, shots: int) -> None:
+def test_the_group_size_depends_on_the_number_of_keyframes(keyframes: int, shots: int) -> None:
     assert mean_colour(keyframes=keyframes).shots_at_a_time == shots
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_id_of_the_default_encoder_is_the_same_everywhere() -> None:
+def test_the_id_of_the_default_encoder_is_the_same_on_every_machine() -> None:
     encoder = load_encoder("efficientnet_lite0", "cpu")
     assert (encoder.id, encoder.width) == ("efficientnet_lite0-4ea011fa77bb", 1280)
     assert (encoder.size, encoder.mean, encoder.std) == (224, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
     assert load_encoder("efficientnet_lite0", "cpu", keyframes=5).id != encoder.id
 
 
-def test_an_id_holds_all_that_decides_a_feature() -> None:
+def test_an_encoder_id_covers_everything_that_determines_features() -> None:
     weights = {"a": torch.zeros(2, 3), "b": torch.arange(4)}
     how = preparation(224, (1.0, 2.0, 3.0), (4.0, 5.0, 6.0), 3)
     ids = [
@@ -198,7 +198,7 @@ def test_an_id_holds_all_that_decides_a_feature() -> None:
     assert torch_encoder_id("other", weights, how) == ids[0].replace("resnet50", "other")
 
 
-def test_an_id_is_a_file_name_and_leads_back_to_the_name() -> None:
+def test_an_encoder_id_is_a_file_name_from_which_the_name_can_be_read() -> None:
     for name in ("efficientnet_lite0", "resnet18", "timm:resnet18.a1_in1k"):
         identity = torch_encoder_id(name, {}, {})
         assert re.fullmatch(r"[\w.-]+", identity)
@@ -222,7 +222,7 @@ def put_model(path: Path, name: str | None, state: dict[str, Tensor], **training
     return path
 
 
-def test_a_pre_trained_encoder_is_that_of_its_run(
+def test_the_encoder_of_a_run_has_the_weights_of_the_run(
     state: dict[str, Tensor], tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_fastest_dtype", lambda place: torch.float32)
@@ -243,7 +243,7 @@ def test_a_pre_trained_encoder_is_that_of_its_run(
 
 
 @pytest.mark.parametrize("shape", [(240, 320), (240, 427), (240, 576), (426, 240), (1080, 1920), (224, 224)])
-def test_a_pre_trained_encoder_sees_the_centre_as_the_release_evaluates_it(
+def test_a_pre_trained_encoder_reads_the_centre_of_frames_as_in_the_release(
     state: dict[str, Tensor], tmp_path: Path, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_fastest_dtype", lambda place: torch.float32)
@@ -294,7 +294,7 @@ def test_a_model_on_a_frozen_encoder_names_it_by_its_id(tmp_path: Path) -> None:
     assert load_encoder(put_model(tmp_path / "n.safetensors", own.name, {}), "cpu").id == own.id
 
 
-def test_encoders_of_models_that_cannot_be_had(state: dict[str, Tensor], tmp_path: Path) -> None:
+def test_encoders_that_cannot_be_loaded_are_refused(state: dict[str, Tensor], tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     for name, weights, words in (
         (None, {}, "has no shot encoder"),
@@ -313,13 +313,13 @@ def test_encoders_of_models_that_cannot_be_had(state: dict[str, Tensor], tmp_pat
         encoder_of_id("efficientnet_lite0-4ea011fa77bb", "cpu", 5, "a model")
 
 
-def test_a_model_of_the_former_default_encoder_is_refused_in_one_line() -> None:
+def test_a_model_of_the_former_default_encoder_gives_a_one_line_error() -> None:
     former = "efficientnet_lite0-4af225db47d7"  # the same network run by torch
     with pytest.raises(BasslError, match=f"a model: was trained on features of {former}, and .* is .*4ea011fa77bb"):
         encoder_of_id(former, "cpu", 3, "a model")
 
 
-def test_a_torchvision_that_does_not_fit_torch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incompatible_torchvision_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Misfit:
         def find_spec(self, name: str, path: object, target: object = None) -> None:
             if name == "torchvision":
@@ -332,7 +332,7 @@ def test_a_torchvision_that_does_not_fit_torch_is_told(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("name", ["timm:mobilenetv3_small_050", "timm:ghostnet_050", "resnet18"])
-def test_the_width_of_an_encoder_is_that_of_what_it_puts_out(name: str) -> None:
+def test_the_width_of_an_encoder_is_that_of_its_output(name: str) -> None:
     """timm's `num_features` is another number for many networks."""
     built = trainable_encoder(name, pretrained=False, size=64)
     assert built.network.training
@@ -340,7 +340,7 @@ def test_the_width_of_an_encoder_is_that_of_what_it_puts_out(name: str) -> None:
         assert built.network.eval()(torch.zeros(2, 3, 64, 64)).shape == (2, built.width)
 
 
-def test_a_size_that_an_encoder_does_not_take_is_one_line() -> None:
+def test_an_unsupported_input_size_gives_a_one_line_error() -> None:
     refusal(
         lambda: trainable_encoder("timm:vit_tiny_patch16_224", pretrained=False, size=32),
         "timm:vit_tiny_patch16_224 cannot be loaded",
@@ -350,7 +350,7 @@ def test_a_size_that_an_encoder_does_not_take_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("name", ["resnet50", "timm:resnet18"])
-def test_weights_that_cannot_be_downloaded_are_told_in_one_line(tmp_path: Path, name: str) -> None:
+def test_a_failed_download_of_weights_gives_a_one_line_error(tmp_path: Path, name: str) -> None:
     code = (
         "import sys\n"
         "from pipelines.errors import BasslError\n"

@@ -7,7 +7,7 @@ from pipelines.models.mlp import WindowMLP
 from pipelines.models.shapes import MLPSettings
 
 
-def test_it_is_three_layers_over_the_shots_side_by_side() -> None:
+def test_the_mlp_has_three_layers_over_the_concatenated_shots() -> None:
     torch.manual_seed(0)
     network = WindowMLP(MLPSettings(neighbors=2, input_width=6, width=12)).eval()
     state = network.state_dict()
@@ -20,7 +20,7 @@ def test_it_is_three_layers_over_the_shots_side_by_side() -> None:
     torch.testing.assert_close(network(windows), x)
 
 
-def test_its_sizes_are_those_of_shotcol() -> None:
+def test_the_mlp_has_the_sizes_of_shotcol() -> None:
     with torch.device("meta"):
         network = WindowMLP(MLPSettings())
     sizes = [module.weight.shape for module in network.layers if isinstance(module, torch.nn.Linear)]
@@ -41,6 +41,6 @@ def test_dropout_follows_both_hidden_layers_in_training_only() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"neighbors": 0}, {"width": 3}, {"width": 8.0}, {"input_width": True}, {"dropout": 1.0}]
 )
-def test_settings_that_are_no_network_are_refused(wrong: dict[str, object]) -> None:
+def test_settings_that_no_network_can_have_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError):
         MLPSettings(**wrong)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ def windows(*shape: int) -> Tensor:
     return torch.randn(*shape, 6, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
-def test_similarity_is_the_cosine_of_the_filtered_halves(network: MSLSTM) -> None:
+def test_the_ms_lstm_similarity_is_the_cosine_of_the_filtered_halves(network: MSLSTM) -> None:
     cuts = windows(4)
     network.requires_grad_(False)
     found = network.similarity(cuts)
@@ -45,7 +45,7 @@ def test_similarity_is_the_cosine_of_the_filtered_halves(network: MSLSTM) -> Non
             assert float(found[b, c]) == pytest.approx(product / (lengths[0] * lengths[1]))
 
 
-def test_similarity_is_what_the_releases_convolution_gives(network: MSLSTM) -> None:
+def test_the_ms_lstm_similarity_equals_the_releases_convolution(network: MSLSTM) -> None:
     cuts = windows(4)
     convolution = torch.nn.Conv2d(1, 5, kernel_size=(3, 1)).double()
     with torch.no_grad():
@@ -56,7 +56,7 @@ def test_similarity_is_what_the_releases_convolution_gives(network: MSLSTM) -> N
     torch.testing.assert_close(network.similarity(cuts), expected)
 
 
-def test_context_is_the_greatest_filter_at_each_place_whatever_the_parts(
+def test_context_is_the_maximum_filter_response_in_any_number_of_chunks(
     network: MSLSTM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network.requires_grad_(False)
@@ -79,7 +79,7 @@ def test_context_is_the_greatest_filter_at_each_place_whatever_the_parts(
     torch.testing.assert_close(network.greatest_context(cuts), expected)
 
 
-def test_the_lstm_reads_both_ways_along_the_sequence(network: MSLSTM) -> None:
+def test_the_lstm_is_bidirectional(network: MSLSTM) -> None:
     sequences = windows(2, 4)
     before = network(sequences)
     assert before.shape == (2, 4, 2)
@@ -90,12 +90,12 @@ def test_the_lstm_reads_both_ways_along_the_sequence(network: MSLSTM) -> None:
     torch.testing.assert_close(before[1], after[1])
 
 
-def test_gradients_are_those_of_the_function(network: MSLSTM) -> None:
+def test_gradients_equal_numerical_gradients(network: MSLSTM) -> None:
     cuts = windows(1, 2).requires_grad_()
     assert torch.autograd.gradcheck(network, (cuts,))
 
 
-def test_identical_sides_and_empty_shots_have_a_gradient() -> None:
+def test_identical_sides_and_zero_features_have_finite_gradients() -> None:
     torch.manual_seed(0)
     network = MSLSTM(SMALL)
     with torch.no_grad():
@@ -110,12 +110,12 @@ def test_identical_sides_and_empty_shots_have_a_gradient() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"neighbors": 0}, {"width": 0}, {"sequence": 2.0}, {"input_width": True}])
-def test_settings_that_are_no_network_are_refused(wrong: dict[str, object]) -> None:
+def test_settings_that_no_network_can_have_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError):
         MSLSTMSettings(**wrong)  # type: ignore[arg-type]
 
 
-def test_the_length_of_encodings_does_not_matter(network: MSLSTM) -> None:
+def test_the_norm_of_encodings_does_not_matter(network: MSLSTM) -> None:
     cuts = windows(2, 4)
     lengths = torch.rand(2, 4, 6, 1, dtype=torch.float64) * 100 + 0.1
     torch.testing.assert_close(network(cuts * lengths), network(cuts))

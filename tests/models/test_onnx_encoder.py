@@ -1,4 +1,4 @@
-"""Networks in ONNX files as shot encoders: what they are given, what is made of it, and one clear line for others."""
+"""Networks in ONNX files as shot encoders: input, output, and one-line errors for others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_floating_point_networks_get_red_green_blue_normalised_by_mean_and_std(t
     np.testing.assert_allclose(encoder.encode([[plain(51, 102, 153)]]), [expected], rtol=1e-4)
 
 
-def test_a_network_for_uint8_gets_the_images_as_they_are(tmp_path: Path) -> None:
+def test_a_network_for_uint8_gets_unnormalised_images(tmp_path: Path) -> None:
     file = write_network(tmp_path / "net.onnx", shape=("B", 8, 8, 3), kind=TensorProto.UINT8)
     np.testing.assert_allclose(open_onnx_encoder(file).encode([[plain(51, 102, 153)]]), [[51, 102, 153]])
 
@@ -64,7 +64,7 @@ def test_a_network_of_half_precision_gets_half_precision(tmp_path: Path) -> None
     np.testing.assert_allclose(open_onnx_encoder(file, options=PLAIN).encode([[plain(3, 2, 1)]]), [[3, 2, 1]], 1e-3)
 
 
-def test_the_mean_of_a_grid_is_taken(tmp_path: Path) -> None:
+def test_a_grid_output_is_averaged(tmp_path: Path) -> None:
     encoder = open_onnx_encoder(write_network(tmp_path / "net.onnx", grid=True), options=PLAIN)
     image = plain(10, 20, 30)
     image[:4] += 8
@@ -72,19 +72,19 @@ def test_the_mean_of_a_grid_is_taken(tmp_path: Path) -> None:
     np.testing.assert_allclose(encoder.encode([[image]]), [[14, 24, 34]], rtol=1e-6)
 
 
-def test_a_network_with_a_batch_of_one_gets_image_by_image(tmp_path: Path) -> None:
+def test_a_network_with_batch_size_one_gets_one_image_at_a_time(tmp_path: Path) -> None:
     fixed = open_onnx_encoder(write_network(tmp_path / "one.onnx", shape=(1, 3, 8, 8)), options=PLAIN)
     dynamic = open_onnx_encoder(write_network(tmp_path / "many.onnx"), options=PLAIN)
     shots = [[plain(value + k, value, k) for k in range(3)] for value in range(7)]
     np.testing.assert_array_equal(fixed.encode(shots), dynamic.encode(shots))
 
 
-def test_a_image_of_any_size_is_prepared_to_the_square_of_the_file(tmp_path: Path) -> None:
+def test_an_image_of_any_size_is_resized_to_the_input_of_the_network(tmp_path: Path) -> None:
     encoder = open_onnx_encoder(write_network(tmp_path / "net.onnx", shape=("B", 3, 16, 16)), options=PLAIN)
     assert encoder.prepare(plain(1, 2, 3, size=50)[:30]).shape == (16, 16, 3)
 
 
-def test_metadata_of_the_file_stand_for_options(tmp_path: Path) -> None:
+def test_metadata_of_the_file_replace_options(tmp_path: Path) -> None:
     metadata = {"name": "my net", "mean": "[0.1, 0.2, 0.3]", "std": "[0.2, 0.5, 1.0]", "size": "12", "output": "b"}
     shape = ("B", 3, "H", "W")
     told = write_network(tmp_path / "told.onnx", shape=shape, outputs=("a", "b"), metadata=metadata)
@@ -117,7 +117,7 @@ def test_threads_share_one_encoder_and_get_their_own_features(tmp_path: Path) ->
 # --- ids --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_id_is_of_the_file_and_of_all_that_is_done_to_keyframes(tmp_path: Path) -> None:
+def test_the_id_covers_the_file_and_the_preprocessing(tmp_path: Path) -> None:
     shape = ("B", 3, None, None)
     file = write_network(tmp_path / "my net!.onnx", shape=shape, outputs=("a", "b"))
     other = write_network(tmp_path / "other.onnx", shape=shape, outputs=("a", "c"), metadata={"name": "my net!"})
@@ -139,14 +139,14 @@ def test_the_id_is_of_the_file_and_of_all_that_is_done_to_keyframes(tmp_path: Pa
 # --- one clear line for what is no such network -----------------------------------------------------------------------
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     assert "no such file" in refusal(tmp_path / "net.onnx")
     assert "cannot be read" in refusal(tmp_path)
 
 
 @settings(max_examples=30, deadline=None)
 @given(content=st.binary(max_size=400))
-def test_bytes_that_are_no_network_are_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_a_file_that_is_not_a_network_is_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("bytes") / "net.onnx"
     path.write_bytes(content)
     assert "is not an ONNX network that can be run" in refusal(path)
@@ -196,7 +196,7 @@ def test_bytes_that_are_no_network_are_refused(tmp_path_factory: pytest.TempPath
         ({"result": TensorProto.INT64}, PLAIN, r"its output features is int64 \(1, 3\)"),
     ],
 )
-def test_a_network_that_is_no_encoder_is_refused(
+def test_a_network_that_is_not_an_encoder_is_refused(
     tmp_path: Path, network: dict[str, object], options: EncoderOptions, reason: str
 ) -> None:
     said = refusal(write_network(tmp_path / "net.onnx", **network), options)  # type: ignore[arg-type]
@@ -231,7 +231,7 @@ def test_a_network_that_mixes_images_of_a_batch_is_refused_when_it_encodes(tmp_p
         encoder.encode([[plain(1, 2, 3), plain(4, 5, 6)]])
 
 
-def test_weights_in_another_file_are_refused_because_the_id_would_not_know_them(
+def test_weights_in_another_file_are_refused_because_the_id_would_not_cover_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

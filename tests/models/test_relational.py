@@ -1,4 +1,4 @@
-"""The relational network sees relations, all of them, and nothing else; the scorer answers for any film."""
+"""The relational network reads relations between shots only, and scores any film."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ def film(N: int, D: int, seed: int = 0, signed: bool = True) -> tuple[NDArray[np
 
 
 def network(settings: RelationalSettings = SMALL, seed: int = 0) -> RelationalNetwork:
-    """With an opinion: what begins as nothing is made something."""
+    """A network with a random correction instead of zeros."""
     torch.manual_seed(seed)
     made = RelationalNetwork(settings).eval()
     with torch.no_grad():
@@ -68,7 +68,7 @@ def shipped() -> BoundaryModel:
 
 
 @pytest.mark.parametrize(("N", "K"), [(1, 2), (2, 3), (30, 3)])
-def test_tokens_are_the_evidence_and_what_is_outside_is_zero(N: int, K: int) -> None:
+def test_tokens_are_the_evidence_padded_with_zeros(N: int, K: int) -> None:
     features, durations = film(N, 5)
     tokens = shot_tokens(features, durations)
     assert tokens.shape == (N, token_width())
@@ -83,7 +83,7 @@ def test_tokens_are_the_evidence_and_what_is_outside_is_zero(N: int, K: int) -> 
             np.testing.assert_array_equal(read[shot, place], expected)
 
 
-def test_scale_of_features_changes_nothing(scorer: BoundaryModel) -> None:
+def test_the_scale_of_features_does_not_change_scores(scorer: BoundaryModel) -> None:
     for signed in (True, False):
         features, durations = film(40, 12, signed=signed)
         expected = scorer.score(features, durations)
@@ -93,8 +93,8 @@ def test_scale_of_features_changes_nothing(scorer: BoundaryModel) -> None:
         np.testing.assert_allclose(scorer.score(features.astype(np.float64), durations), expected, atol=1e-6)
 
 
-def test_turning_the_feature_space_changes_nothing(scorer: BoundaryModel) -> None:
-    """Turned, mirrored, set in a larger space: the same shots stand in the same relations."""
+def test_a_rotation_of_the_feature_space_does_not_change_scores(scorer: BoundaryModel) -> None:
+    """Rotated, mirrored, embedded in a larger space: the relations between shots are the same."""
     turn = np.linalg.qr(np.random.default_rng(1).normal(size=(20, 20)))[0][:12].astype(np.float32)
     for signed in (True, False):
         features, durations = film(40, 12, signed=signed)
@@ -103,20 +103,20 @@ def test_turning_the_feature_space_changes_nothing(scorer: BoundaryModel) -> Non
         np.testing.assert_allclose(scorer.score(-features[:, ::-1], durations), expected, atol=1e-4)
 
 
-def test_the_order_of_shots_does_count(scorer: BoundaryModel) -> None:
+def test_the_order_of_shots_changes_scores(scorer: BoundaryModel) -> None:
     features, durations = film(40, 12)
     shuffled = np.random.default_rng(2).permutation(40)
     assert np.abs(scorer.score(features[shuffled], durations) - scorer.score(features, durations)).max() > 1e-2
 
 
-def test_a_cut_scores_the_same_in_either_direction(scorer: BoundaryModel) -> None:
+def test_a_reversed_film_has_the_same_score_at_each_cut(scorer: BoundaryModel) -> None:
     features, durations = film(25, 8)
     forward = scorer.logits(features, durations)
     backward = scorer.logits(features[::-1], durations[::-1])
     np.testing.assert_allclose(backward[:-1][::-1], forward[:-1], atol=1e-4)
 
 
-def test_members_are_averaged() -> None:
+def test_the_logits_of_ensemble_members_are_averaged() -> None:
     tokens = shot_tokens(*film(20, 8))
     one, two = network(seed=0), network(seed=1)
     with torch.no_grad():
@@ -126,7 +126,7 @@ def test_members_are_averaged() -> None:
     np.testing.assert_allclose(ensemble_logits([one, two], tokens)[:-1], expected, atol=1e-6)
 
 
-def test_a_correction_begins_as_nothing_and_adds_to_the_linear_form() -> None:
+def test_the_network_correction_starts_at_zero_and_is_added_to_the_linear_model() -> None:
     tokens = torch.randn(4, SMALL.window, token_width())
     new = RelationalNetwork(SMALL).eval()
     assert new.correction is not None
@@ -144,7 +144,7 @@ def test_a_correction_begins_as_nothing_and_adds_to_the_linear_form() -> None:
     assert not torch.equal(made(moved), expected)
 
 
-def test_a_cut_loses_to_a_greater_one_nearby_and_to_no_other() -> None:
+def test_a_cut_is_suppressed_only_by_a_nearby_cut_with_a_greater_logit() -> None:
     logits = np.array([0.0, 2.0, 1.0, 2.0, 0.0, 0.0, -1.0, 3.0])
     lost = logits - suppress_neighbours(logits)
 
@@ -162,14 +162,14 @@ def test_the_last_shot_scores_lowest(scorer: BoundaryModel) -> None:
     assert scores[-1] == scores[:-1].min()
 
 
-def test_batches_change_nothing(scorer: BoundaryModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_do_not_depend_on_the_batch_size(scorer: BoundaryModel, monkeypatch: pytest.MonkeyPatch) -> None:
     features, durations = film(50, 8)
     expected = scorer.score(features, durations)
     monkeypatch.setattr(relational_network, "BATCH", 7)
     np.testing.assert_allclose(scorer.score(features, durations), expected, atol=1e-6)
 
 
-def test_half_is_the_offset_and_the_slope_is_the_slope() -> None:
+def test_calibrated_scores_are_0_5_at_the_offset_and_have_the_given_slope() -> None:
     features, durations = film(20, 8)
     model = model_of(network())
     logits = model.logits(features, durations)
@@ -185,7 +185,7 @@ def test_half_is_the_offset_and_the_slope_is_the_slope() -> None:
 
 @pytest.mark.parametrize("N", [1, 2, 3, 4, 9, 17, 18])
 @pytest.mark.parametrize("D", [1, 2, 1280])
-def test_every_length_and_dimension_gets_finite_scores(shipped: BoundaryModel, N: int, D: int) -> None:
+def test_films_of_every_length_and_dimension_get_finite_scores(shipped: BoundaryModel, N: int, D: int) -> None:
     for signed in (True, False):
         scores = shipped.score(*film(N, D, signed=signed))
         assert scores.shape == (N,)
@@ -194,7 +194,7 @@ def test_every_length_and_dimension_gets_finite_scores(shipped: BoundaryModel, N
 
 
 @pytest.mark.parametrize("value", [0.0, 3.7, -2.2, 1e30, 1e-42])
-def test_a_film_of_equal_shots_is_one_scene(shipped: BoundaryModel, value: float) -> None:
+def test_a_film_of_identical_shots_is_one_scene(shipped: BoundaryModel, value: float) -> None:
     features = np.full((40, 16), value, dtype=np.float32)
     scores = shipped.score(features, np.ones(40))
     assert np.isfinite(scores).all()
@@ -209,7 +209,7 @@ def test_a_shot_without_length_counts_as_the_shortest(scorer: BoundaryModel) -> 
     assert np.isfinite(scorer.score(features, np.zeros(10))).all()
 
 
-def test_integer_durations_and_half_precision_features_serve(scorer: BoundaryModel) -> None:
+def test_integer_durations_and_half_precision_features_are_accepted(scorer: BoundaryModel) -> None:
     features, _ = film(10, 8)
     seconds = np.arange(1, 11)
     half = features.astype(np.float16)
@@ -232,7 +232,9 @@ def bad_inputs() -> list[tuple[Any, Any, str]]:
 
 
 @pytest.mark.parametrize(("features", "durations", "words"), bad_inputs())
-def test_values_that_make_no_film_are_refused(scorer: BoundaryModel, features: Any, durations: Any, words: str) -> None:
+def test_invalid_features_and_durations_are_refused(
+    scorer: BoundaryModel, features: Any, durations: Any, words: str
+) -> None:
     with pytest.raises(ValueError, match=words):
         scorer.score(features, durations)
 
@@ -246,12 +248,12 @@ def test_values_that_make_no_film_are_refused(scorer: BoundaryModel, features: A
         (-np.eye(4), "colour must be finite and not negative"),
     ],
 )
-def test_colour_that_is_none_of_the_film_is_refused(scorer: BoundaryModel, colour: Any, words: str) -> None:
+def test_invalid_colour_histograms_are_refused(scorer: BoundaryModel, colour: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         scorer.score(*film(4, 3), colour)
 
 
-def test_input_is_not_changed_and_the_answer_is_the_same_twice(shipped: BoundaryModel) -> None:
+def test_scoring_is_repeatable_and_does_not_change_its_input(shipped: BoundaryModel) -> None:
     features, durations = film(60, 32, signed=False)
     before = features.copy(), durations.copy()
     first = shipped.score(features, durations)
@@ -264,7 +266,7 @@ def test_input_is_not_changed_and_the_answer_is_the_same_twice(shipped: Boundary
 # The model file.
 
 
-def test_what_is_saved_scores_the_same(tmp_path: Path, scorer: BoundaryModel) -> None:
+def test_a_saved_model_scores_the_same(tmp_path: Path, scorer: BoundaryModel) -> None:
     save_boundary_model(tmp_path / "model", scorer)
     again = load_boundary_model(tmp_path / "model")
     assert again.shape == scorer.shape
@@ -316,7 +318,7 @@ def altered(tmp_path: Path, scorer: BoundaryModel, change: str) -> Path:
         "no calibration",
     ],
 )
-def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path: Path, scorer: BoundaryModel, change: str) -> None:
+def test_a_file_with_inconsistent_parts_is_refused(tmp_path: Path, scorer: BoundaryModel, change: str) -> None:
     path = altered(tmp_path, scorer, change)
     with pytest.raises(StoreError) as caught:
         load_boundary_model(path)
@@ -324,7 +326,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path: Path, scorer: Bounda
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_weighs_other_evidence_is_refused(tmp_path: Path, scorer: BoundaryModel) -> None:
+def test_a_model_of_other_kinds_of_evidence_is_refused(tmp_path: Path, scorer: BoundaryModel) -> None:
     path = altered(tmp_path, scorer, "nothing")
     tensors, settings = read_tensors(path, "boundary")
     for i in range(2):
@@ -334,7 +336,7 @@ def test_a_file_that_weighs_other_evidence_is_refused(tmp_path: Path, scorer: Bo
         load_boundary_model(path)
 
 
-def test_an_unaltered_file_is_read(tmp_path: Path, scorer: BoundaryModel) -> None:
+def test_an_unmodified_file_is_read(tmp_path: Path, scorer: BoundaryModel) -> None:
     load_boundary_model(altered(tmp_path, scorer, "nothing"))
 
 
@@ -344,19 +346,19 @@ def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
         load_boundary_model(tmp_path / "model")
 
 
-def test_a_model_needs_networks_of_its_shape() -> None:
+def test_networks_of_another_shape_are_refused() -> None:
     with pytest.raises(ValueError, match="0 networks cannot be one model"):
         model_of()
     with pytest.raises(ValueError, match="of its shape"):
         model_of(network(), network(replace(SMALL, width=4)))
 
 
-def test_the_model_in_the_box_is_small(shipped: BoundaryModel) -> None:
+def test_the_built_in_model_file_is_small(shipped: BoundaryModel) -> None:
     assert BUILT_IN.stat().st_size < 4 * 2**20
     assert shipped.calibration.slope > 0
 
 
-def test_the_model_in_the_box_finds_plain_scenes_of_an_encoder_it_never_saw(shipped: BoundaryModel) -> None:
+def test_the_built_in_model_finds_clear_scenes_of_an_unseen_encoder(shipped: BoundaryModel) -> None:
     """Ten scenes, each of two settings that alternate, in Gaussian features: nothing that the training data hold."""
     rng = np.random.default_rng(0)
     scenes = []

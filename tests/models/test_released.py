@@ -1,4 +1,4 @@
-"""Checkpoints of the paper's authors: what is in them arrives, and nothing in them is ever run."""
+"""Checkpoints of the paper's authors: complete import, and no code in them is ever run."""
 
 import builtins
 import io
@@ -70,7 +70,9 @@ def same(one: BasslWeights, two: BasslWeights) -> bool:
 
 @pytest.mark.parametrize("finetuned", [False, True])
 @pytest.mark.parametrize("neighbors", [1, 2, 8])
-def test_an_imported_model_computes_what_the_checkpoint_says(tmp_path: Path, neighbors: int, finetuned: bool) -> None:
+def test_an_imported_model_computes_the_outputs_of_the_checkpoint(
+    tmp_path: Path, neighbors: int, finetuned: bool
+) -> None:
     state = released_state(neighbors, finetuned=finetuned)
     weights = read_released(save(tmp_path / "theirs.ckpt", state))
     assert weights.settings.crn == CRNSettings(neighbors, 24, 16, 2, 8, 40, 0.1)
@@ -93,7 +95,7 @@ def test_an_imported_model_computes_what_the_checkpoint_says(tmp_path: Path, nei
     torch.testing.assert_close(ours, center @ state[f"{name}.weight"].T + state[f"{name}.bias"], rtol=1e-4, atol=1e-4)
 
 
-def test_every_head_arrives_under_its_own_name(small: Path) -> None:
+def test_every_head_is_imported_under_its_own_name(small: Path) -> None:
     weights = read_released(small)
     assert weights.head_names == ["head_cgm", "head_msm", "head_nce", "head_pp"]
     expected = {name.removeprefix("loss."): tensor for name, tensor in head_tensors(False).items()}
@@ -102,7 +104,7 @@ def test_every_head_arrives_under_its_own_name(small: Path) -> None:
     assert all(torch.equal(weights.heads[name], tensor) for name, tensor in expected.items())
 
 
-def test_either_name_of_the_msm_bias_will_do_and_two_must_agree(tmp_path: Path) -> None:
+def test_the_msm_bias_may_have_either_name_and_two_must_agree(tmp_path: Path) -> None:
     state = released_state()
     bias = state["loss.head_msm.predictions.bias"]
     for name in ("loss.head_msm.predictions.bias", "loss.head_msm.predictions.decoder.bias"):
@@ -114,7 +116,7 @@ def test_either_name_of_the_msm_bias_will_do_and_two_must_agree(tmp_path: Path) 
     assert "differ" in fault(save(tmp_path / "two.ckpt", state))
 
 
-def test_some_heads_are_enough_and_buffers_may_be_missing(tmp_path: Path) -> None:
+def test_a_subset_of_heads_without_buffers_is_imported(tmp_path: Path) -> None:
     state = released_state()
     for name in list(state):
         if name.startswith(("loss.head_cgm", "loss.head_msm", "loss.head_nce")) or name.endswith("_ids"):
@@ -123,7 +125,7 @@ def test_some_heads_are_enough_and_buffers_may_be_missing(tmp_path: Path) -> Non
     assert read_released(save(tmp_path / "pp.ckpt", state)).head_names == ["head_pp"]
 
 
-def test_the_whole_model_with_its_resnet(tmp_path: Path, resnet: nn.Module) -> None:
+def test_a_checkpoint_with_its_resnet_is_imported(tmp_path: Path, resnet: nn.Module) -> None:
     state = released_state(encoder=resnet.state_dict(), D_e=2048)
     weights = read_released(save(tmp_path / "theirs.ckpt", state))
     assert weights.settings.encoder == "resnet50"
@@ -140,7 +142,7 @@ def test_the_whole_model_with_its_resnet(tmp_path: Path, resnet: nn.Module) -> N
     assert all(torch.equal(again[name], tensor) for name, tensor in state.items())
 
 
-def test_an_encoder_that_was_trained_alone(tmp_path: Path, resnet: nn.Module) -> None:
+def test_a_checkpoint_without_a_crn_is_imported(tmp_path: Path, resnet: nn.Module) -> None:
     """Three of the published checkpoints (SimCLR) have no CRN."""
     state = released_state(encoder=resnet.state_dict(), D_e=2048)
     for name in list(state):
@@ -154,7 +156,7 @@ def test_an_encoder_that_was_trained_alone(tmp_path: Path, resnet: nn.Module) ->
     assert len(weights.encoder) == len(resnet.state_dict())
 
 
-def test_part_of_an_encoder_is_refused(tmp_path: Path) -> None:
+def test_a_partial_encoder_is_refused(tmp_path: Path) -> None:
     state = released_state(D_e=2048)
     state["shot_encoder.conv1.weight"] = torch.zeros(64, 3, 7, 7)
     state["shot_encoder.layer1.0.conv1.weight"] = torch.zeros(1)
@@ -165,11 +167,11 @@ def test_part_of_an_encoder_is_refused(tmp_path: Path) -> None:
     assert "shot_encoder.fc.bias does not belong there" in message
 
 
-def test_shapes_of_the_encoder_are_torchvisions(resnet: nn.Module) -> None:
+def test_encoder_shapes_equal_torchvisions(resnet: nn.Module) -> None:
     assert resnet50_shapes() == {name: tuple(tensor.shape) for name, tensor in resnet.state_dict().items()}
 
 
-def test_half_precision_becomes_single(tmp_path: Path) -> None:
+def test_half_precision_weights_become_single_precision(tmp_path: Path) -> None:
     state = released_state()
     halved = {name: t.half() if t.is_floating_point() else t for name, t in state.items()}
     weights = read_released(save(tmp_path / "half.ckpt", halved))
@@ -178,7 +180,7 @@ def test_half_precision_becomes_single(tmp_path: Path) -> None:
         assert torch.equal(tensor, state[f"crn.{name}"].half().float())
 
 
-def test_parameters_and_views_become_tensors_of_their_own(tmp_path: Path) -> None:
+def test_parameters_and_views_become_independent_tensors(tmp_path: Path) -> None:
     state = released_state()
     expected = read_released(save(tmp_path / "plain.ckpt", state))
     name = "crn.encoder.layer.0.intermediate.dense.weight"
@@ -196,7 +198,7 @@ def test_parameters_and_views_become_tensors_of_their_own(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("finetuned", [False, True])
-def test_there_and_back_is_bit_for_bit(tmp_path: Path, finetuned: bool) -> None:
+def test_import_and_export_preserve_every_bit(tmp_path: Path, finetuned: bool) -> None:
     state = released_state(4, finetuned=finetuned)
     first = read_released(save(tmp_path / "1.ckpt", state))
     save_bassl_model(tmp_path / "1.safetensors", first)
@@ -217,7 +219,7 @@ def test_there_and_back_is_bit_for_bit(tmp_path: Path, finetuned: bool) -> None:
         assert torch.equal(exported["state_dict"][name], tensor)
 
 
-def test_what_the_layout_cannot_hold_is_not_exported(tmp_path: Path, small: Path) -> None:
+def test_models_outside_the_released_layout_are_not_exported(tmp_path: Path, small: Path) -> None:
     weights = read_released(small)
     crn = weights.settings.crn
     assert crn is not None
@@ -242,7 +244,7 @@ def test_what_the_layout_cannot_hold_is_not_exported(tmp_path: Path, small: Path
     assert not (tmp_path / "no.ckpt").exists()
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, small: Path) -> None:
+def test_an_unwritable_path_is_named(tmp_path: Path, small: Path) -> None:
     with pytest.raises(BasslError, match="file"):
         write_released(small / "file" / "out.ckpt", read_released(small))
 
@@ -326,7 +328,7 @@ def trainer(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     )
 
 
-def test_callbacks_and_settings_of_the_trainer_are_passed_over(tmp_path: Path, trainer: types.SimpleNamespace) -> None:
+def test_callbacks_and_trainer_settings_are_ignored(tmp_path: Path, trainer: types.SimpleNamespace) -> None:
     state = released_state()
     state._metadata = OrderedDict({"": {"version": 1}})  # type: ignore[attr-defined]  # as of every module
     config = trainer.settings()
@@ -357,7 +359,7 @@ def test_callbacks_and_settings_of_the_trainer_are_passed_over(tmp_path: Path, t
     assert set(torch.serialization.get_safe_globals()) == allowed
 
 
-def test_the_trainers_packages_are_not_imported_even_where_they_are_there(
+def test_packages_of_the_trainer_are_never_imported(
     tmp_path: Path, trainer: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = save(tmp_path / "full.ckpt", released_state(), hyper_parameters=trainer.settings())
@@ -370,7 +372,7 @@ def test_the_trainers_packages_are_not_imported_even_where_they_are_there(
     assert "omegaconf" not in sys.modules
 
 
-def test_a_trainers_object_is_no_weight(tmp_path: Path, trainer: types.SimpleNamespace) -> None:
+def test_a_trainer_object_in_place_of_a_weight_is_refused(tmp_path: Path, trainer: types.SimpleNamespace) -> None:
     state: dict[str, object] = dict(released_state())
     state["loss.head_pp.weight"] = trainer.settings()
     save(tmp_path / "a.ckpt", state)
@@ -423,7 +425,7 @@ def evils() -> dict[str, Evil]:
 
 @pytest.mark.parametrize("name", evils())
 @pytest.mark.parametrize("place", ["beside", "inside", "instead", "root"])
-def test_a_call_in_a_pickle_is_refused_and_not_made(
+def test_a_call_in_a_pickle_is_refused_without_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, place: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -493,7 +495,7 @@ STATE = b"\x80\x02}X\x0a\x00\x00\x00state_dict"  # protocol 2, a dictionary, a k
         pytest.param(b"\xff" * 50, id="noise"),
     ],
 )
-def test_forged_pickles_are_refused_and_run_nothing(
+def test_malicious_pickles_are_refused_without_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Path, program: bytes
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -503,7 +505,7 @@ def test_forged_pickles_are_refused_and_run_nothing(
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
-def test_tensors_that_are_not_what_they_seem_are_refused(tmp_path: Path) -> None:
+def test_malformed_tensors_are_refused(tmp_path: Path) -> None:
     huge = torch.zeros(1).expand(10**12)
     attributed = torch.zeros(2)
     attributed.detach = OrderedDict  # type: ignore[method-assign,assignment]
@@ -523,14 +525,14 @@ def test_tensors_that_are_not_what_they_seem_are_refused(tmp_path: Path) -> None
         assert "loss.head_pp.bias" in message or "not a checkpoint of weights" in message
 
 
-def test_names_that_would_spoil_a_message_are_refused(tmp_path: Path) -> None:
+def test_long_or_unprintable_names_are_refused_with_a_clean_message(tmp_path: Path) -> None:
     for i, name in enumerate(("two\nlines", "\x1b[31mred", "long" * 100, 5)):
         message = fault(save(tmp_path / f"{i}.ckpt", {**released_state(), name: torch.ones(1)}))
         assert message.isprintable()
         assert len(message) < 400
 
 
-def test_the_environment_cannot_make_pickles_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_cannot_enable_pickles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     save(tmp_path / "evil.ckpt", released_state(), x=Evil(os.system, f"touch {RAN}"))
@@ -538,7 +540,7 @@ def test_the_environment_cannot_make_pickles_run(tmp_path: Path, monkeypatch: py
     assert not Path(RAN).exists()
 
 
-def test_no_pickle_at_all_makes_anything_but_a_refusal(tmp_path: Path, small: Path) -> None:
+def test_arbitrary_pickles_give_only_a_refusal(tmp_path: Path, small: Path) -> None:
     with zipfile.ZipFile(small) as archive:
         program = archive.read(next(name for name in archive.namelist() if name.endswith("/data.pkl")))
     chance = random.Random(0)
@@ -569,7 +571,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, small: Path) -> None:
         assert "not a PyTorch checkpoint, or " in fault(part)
 
 
-def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, small: Path) -> None:
+def test_a_flipped_bit_is_refused_or_has_no_effect(tmp_path: Path, small: Path) -> None:
     content, whole = small.read_bytes(), read_released(small)
     chance = random.Random(1)
     end = content.rindex(b"PK\x01\x02", 0, len(content) - 2000)
@@ -588,7 +590,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, small: Path
     assert refused > 100
 
 
-def test_a_flipped_weight_is_noticed(tmp_path: Path, small: Path) -> None:
+def test_a_changed_weight_is_detected(tmp_path: Path, small: Path) -> None:
     content = bytearray(small.read_bytes())
     bias = released_state()["loss.head_cgm.weight"].numpy().tobytes()
     content[content.index(bias) + 5] ^= 1
@@ -627,7 +629,7 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path, small: Path) -> None:
     assert "not a PyTorch checkpoint" in fault(other)
 
 
-def test_the_bare_weights_can_be_had_too(small: Path) -> None:
+def test_the_state_dict_can_be_read_directly(small: Path) -> None:
     state = released_state()
     read = read_state_dict(small)
     assert read.keys() == state.keys()

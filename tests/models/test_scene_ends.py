@@ -1,4 +1,4 @@
-"""The best choice of scene ends: against trying out every choice."""
+"""The best choice of scene ends, against trying every choice."""
 
 from itertools import combinations
 
@@ -44,7 +44,7 @@ THRESHOLDS = st.sampled_from([0.05, 0.3, 0.5, 0.9])
 
 
 @given(films(), THRESHOLDS, MINIMA)
-def test_no_choice_of_that_least_length_is_worth_more(
+def test_no_choice_with_the_minimum_length_has_a_greater_gain(
     film: tuple[Numbers, Numbers], threshold: float, min_scene: float
 ) -> None:
     scores, ends = film
@@ -55,7 +55,7 @@ def test_no_choice_of_that_least_length_is_worth_more(
 
 
 @given(films(), THRESHOLDS, MINIMA, st.integers(1, 8))
-def test_no_choice_of_that_number_is_worth_more(
+def test_no_choice_with_the_same_number_of_scenes_has_a_greater_gain(
     film: tuple[Numbers, Numbers], threshold: float, min_scene: float, scenes: int
 ) -> None:
     scores, ends = film
@@ -82,7 +82,7 @@ def test_a_score_that_equals_the_threshold_ends_a_scene() -> None:
     assert choose_scene_ends(np.array([0.3, 0.29, 0.5]), np.array([1.0, 2.0, 3.0]), threshold=0.3) == [0, 2]
 
 
-def test_certain_scores_are_no_trouble() -> None:
+def test_scores_of_0_and_1_are_accepted() -> None:
     scores, ends = np.array([1.0, 0.0, 1.0, 0.0]), np.array([1.0, 2.0, 3.0, 4.0])
     assert choose_scene_ends(scores, ends) == [0, 2, 3]
     assert choose_scene_ends(scores, ends, scenes=4) == [0, 1, 2, 3]
@@ -94,7 +94,7 @@ def test_a_film_of_one_shot_is_one_scene(score: float, scenes: int | None) -> No
     assert choose_scene_ends(np.array([score]), np.array([0.04]), min_scene=60.0, scenes=scenes) == [0]
 
 
-def test_the_scores_given_are_left_as_they_are() -> None:
+def test_choosing_scene_ends_does_not_change_the_scores() -> None:
     scores, ends = np.array([0.9, 0.2, 0.7]), np.array([1.0, 2.0, 3.0])
     choose_scene_ends(scores, ends, min_scene=1.5)
     assert scores.tolist() == [0.9, 0.2, 0.7]
@@ -102,12 +102,12 @@ def test_the_scores_given_are_left_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("scenes", [0, -1, 4])
-def test_a_number_of_scenes_that_the_shots_do_not_make_is_refused(scenes: int) -> None:
+def test_an_impossible_number_of_scenes_is_refused(scenes: int) -> None:
     with pytest.raises(BasslError, match="3 shots"):
         choose_scene_ends(np.array([0.5] * 3), np.arange(1.0, 4.0), scenes=scenes)
 
 
-def test_three_hours_of_shots_are_grouped() -> None:
+def test_scene_ends_of_a_three_hour_film_are_chosen() -> None:
     rng = np.random.default_rng(0)
     scores, ends = rng.uniform(size=4000), np.cumsum(rng.uniform(1, 5, size=4000))
     chosen = choose_scene_ends(scores, ends, min_scene=30.0, scenes=150)

@@ -42,7 +42,7 @@ SHAPES = [(1, 3, 2), (2, 3, 2), (9, 3, 2), (9, 4, 12), (7, 20, 20)]
 
 
 @pytest.mark.parametrize(("N", "longest"), [(1, 3), (2, 1), (2, 5), (9, 3), (9, 20)])
-def test_posteriors_are_those_of_all_divisions(N: int, longest: int) -> None:
+def test_posteriors_equal_those_over_all_divisions(N: int, longest: int) -> None:
     worth = np.random.default_rng(N).normal(scale=2, size=(2, longest, N))
     found = posterior_log_odds(worth.T)
     assert found.shape == (2, N - 1)
@@ -61,7 +61,7 @@ def test_posteriors_are_those_of_all_divisions(N: int, longest: int) -> None:
         np.testing.assert_allclose(found[b], expected, atol=1e-9)
 
 
-def test_a_film_run_backwards_has_the_same_posteriors() -> None:
+def test_a_reversed_film_has_the_same_posteriors() -> None:
     N, longest = 30, 8
     worth = np.random.default_rng(1).normal(size=(1, longest, N))
     backwards = np.zeros_like(worth)
@@ -70,7 +70,7 @@ def test_a_film_run_backwards_has_the_same_posteriors() -> None:
     np.testing.assert_allclose(posterior_log_odds(backwards.T)[0, ::-1], posterior_log_odds(worth.T)[0], atol=1e-9)
 
 
-def test_posteriors_stay_within_bounds_however_great_the_worth() -> None:
+def test_posteriors_are_bounded_for_any_worth() -> None:
     for scale in (1e-9, 1.0, 1e6):
         found = posterior_log_odds(scale * np.random.default_rng(2).normal(size=(40, 5, 3)))
         assert np.isfinite(found).all()
@@ -78,7 +78,7 @@ def test_posteriors_stay_within_bounds_however_great_the_worth() -> None:
 
 
 @pytest.mark.parametrize(("N", "longest", "reach"), SHAPES)
-def test_sums_and_association_are_those_of_plain_loops(N: int, longest: int, reach: int) -> None:
+def test_sums_and_association_equal_plain_loops(N: int, longest: int, reach: int) -> None:
     table = near_table(N, reach)
     own, inside = range_sums(np.diag(table), longest), pair_sums(band_of(table, reach), longest)
     share = association(band_of(table, reach), longest)
@@ -90,7 +90,7 @@ def test_sums_and_association_are_those_of_plain_loops(N: int, longest: int, rea
 
 
 @pytest.mark.parametrize(("N", "longest", "reach"), [*SHAPES, (40, 40, 50)])
-def test_the_predictive_likelihood_is_that_of_plain_loops(N: int, longest: int, reach: int) -> None:
+def test_the_predictive_likelihood_equals_plain_loops(N: int, longest: int, reach: int) -> None:
     table = near_table(N, reach)
     backgrounds = (0.5, 2.0)
     found = predictive_likelihood(np.stack([band_of(table, reach), band_of(3 * table, reach)]), backgrounds, longest)
@@ -102,7 +102,7 @@ def test_the_predictive_likelihood_is_that_of_plain_loops(N: int, longest: int, 
             assert found[kind, b - a - 1, b - 1] == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_common_mean_is_the_likelihood_of_random_effects() -> None:
+def test_the_common_mean_likelihood_equals_the_random_effects_likelihood() -> None:
     N, d, longest = 7, 3, 5
     parts = np.random.default_rng(3).normal(size=(N, d))
     scales, ratios = [np.ones(d), np.array([0.5, 1.0, 3.0])], (2.0, 0.3)
@@ -120,12 +120,12 @@ def test_a_common_mean_is_the_likelihood_of_random_effects() -> None:
                 assert table[b - a - 1, b - 1] == pytest.approx(expected)
 
 
-def test_no_axis_tells_nothing() -> None:
+def test_without_axes_the_common_mean_likelihood_ratio_is_zero() -> None:
     assert not common_mean(np.zeros((5, 0)), [np.zeros(0)], [0.5], 3).any()
 
 
 @pytest.mark.parametrize(("N", "D"), [(40, 9), (9, 40), (40, 40)])
-def test_principal_parts_are_those_of_the_singular_values(N: int, D: int) -> None:
+def test_principal_parts_equal_those_of_the_singular_value_decomposition(N: int, D: int) -> None:
     x = np.random.default_rng(4).normal(size=(N, D)) * np.arange(1, D + 1)
     centred = x - x.mean(axis=0)
     left, values, _ = np.linalg.svd(centred, full_matrices=False)
@@ -135,7 +135,7 @@ def test_principal_parts_are_those_of_the_singular_values(N: int, D: int) -> Non
 
 
 @pytest.mark.parametrize(("N", "D", "axes"), [(1, 4, 0), (2, 4, 1), (5, 30, 4), (30, 3, 3), (30, 1, 1)])
-def test_a_film_has_no_more_axes_than_it_varies_along(N: int, D: int, axes: int) -> None:
+def test_a_film_has_at_most_as_many_axes_as_it_varies_along(N: int, D: int, axes: int) -> None:
     x = np.random.default_rng(5).normal(size=(N, D))
     assert principal_parts(x, 16).shape == (N, axes)
     assert principal_parts(np.ones((N, D)), 16).shape == (N, 0)

@@ -1,4 +1,4 @@
-"""A ResNet-50 that others trained becomes a shot encoder, as Places365's does."""
+"""Import of a ResNet-50 in torchvision's layout, such as Places365's, as a shot encoder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def put(path: Path, state: dict[str, Any]) -> Path:
     return path
 
 
-def test_its_encoder_is_the_network_without_its_last_layer(network: Any, tmp_path: Path) -> None:
+def test_the_imported_encoder_is_the_resnet_without_its_last_layer(network: Any, tmp_path: Path) -> None:
     state = {f"module.{name}": value for name, value in network.state_dict().items() if "num_batches" not in name}
     weights = read_torchvision_resnet(put(tmp_path / "places.pth.tar", state))
     assert weights is not None
@@ -50,7 +50,7 @@ def test_its_encoder_is_the_network_without_its_last_layer(network: Any, tmp_pat
     assert np.linalg.norm(found - expected) < 0.02 * np.linalg.norm(expected)
 
 
-def test_other_files_are_left_to_others(network: Any, tmp_path: Path) -> None:
+def test_files_of_other_kinds_are_not_claimed(network: Any, tmp_path: Path) -> None:
     assert read_torchvision_resnet(tmp_path / "none.pth") is None
     (tmp_path / "text.pth").write_text("no weights")
     assert read_torchvision_resnet(tmp_path / "text.pth") is None

@@ -284,7 +284,7 @@ def test_timecode_at_23_976_counts_24_frames_per_second() -> None:
     assert events[1][4:6] == ["01:00:00:00", "01:00:01:00"]
 
 
-def test_how_a_scene_ends_is_how_its_last_shot_ends() -> None:
+def test_the_transition_of_a_scene_is_that_of_its_last_shot() -> None:
     plain = scene_list([20, 30, 40, 10, 25], [1, 3, 4])
     ends = {
         0: Transition("wipe", 15, 25, 0.6, 1.0),
@@ -392,7 +392,7 @@ def test_timelines_have_sound_if_the_film_has_sound(film_with_sound: Path) -> No
 
 
 @pytest.mark.parametrize(("rate", "display"), [(Fraction(25), "NDF"), (NTSC, "DF")], ids=str)
-def test_a_project_for_final_cut_pro_says_of_the_film_what_its_clips_need(rate: Fraction, display: str) -> None:
+def test_a_final_cut_pro_project_describes_the_film_for_its_clips(rate: Fraction, display: str) -> None:
     root = ElementTree.fromstring(content(scene_list([20, 30], rate=rate), "fcpxml"))
     asset, sequence, event = root.find("resources/asset"), root.find(".//sequence"), root.find("event")
     assert asset is not None
@@ -414,9 +414,7 @@ def test_a_project_for_final_cut_pro_says_of_the_film_what_its_clips_need(rate: 
 
 
 @pytest.mark.parametrize("sound", [True, False], ids=["sound", "no sound"])
-def test_clips_for_final_cut_pro_7_are_linked_to_their_sound_and_to_the_file(
-    film_with_sound: Path, sound: bool
-) -> None:
+def test_final_cut_pro_7_clips_are_linked_to_their_sound_and_the_file(film_with_sound: Path, sound: bool) -> None:
     scenes = scene_list([20, 30], path=str(film_with_sound) if sound else "/films/film.mp4")
     root = ElementTree.fromstring(content(scenes, "fcp7"))
     assert (root.tag, root.get("version"), root.findtext("sequence/duration")) == ("xmeml", "5", "50")
@@ -629,7 +627,7 @@ def test_a_label_studio_task_has_the_scenes_as_predictions(shots: bool) -> None:
     assert tasks[0]["data"]["video"] == "/data/local-files/?d=my%20films/film.mp4"
 
 
-def test_a_film_whose_name_is_not_utf_8_is_named_by_its_bytes_for_label_studio() -> None:
+def test_a_film_name_that_is_not_utf_8_is_percent_encoded_for_label_studio() -> None:
     (task,) = json.loads(content(scene_list([30], path="/films/caf\udce9.mp4"), "label-studio"))
     assert task["data"]["video"] == "/data/local-files/?d=films/caf%E9.mp4"
 

@@ -64,7 +64,9 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))
-def test_two_processes_at_half_batch_are_one_at_full_batch(processes: list[Any], case: int) -> None:
+def test_two_processes_with_half_batches_give_losses_and_gradients_of_the_full_batch(
+    processes: list[Any], case: int
+) -> None:
     expected = losses_and_gradients(CASES[case], 0, 1)
     assert any(name.startswith("encoder") for name in expected)
     for results in processes:
@@ -73,7 +75,7 @@ def test_two_processes_at_half_batch_are_one_at_full_batch(processes: list[Any],
             torch.testing.assert_close(results[case][name], value, rtol=1e-9, atol=1e-12, msg=name)
 
 
-def test_rows_stand_in_the_order_of_ranks(processes: list[Any]) -> None:
+def test_gathered_rows_are_in_the_order_of_ranks(processes: list[Any]) -> None:
     first = torch.arange(6.0).view(3, 2)
     for rank, results in enumerate(processes):
         assert torch.equal(results[-1]["everything"], torch.cat([first, first + 10]))
@@ -81,7 +83,7 @@ def test_rows_stand_in_the_order_of_ranks(processes: list[Any]) -> None:
         assert float(results[-1]["mean"]) == 0.5
 
 
-def test_without_a_process_group_nothing_happens() -> None:
+def test_without_a_process_group_gathering_returns_its_input() -> None:
     local = torch.randn(3, 2, requires_grad=True)
     everything, offset = gather(local)
     assert everything is local

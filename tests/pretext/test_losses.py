@@ -59,7 +59,7 @@ def nt_xent_transcribed(first: Tensor, second: Tensor) -> Tensor:
     return total / (2 * B)
 
 
-def test_nt_xent() -> None:
+def test_nt_xent_equals_its_definition() -> None:
     first, second = leaf(B, D), leaf(B, D)
     agree(lambda: losses.nt_xent(first, second, TAU), lambda: nt_xent_transcribed(first, second), (first, second))
 
@@ -73,7 +73,7 @@ def nce_transcribed(shots: Sequence[Tensor], scenes: Sequence[Tensor], i: int) -
     return -torch.log(own / (own + other_shots + other_scenes))
 
 
-def test_info_nce() -> None:
+def test_info_nce_equals_its_definition() -> None:
     shots, scenes = leaf(B, D), leaf(B, D)
     agree(
         lambda: losses.info_nce(shots, scenes, TAU),
@@ -85,7 +85,7 @@ def test_info_nce() -> None:
 BOUNDARIES = torch.tensor([0, 3, S - 2, 2, 4])
 
 
-def test_shot_scene_matching_as_released() -> None:
+def test_shot_scene_matching_equals_the_release() -> None:
     head = ContrastiveHead(D_E, D).double()
     slow, dense = leaf(B, 2, D_E), leaf(B, S, D_E)
 
@@ -112,7 +112,7 @@ def test_shot_scene_matching_as_released() -> None:
     )
 
 
-def test_shot_scene_matching_as_in_the_paper() -> None:
+def test_shot_scene_matching_equals_the_papers_equation() -> None:
     head = LinearContrastiveHead(D_E, D).double()
     slow, dense = leaf(B, 2, D_E), leaf(B, S, D_E)
 
@@ -134,14 +134,14 @@ def test_shot_scene_matching_as_in_the_paper() -> None:
     )
 
 
-def test_the_third_shot_of_a_slow_sequence_is_left_out() -> None:
+def test_shot_scene_matching_ignores_the_third_shot_of_the_slow_sequence() -> None:
     slow, dense = leaf(B, 3, D), leaf(B, S, D)
     for variant in ("release", "paper"):
         whole = losses.shot_scene_matching(slow, dense, BOUNDARIES, TAU, variant)
         assert torch.equal(whole, losses.shot_scene_matching(slow[:, :2], dense, BOUNDARIES, TAU, variant))
 
 
-def test_shotcol() -> None:
+def test_the_shotcol_loss_equals_its_definition() -> None:
     query, dense = leaf(B, D), leaf(B, S, D)
 
     def transcribed() -> Tensor:
@@ -179,7 +179,7 @@ def test_the_nearest_shot_is_never_the_centre_itself() -> None:
 
 
 @pytest.mark.parametrize("loss", [losses.nt_xent, losses.info_nce])
-def test_contrastive_losses_depend_on_directions_alone_and_on_no_order(
+def test_contrastive_losses_depend_only_on_directions_and_not_on_order(
     loss: Callable[[Tensor, Tensor, float], Tensor],
 ) -> None:
     first, second = leaf(B, D), leaf(B, D)
@@ -206,7 +206,7 @@ def test_a_low_temperature_does_not_overflow() -> None:
 
 
 @pytest.mark.parametrize("variant", ["release", "paper"])
-def test_contextual_group_matching(variant: Variant) -> None:
+def test_contextual_group_matching_equals_its_equation(variant: Variant) -> None:
     head = group_matching_head(D_C).double()
     context = leaf(B, S, D_C)
     positive, negative = torch.tensor([0, 1, 6, 2, 5]), torch.tensor([6, 5, 0, 4, 1])
@@ -231,7 +231,7 @@ def test_contextual_group_matching(variant: Variant) -> None:
 
 
 @pytest.mark.parametrize("variant", ["release", "paper"])
-def test_pseudo_boundary_prediction(variant: Variant) -> None:
+def test_pseudo_boundary_prediction_equals_its_equation(variant: Variant) -> None:
     head = boundary_head(D_C).double()
     context = leaf(B, S, D_C)
     other = torch.tensor([1, 0, 6, 3, 5])
@@ -252,7 +252,7 @@ def test_pseudo_boundary_prediction(variant: Variant) -> None:
 
 
 @pytest.mark.parametrize("variant", ["release", "paper"])
-def test_masked_shot_modeling(variant: Variant) -> None:
+def test_masked_shot_modeling_equals_its_equation(variant: Variant) -> None:
     head = MaskedShotHead(D_C, D_E).double()
     context, encodings = leaf(B, S, D_C), leaf(B, S, D_E)
     mask = torch.rand(B, S) < 0.3
@@ -286,7 +286,7 @@ def test_masked_shot_modeling(variant: Variant) -> None:
     ) == (None,)
 
 
-def test_the_order_of_windows_changes_no_loss() -> None:
+def test_losses_do_not_depend_on_the_order_of_windows() -> None:
     cgm, pp, msm = group_matching_head(D_C), boundary_head(D_C), MaskedShotHead(D_C, D_E)
     context, dense, slow = torch.randn(B, S, D_C), torch.randn(B, S, D_E), torch.randn(B, 2, D_E)
     mask, drawn = torch.rand(B, S) < 0.4, torch.randint(0, S, (2, B))

@@ -54,7 +54,7 @@ def objective(settings: PretextSettings) -> PretextObjective:
 
 
 @pytest.mark.parametrize("tasks", SUBSETS, ids="+".join)
-def test_any_subset_of_the_tasks_is_their_weighted_sum(tasks: tuple[Task, ...]) -> None:
+def test_the_loss_of_any_subset_of_tasks_is_their_weighted_sum(tasks: tuple[Task, ...]) -> None:
     settings = PretextSettings(tasks=tasks, alpha_ssm=0.5, alpha_cgm=2.0, alpha_pp=3.0, alpha_msm=0.25)
     pretext, crn, batch = objective(settings), TinyCRN(), inputs(settings)
     loss = pretext(batch["slow"], batch["dense"], crn, batch["noise"])
@@ -69,7 +69,7 @@ def test_any_subset_of_the_tasks_is_their_weighted_sum(tasks: tuple[Task, ...]) 
     assert (loss.boundary is not None) == (set(tasks) != {"msm"})
 
 
-def test_bassl_is_made_of_its_parts() -> None:
+def test_the_bassl_loss_is_the_sum_of_its_tasks() -> None:
     settings = PretextSettings()
     pretext, crn, batch = objective(settings), TinyCRN(), inputs(settings)
     slow, dense, noise = batch["slow"], batch["dense"], batch["noise"]
@@ -127,7 +127,7 @@ def test_shot_level_methods_need_neither_crn_nor_noise(method: Method) -> None:
 @pytest.mark.parametrize("variant", ["release", "paper"])
 @pytest.mark.parametrize("alignment", ["head", "encodings"])
 @pytest.mark.parametrize("method", get_args(PseudoBoundary))
-def test_every_pseudo_boundary_trains_every_variant(method: Any, alignment: Any, variant: Any) -> None:
+def test_every_kind_of_pseudo_boundary_works_with_every_variant(method: Any, alignment: Any, variant: Any) -> None:
     settings = PretextSettings(pseudo_boundary=method, alignment=alignment, variant=variant)
     pretext, batch = objective(settings), inputs(settings)
     loss = pretext(batch["slow"], batch["dense"], TinyCRN(), batch["noise"], batch["joins"])
@@ -138,7 +138,7 @@ def test_every_pseudo_boundary_trains_every_variant(method: Any, alignment: Any,
     assert torch.equal(loss.boundary, discover(method, *spaces, batch["noise"][:, 0], batch["joins"]))
 
 
-def test_the_paper_weighs_its_sums_as_its_equations_do() -> None:
+def test_the_paper_variant_weighs_sums_as_in_its_equations() -> None:
     """PP has one head for both, so that the two variants differ by the factor of sum and mean alone."""
     released = objective(PretextSettings(tasks=("pp",)))
     paper = objective(PretextSettings(tasks=("pp",), variant="paper"))
@@ -185,7 +185,7 @@ def test_parameters_have_the_released_names_and_shapes() -> None:
     }
 
 
-def test_contextualised_shots_are_asked_for_once_masked_and_once_not() -> None:
+def test_the_crn_runs_once_with_and_once_without_masking() -> None:
     settings = PretextSettings()
     crn, batch, asked = TinyCRN(), inputs(settings), []
 
@@ -201,8 +201,8 @@ def test_contextualised_shots_are_asked_for_once_masked_and_once_not() -> None:
 
 @pytest.mark.parametrize("method", ["bassl", "bassl+simclr-nn", "simclr-nn"])
 @pytest.mark.parametrize("variant", ["release", "paper"])
-def test_it_compiles_to_one_graph(method: Method, variant: Any) -> None:
-    """No break in the graph; what a compiler then makes of it is the compiler's."""
+def test_the_objective_compiles_to_one_graph(method: Method, variant: Any) -> None:
+    """There is no graph break; the compiled code itself is not tested."""
     settings = PretextSettings(method=method, variant=variant)
     pretext, crn, batch = objective(settings), TinyCRN(), inputs(settings)
     arguments = batch["slow"], batch["dense"], crn, batch["noise"]
@@ -211,7 +211,7 @@ def test_it_compiles_to_one_graph(method: Method, variant: Any) -> None:
     torch.testing.assert_close(compiled(*arguments).total, pretext(*arguments).total)
 
 
-def test_mixed_precision_trains() -> None:
+def test_the_objective_trains_in_mixed_precision() -> None:
     settings = PretextSettings(method="bassl+simclr-nn")
     pretext, crn, batch = objective(settings), TinyCRN(), inputs(settings)
     expected = pretext(batch["slow"], batch["dense"], crn, batch["noise"])
@@ -223,7 +223,7 @@ def test_mixed_precision_trains() -> None:
     assert all(torch.isfinite(parameter.grad).all() for parameter in pretext.parameters())
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_arguments_are_named() -> None:
     settings = PretextSettings()
     batch = inputs(settings)
     with pytest.raises(ValueError, match="need noise"):
@@ -249,13 +249,13 @@ def test_what_is_missing_is_named() -> None:
         ({"head_dim": 0}, "head_dim"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(wrong: dict[str, Any], words: str) -> None:
+def test_inconsistent_settings_are_refused(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         PretextSettings(**wrong)
     assert "\n" not in str(caught.value)
 
 
-def test_settings_load_nothing_heavy() -> None:
+def test_settings_import_nothing_heavy() -> None:
     script = (
         "import sys, pipelines.pretext.settings;"
         "print([name for name in ('torch', 'numpy', 'tslearn', 'h5py') if name in sys.modules])"

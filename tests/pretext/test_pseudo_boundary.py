@@ -64,7 +64,7 @@ def few_values(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 
 
 @pytest.mark.parametrize("draw", [uniform, quantised(1), quantised(2), quantised(8), few_values])
-def test_dtw_is_tslearns(
+def test_dtw_boundaries_equal_tslearns(
     draw: Callable[[tuple[int, ...], torch.Generator], Tensor], generator: torch.Generator
 ) -> None:
     for S in LENGTHS:
@@ -75,7 +75,7 @@ def test_dtw_is_tslearns(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
-def test_dtw_of_features_is_tslearns(dtype: torch.dtype, generator: torch.Generator) -> None:
+def test_dtw_boundaries_of_features_equal_tslearns(dtype: torch.dtype, generator: torch.Generator) -> None:
     for S in (2, 3, 9, 17, 33):
         slow, dense = (x.to(dtype) for x in windows(100, S, 16, generator))
         similarity = end_similarity(slow, dense)
@@ -85,7 +85,7 @@ def test_dtw_of_features_is_tslearns(dtype: torch.dtype, generator: torch.Genera
         assert discover("dtw-tslearn", slow, dense).tolist() == expected
 
 
-def test_dtw_of_repeated_shots_is_tslearns(generator: torch.Generator) -> None:
+def test_dtw_boundaries_of_repeated_shots_equal_tslearns(generator: torch.Generator) -> None:
     """Shots of a small alphabet, among them the ends themselves: ties, and cosines just above 1."""
     for S in LENGTHS:
         alphabet = torch.randn(60, 3, 8, generator=generator)
@@ -96,8 +96,8 @@ def test_dtw_of_repeated_shots_is_tslearns(generator: torch.Generator) -> None:
         assert dtw_boundary(similarity).tolist() == by_tslearn(alignment_cost(similarity).numpy())
 
 
-def test_the_costs_of_cosines_add_up_exactly(generator: torch.Generator) -> None:
-    """What the claim about ties rests on: every 1 - x of float32 is a whole number of 2^-24."""
+def test_sums_of_cosine_costs_are_exact(generator: torch.Generator) -> None:
+    """Ties are exact because every 1 - x of float32 is a whole multiple of 2^-24."""
     for scale in (1.0, 1e-3, 1e-7, 1e-20):
         steps = (1 - scale * uniform((10_000,), generator)).double() * 2**24
         assert torch.equal(steps, steps.round())
@@ -105,8 +105,8 @@ def test_the_costs_of_cosines_add_up_exactly(generator: torch.Generator) -> None
     assert float((1 - above).double() * 2**24) == -2
 
 
-def test_an_order_of_summation_that_rounds_does_not_matter() -> None:
-    """0.1 + 0.3 and 0.3 + 0.1 in another place: equal costs, whatever is added first."""
+def test_dtw_boundaries_do_not_depend_on_the_order_of_summation() -> None:
+    """0.1 + 0.3 and 0.3 + 0.1 give equal costs in any order."""
     first = torch.tensor([0.0, 0.1, 0.3, 0.7, 0.2, 0.9])
     similarity = 1 - torch.stack([first, first.flip(0)])[None]
     swapped = similarity.flip(1).flip(2)
@@ -114,7 +114,7 @@ def test_an_order_of_summation_that_rounds_does_not_matter() -> None:
     assert int(dtw_boundary(swapped)) == by_tslearn((1 - swapped).numpy())[0]
 
 
-def test_where_all_shots_are_alike_the_left_side_takes_all_but_the_last() -> None:
+def test_if_all_shots_are_equal_dtw_puts_all_but_the_last_on_the_left() -> None:
     for S in LENGTHS:
         for value in (1.0, 0.3, -1.0):
             assert dtw_boundary(torch.full((3, 2, S), value)).tolist() == [S - 2] * 3
@@ -123,7 +123,7 @@ def test_where_all_shots_are_alike_the_left_side_takes_all_but_the_last() -> Non
     assert by_tslearn(above.numpy()) == [4]
 
 
-def test_dtw_finds_a_clean_switch(generator: torch.Generator) -> None:
+def test_dtw_finds_a_clear_change(generator: torch.Generator) -> None:
     scenes = torch.eye(2)
     for S in LENGTHS:
         for b in range(S - 1):
@@ -132,7 +132,7 @@ def test_dtw_finds_a_clean_switch(generator: torch.Generator) -> None:
 
 
 @pytest.mark.parametrize("method", ["dtw", "mean"])
-def test_windows_are_divided_each_on_its_own(method: str, generator: torch.Generator) -> None:
+def test_windows_of_a_batch_are_divided_independently(method: str, generator: torch.Generator) -> None:
     slow, dense = windows(50, 17, 8, generator)
     whole = discover(method, slow, dense)  # type: ignore[arg-type]
     order = torch.randperm(50, generator=generator)
@@ -142,7 +142,7 @@ def test_windows_are_divided_each_on_its_own(method: str, generator: torch.Gener
 
 
 @pytest.mark.parametrize("method", ["dtw", "mean"])
-def test_only_directions_and_the_two_ends_count(method: str, generator: torch.Generator) -> None:
+def test_only_feature_directions_and_the_two_end_shots_matter(method: str, generator: torch.Generator) -> None:
     slow, dense = windows(50, 17, 8, generator)
     expected = discover(method, slow, dense)  # type: ignore[arg-type]
     longer = dense * (0.5 + torch.rand(50, 17, 1, generator=generator))
@@ -165,50 +165,50 @@ def mean_by_the_equation(similarity: NDArray[np.float32]) -> int:
     return best + K
 
 
-def test_mean_is_the_equation(generator: torch.Generator) -> None:
+def test_the_mean_method_equals_its_equation(generator: torch.Generator) -> None:
     for K in range(1, 17):
         for draw in (uniform, quantised(1), quantised(4)):
             similarity = draw((60, 2, 2 * K + 1), generator)
             assert mean_boundary(similarity).tolist() == [mean_by_the_equation(x) for x in similarity.numpy()]
 
 
-def test_mean_leaves_the_ends_out(generator: torch.Generator) -> None:
+def test_the_mean_method_ignores_the_end_shots(generator: torch.Generator) -> None:
     similarity = uniform((100, 2, 17), generator)
     expected = mean_boundary(similarity)
     similarity[:, :, [0, -1]] = uniform((100, 2, 2), generator)
     assert torch.equal(mean_boundary(similarity), expected)
 
 
-def test_mean_leaves_the_last_shot_alone_where_all_others_are_unlike_it() -> None:
+def test_the_mean_method_separates_only_the_last_shot_if_all_others_are_dissimilar_to_it() -> None:
     similarity = torch.stack([torch.full((9,), 0.5), torch.full((9,), -0.5)])[None]
     assert mean_boundary(similarity).tolist() == [7]
     assert mean_boundary(similarity.abs()).tolist() == [1]
 
 
-def test_mean_and_dtw_can_differ() -> None:
-    """Every shot is a little more like the first: the sum takes them all, the mean only the one that is much alike."""
+def test_the_mean_method_and_dtw_can_differ() -> None:
+    """Every shot is slightly more similar to the first: the sum takes them all, the mean only the most similar."""
     similarity = torch.tensor([[[1.0, 0.9, 0.5, 0.5, 0.5, 0.5, 0.1], [0.1, 0.4, 0.4, 0.4, 0.4, 0.4, 1.0]]])
     assert mean_boundary(similarity).tolist() == [1]
     assert dtw_boundary(similarity).tolist() == [5]
 
 
-def test_random_is_uniform_over_all_but_the_last_shot(generator: torch.Generator) -> None:
+def test_random_boundaries_are_uniform_over_all_shots_but_the_last(generator: torch.Generator) -> None:
     counts = torch.bincount(random_boundary(torch.rand(16_000, 17, generator=generator)), minlength=17)
     assert int(counts[16]) == 0
     assert float(((counts[:16] - 1000.0) ** 2 / 1000).sum()) < 37.7  # chi-square, 15 degrees of freedom, p = 0.001
 
 
-def test_fixed_is_the_centre() -> None:
+def test_fixed_boundaries_are_at_the_centre() -> None:
     assert [int(fixed_boundary(1, S)) for S in (2, 3, 4, 17, 33)] == [0, 1, 2, 8, 16]
 
 
-def test_synthesized_is_where_the_windows_were_joined() -> None:
+def test_synthesized_boundaries_are_where_windows_were_joined() -> None:
     joins = torch.tensor([3, 0])
     assert discover("synthesized", torch.rand(2, 2, 4), torch.rand(2, 9, 4), joins=joins) is joins
 
 
 @pytest.mark.parametrize("method", ["dtw", "dtw-tslearn", "mean", "random", "fixed"])
-def test_both_sides_have_a_shot(method: str, generator: torch.Generator) -> None:
+def test_both_sides_of_a_pseudo_boundary_have_a_shot(method: str, generator: torch.Generator) -> None:
     for S in LENGTHS:
         for dense in (torch.zeros(5, S, 4), torch.ones(5, S, 4), torch.randn(5, S, 4, generator=generator)):
             noise = torch.rand(5, S, generator=generator)
@@ -219,7 +219,7 @@ def test_both_sides_have_a_shot(method: str, generator: torch.Generator) -> None
             assert int(boundary.max()) <= S - 2
 
 
-def test_half_precision_does_not_reach_the_similarity(generator: torch.Generator) -> None:
+def test_similarities_are_computed_in_full_precision(generator: torch.Generator) -> None:
     slow, dense = windows(64, 17, 128, generator)
     expected = discover("dtw", slow, dense)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -227,12 +227,12 @@ def test_half_precision_does_not_reach_the_similarity(generator: torch.Generator
         assert end_similarity(slow, dense).dtype == torch.float32
 
 
-def test_there_are_no_gradients(generator: torch.Generator) -> None:
+def test_finding_pseudo_boundaries_has_no_gradients(generator: torch.Generator) -> None:
     slow, dense = windows(4, 9, 8, generator)
     assert not end_similarity(slow.requires_grad_(), dense.requires_grad_()).requires_grad
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_arguments_are_named() -> None:
     slow, dense = torch.rand(2, 2, 4), torch.rand(2, 9, 4)
     with pytest.raises(ValueError, match="need noise"):
         discover("random", slow, dense)

@@ -1,4 +1,4 @@
-"""The chance of the pretext tasks: what can be drawn, and how often."""
+"""Random sampling of the pretext tasks: what can be drawn, and how often."""
 
 import math
 
@@ -29,7 +29,7 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-def test_the_same_seed_draws_the_same() -> None:
+def test_sampling_depends_only_on_the_seed() -> None:
     one, two = (draw_noise(8, 17, torch.Generator().manual_seed(3)) for _ in range(2))
     assert one.shape == (8, 5, 17)
     assert torch.equal(one, two)
@@ -45,12 +45,12 @@ def test_a_sample_is_uniform_over_what_is_allowed(generator: torch.Generator) ->
     assert chi_square(counts[allowed], WINDOWS / 4) < 16.3  # 3 degrees of freedom, p = 0.001
 
 
-def test_a_single_allowed_shot_is_taken_even_at_noise_0() -> None:
+def test_a_single_allowed_shot_is_sampled_even_with_zero_noise() -> None:
     assert sample(torch.zeros(1, 4), torch.tensor([[False, False, True, False]])).tolist() == [2]
 
 
 @pytest.mark.parametrize("S", [3, 4, 9])
-def test_positive_and_negative_shots_lie_on_their_sides(S: int, generator: torch.Generator) -> None:
+def test_positive_and_negative_shots_are_on_their_sides_of_the_boundary(S: int, generator: torch.Generator) -> None:
     centre = S // 2
     for b in range(S - 1):
         boundary = torch.full((WINDOWS // 4,), b)
@@ -70,7 +70,7 @@ def test_a_window_too_short_for_a_positive_shot_is_refused() -> None:
         sample_group_shots(torch.zeros(1, dtype=torch.int64), torch.rand(1, 2), torch.rand(1, 2))
 
 
-def test_the_other_shot_is_any_but_the_boundary(generator: torch.Generator) -> None:
+def test_the_other_shot_is_uniform_over_all_but_the_boundary(generator: torch.Generator) -> None:
     for b in (0, 4, 7):
         boundary = torch.full((WINDOWS,), b)
         counts = torch.bincount(sample_other_shot(boundary, torch.rand(WINDOWS, 9, generator=generator)), minlength=9)
@@ -78,7 +78,7 @@ def test_the_other_shot_is_any_but_the_boundary(generator: torch.Generator) -> N
         assert chi_square(counts[torch.arange(9) != b], WINDOWS / 8) < 24.3  # 7 degrees of freedom
 
 
-def test_masks_are_as_drawn_one_by_one_and_never_empty(generator: torch.Generator) -> None:
+def test_the_number_of_masked_shots_is_binomial_and_never_zero(generator: torch.Generator) -> None:
     S, rate = 9, 0.15
     mask = sample_mask(torch.rand(WINDOWS, S, generator=generator), rate)
     sizes = torch.bincount(mask.sum(1), minlength=S + 1)
@@ -92,7 +92,7 @@ def test_masks_are_as_drawn_one_by_one_and_never_empty(generator: torch.Generato
     assert chi_square(mask.sum(0), float(mask.sum()) / S) < 26.1  # no place in the window is preferred
 
 
-def test_a_mask_that_would_be_empty_masks_any_shot(generator: torch.Generator) -> None:
+def test_an_empty_mask_is_replaced_by_a_random_shot(generator: torch.Generator) -> None:
     mask = sample_mask(torch.rand(WINDOWS, 9, generator=generator), 0.0)
     assert mask.sum(1).eq(1).all()
     assert chi_square(mask.sum(0), WINDOWS / 9) < 26.1
@@ -111,7 +111,7 @@ def test_joined_windows_begin_in_one_video_and_end_in_the_other(rng: np.random.G
     assert ((seen[:8] - 1000) ** 2 / 1000).sum() < 24.3
 
 
-def test_many_windows_are_joined_at_once(rng: np.random.Generator) -> None:
+def test_windows_are_joined_in_batches(rng: np.random.Generator) -> None:
     left, right = rng.integers(0, 9, (6, 17)), rng.integers(100, 109, (6, 17))
     rows, boundary = joined_rows(left, right, rng)
     assert rows.dtype == boundary.dtype == np.int64

@@ -786,7 +786,7 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(pictures
     assert store.stat().st_mtime_ns == made
 
 
-def test_keyframes_are_prepared_as_asked_for_an_encoder_that_is_named(pictures: FinetuneSettings) -> None:
+def test_the_requested_preparation_is_used_for_a_named_encoder(pictures: FinetuneSettings) -> None:
     named = replace(pictures, init="none", encoder="efficientnet_lite0", width=16, heads=2, overwrite=True)
     for how in ("squeeze", "centre"):
         finetune(replace(named, preparation=how))

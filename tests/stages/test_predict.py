@@ -357,7 +357,7 @@ def trained_on(pictures: object, keyframes: object = 4) -> OpenedModel:
     )
 
 
-def test_a_film_is_read_as_the_keyframes_of_the_model_were_made_unless_settings_say_otherwise() -> None:
+def test_a_film_is_read_with_the_keyframe_settings_of_the_model_unless_overridden() -> None:
     made = {"lines": 120, "detector": "content", "detector_threshold": 20.0, "min_shot": 0.2, "quality": 50}
     own = ReaderSettings("content", 20.0, 0.2, keyframes=4, lines=120)
     assert how_films_are_read(trained_on(made), PredictSettings()) == own
@@ -377,7 +377,7 @@ def test_a_film_is_read_as_the_keyframes_of_the_model_were_made_unless_settings_
     [({"lines": "120"}, 3), ({"detector": 7}, 3), ({}, "3"), ([240], 3)],
     ids=["lines", "detector", "keyframes", "a list"],
 )
-def test_a_model_that_does_not_say_how_its_keyframes_were_made_is_refused(pictures: object, keyframes: object) -> None:
+def test_a_model_without_recorded_keyframe_settings_is_refused(pictures: object, keyframes: object) -> None:
     with pytest.raises(StoreError, match=r"model\.safetensors: does not say how its keyframes were made"):
         how_films_are_read(trained_on(pictures, keyframes), PredictSettings())
 
@@ -619,7 +619,7 @@ def test_hand_corrected_scenes_are_not_overwritten(film: Path, model: Path, tmp_
     assert done.output.read_text() == corrected
 
 
-def test_scenes_that_were_joined_in_an_editor_are_not_written_over(film: Path, model: Path, tmp_path: Path) -> None:
+def test_scenes_merged_in_an_editor_are_not_overwritten(film: Path, model: Path, tmp_path: Path) -> None:
     settings = PredictSettings(model=model, threshold=0.01)
     (done,) = predict_films([film], tmp_path, settings)
     content = json.loads(done.output.read_text())
@@ -633,7 +633,7 @@ def test_scenes_that_were_joined_in_an_editor_are_not_written_over(film: Path, m
     assert done.output.read_text() == corrected
 
 
-def test_of_corrected_scenes_it_is_said_that_overwrite_would_replace_them(
+def test_for_corrected_scenes_the_message_says_that_overwrite_replaces_them(
     film: Path, model: Path, tmp_path: Path
 ) -> None:
     (done,) = predict_films([film], tmp_path, PredictSettings(model=model))

@@ -247,7 +247,7 @@ def test_a_killed_run_resumes_bit_for_bit_within_an_epoch(settings: PretrainSett
     assert pretrain(replace(settings, resume=True)).step == 135  # nothing is left to do
 
 
-def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_model_that_was_saved(
+def test_a_non_finite_loss_ends_the_run_and_keeps_the_saved_model(
     settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[int] = []
@@ -678,7 +678,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings,
             replace(settings, **changes)
 
 
-def test_weights_that_are_not_finite_are_not_saved(settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_non_finite_weights_are_not_saved(settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     def overflowing(trainer: Any, *given: Any, **named: Any) -> Any:
         trainer.model.objective.head_pp.weight.register_hook(lambda gradient: gradient * torch.nan)
         return take_step(trainer, *given, **named)

@@ -386,7 +386,7 @@ def test_rows_on_movienet_use_the_sizes_of_their_papers(tmp_path: Path) -> None:
     )
 
 
-def test_on_movienet_the_imagenet_encoder_sees_keyframes_as_pre_trained_ones_do(tmp_path: Path) -> None:
+def test_on_movienet_the_imagenet_encoder_uses_the_preparation_of_pre_trained_ones(tmp_path: Path) -> None:
     root = put_movienet_of_five(tmp_path / "movienet")
     for table in ("table1", "table2", "nmi"):
         steps = [step for row in plan(ReproduceSettings(table, root, output=Path("runs"))) for step in row.steps]

@@ -1,4 +1,4 @@
-"""Feature stores: what went in comes out, and damage is refused."""
+"""Feature stores: content is read back unchanged, and damage is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def features(dtype: Any = np.float16, size: int = 6) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_what_is_written_is_read(tmp_path: Path, dtype: Any) -> None:
+def test_a_written_store_is_read_back(tmp_path: Path, dtype: Any) -> None:
     given = features(dtype)
     write_features(tmp_path / "f.h5", "vgg19 of «x»", given)
     found = open_features(tmp_path / "f.h5")
@@ -65,7 +65,7 @@ def test_colour_of_different_widths_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "f.h5").exists()
 
 
-def test_colour_of_other_shots_is_no_colour_of_a_store(tmp_path: Path) -> None:
+def test_colour_of_other_shots_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="another number of shots"):
         write_features(tmp_path / "f.h5", "x", features(), colour={"b/1": np.ones((3, 4), np.float32)})
     assert not (tmp_path / "f.h5").exists()
@@ -85,7 +85,7 @@ def test_damaged_colour_is_refused(tmp_path: Path, damage: str) -> None:
     refusal(lambda: open_features(path), path, "is damaged", "colour")
 
 
-def test_colour_comes_in_the_rows_of_an_index_with_zeros_where_it_is_not_known(tmp_path: Path) -> None:
+def test_colour_is_read_in_the_rows_of_an_index_with_zeros_where_unknown(tmp_path: Path) -> None:
     index = written(tmp_path / "index.h5", *(video(name, shots) for name, shots in LENGTHS.items()))
     given = {name: np.ones((shots, 3), np.float32) for name, shots in LENGTHS.items()}
     colour = {"a": np.full((4, 2), 0.5, np.float32)}
@@ -99,14 +99,14 @@ def test_colour_comes_in_the_rows_of_an_index_with_zeros_where_it_is_not_known(t
     refusal(lambda: colour_of(index, [tmp_path / "f.h5", tmp_path / "wide.h5"]), "colour of different widths")
 
 
-def test_the_same_features_make_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_features_give_the_same_bytes(tmp_path: Path) -> None:
     given = features()
     write_features(tmp_path / "one.h5", "x", given)
     write_features(tmp_path / "other.h5", "x", dict(reversed(given.items())))
     assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "other.h5").read_bytes()
 
 
-def test_arrays_that_are_views(tmp_path: Path) -> None:
+def test_array_views_are_stored_with_their_values(tmp_path: Path) -> None:
     wide = np.arange(24, dtype=np.float32).reshape(4, 6)
     write_features(tmp_path / "f.h5", "x", {"a": wide[:, ::2], "b": wide.T[:3].T})
     found = open_features(tmp_path / "f.h5").videos
@@ -128,17 +128,17 @@ def test_arrays_that_are_views(tmp_path: Path) -> None:
         ({"a": np.array([[1, np.inf]], np.float32)}, "features of a are not all finite"),
     ],
 )
-def test_features_that_cannot_be_stored(tmp_path: Path, given: dict[str, Any], words: str) -> None:
+def test_invalid_features_are_refused(tmp_path: Path, given: dict[str, Any], words: str) -> None:
     refusal(lambda: write_features(tmp_path / "f.h5", "x", given), tmp_path / "f.h5", words)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refusal(lambda: write_features(tmp_path / "file" / "f.h5", "x", features()), "file/f.h5", error=BasslError)
 
 
-def test_cut_and_changed_files_are_refused(tmp_path: Path) -> None:
+def test_truncated_and_changed_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.h5"
     write_features(path, "x", features(size=40))
     for _case, content in damaged(path.read_bytes(), flips=220, cuts=80, seed=1):
@@ -147,12 +147,12 @@ def test_cut_and_changed_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x89HDF\r\n\x1a\n"])
-def test_files_that_are_no_store(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_not_a_feature_store_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "f.h5").write_bytes(content)
     refusal(lambda: open_features(tmp_path / "f.h5"), tmp_path / "f.h5")
 
 
-def test_files_of_another_kind(tmp_path: Path) -> None:
+def test_stores_of_another_schema_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.h5"
     refusal(lambda: open_features(path), path, "no such file")
     with create_store(path, "bassl.index", VERSION):
@@ -186,13 +186,13 @@ def test_files_of_another_kind(tmp_path: Path) -> None:
         ({"@encoder": 5}, "encoder"),
     ],
 )
-def test_contradictions_are_not_read(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+def test_contradictory_content_is_not_read(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     write_features(tmp_path / "good.h5", "x", features())
     forge(tmp_path / "good.h5", tmp_path / "forged.h5", changes)
     refusal(lambda: open_features(tmp_path / "forged.h5"), tmp_path / "forged.h5", words)
 
 
-def test_values_that_are_not_finite_are_not_read(tmp_path: Path) -> None:
+def test_non_finite_values_are_not_read(tmp_path: Path) -> None:
     bad = np.full((36, 6), np.nan, np.float16)
     write_features(tmp_path / "good.h5", "x", features())
     rows = open_features(tmp_path / "good.h5").videos
@@ -205,7 +205,7 @@ def test_values_that_are_not_finite_are_not_read(tmp_path: Path) -> None:
 # --- features and shots -----------------------------------------------------------------------------------------------
 
 
-def test_what_was_encoded_is_remembered_by_a_checksum(tmp_path: Path) -> None:
+def test_the_encoded_shots_are_recorded_by_a_checksum(tmp_path: Path) -> None:
     path = tmp_path / "f.h5"
     write_features(path, "x", features(), {"b/1": 1, "b/2": 2**32 - 1, "Ä": 0})
     assert open_features(path).shots == {"b/1": 1, "b/2": 2**32 - 1, "Ä": 0} == read_shot_checksums(path)
@@ -234,7 +234,7 @@ def test_features_are_written_one_video_at_a_time(tmp_path: Path) -> None:
     assert lazy.asked == ["b/1", "b/2", "Ä"] * 2
 
 
-def test_features_are_mapped_and_a_change_stays_in_memory(tmp_path: Path) -> None:
+def test_features_are_memory_mapped_and_changes_are_not_written(tmp_path: Path) -> None:
     path = tmp_path / "f.h5"
     write_features(path, "x", features())
     before = path.read_bytes()
@@ -245,7 +245,7 @@ def test_features_are_mapped_and_a_change_stays_in_memory(tmp_path: Path) -> Non
     assert path.read_bytes() == before
 
 
-def test_features_in_the_rows_of_an_index(tmp_path: Path) -> None:
+def test_features_are_read_in_the_rows_of_an_index(tmp_path: Path) -> None:
     given = {name: np.full((shots, 3), number, np.float16) for number, (name, shots) in enumerate(LENGTHS.items())}
     index = written(tmp_path / "index.h5", *(video(name, shots) for name, shots in LENGTHS.items()))
     expected = np.repeat([0, 1, 2], list(LENGTHS.values()))
@@ -282,7 +282,7 @@ def test_features_of_other_shots_are_refused(tmp_path: Path) -> None:
     refusal(lambda: features_of(index, [path]), path, "has 5 shots of a where", "has 4")
 
 
-def test_a_checksum_tells_shots_and_key_frames_apart(tmp_path: Path) -> None:
+def test_the_checksum_depends_on_shots_and_keyframes(tmp_path: Path) -> None:
     one = pictured("a", tmp_path)
     assert one.jpeg_crc32 is not None
     others = [
@@ -296,7 +296,7 @@ def test_a_checksum_tells_shots_and_key_frames_apart(tmp_path: Path) -> None:
     assert shot_checksums(renamed)["b"] == found[0]
 
 
-def test_a_checksum_of_shots_without_key_frames_tells_their_times_apart(tmp_path: Path) -> None:
+def test_without_keyframes_the_checksum_depends_on_shot_times(tmp_path: Path) -> None:
     one = video("a")
     slower = replace(one, seconds=one.seconds * 2, frame_rate=one.frame_rate / 2)
     assert shot_checksums(written(tmp_path / "1.h5", one)) != shot_checksums(written(tmp_path / "2.h5", slower))

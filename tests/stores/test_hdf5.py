@@ -1,4 +1,4 @@
-"""Files of ours appear whole or not at all, are the same to the byte, and are not read when a byte of them is wrong."""
+"""HDF5 files are written atomically, reproducible byte for byte, and refused when damaged."""
 
 import errno
 import json
@@ -56,39 +56,39 @@ def complaint(path: Path, version: int = 3) -> str:
     return message
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     assert whole(make(tmp_path / "a.h5")) == [np.arange(12).reshape(3, 4).tolist(), ["à", "b"], {"a": 1}]
     assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
 
 
-def test_the_same_content_is_the_same_bytes_at_another_time(tmp_path: Path) -> None:
+def test_the_same_content_gives_the_same_bytes_at_any_time(tmp_path: Path) -> None:
     first = make(tmp_path / "a.h5").read_bytes()
     time.sleep(1.1)  # HDF5 counts seconds
     assert make(tmp_path / "b.h5").read_bytes() == first
 
 
-def test_anyone_can_read_it_with_hdf5(tmp_path: Path) -> None:
+def test_a_store_can_be_read_with_plain_h5py(tmp_path: Path) -> None:
     with h5py.File(make(tmp_path / "a.h5")) as file:
         assert file.attrs["schema"] == "bassl.test"
         assert file["numbers"].shape == (3, 4)
 
 
 @pytest.mark.parametrize("fault", [ValueError("no"), KeyboardInterrupt(), BasslError("film.mp4: is empty")])
-def test_what_goes_wrong_inside_leaves_nothing_and_is_raised(tmp_path: Path, fault: BaseException) -> None:
+def test_an_error_while_writing_is_raised_and_leaves_no_file(tmp_path: Path, fault: BaseException) -> None:
     with pytest.raises(type(fault)) as caught, create_store(tmp_path / "a.h5", "bassl.test", 3):
         raise fault
     assert caught.value is fault
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_goes_wrong_inside_leaves_the_file_that_was_there(tmp_path: Path) -> None:
+def test_an_error_while_writing_keeps_the_existing_file(tmp_path: Path) -> None:
     before = make(tmp_path / "a.h5").read_bytes()
     with pytest.raises(RuntimeError), create_store(tmp_path / "a.h5", "bassl.test", 3):
         raise RuntimeError
     assert (tmp_path / "a.h5").read_bytes() == before
 
 
-def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+def test_a_full_disk_gives_a_one_line_error(tmp_path: Path) -> None:
     with (
         pytest.raises(BasslError, match=r"a\.h5: cannot be written \(no space left on device\)$"),
         create_store(tmp_path / "a.h5", "bassl.test", 3),
@@ -97,13 +97,13 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_gives_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(BasslError, match=r"a\.h5: its folder cannot be made"), _store(tmp_path / "file" / "a.h5"):
         pass
 
 
-def test_a_name_that_is_too_long_is_one_line(tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_gives_a_one_line_error(tmp_path: Path) -> None:
     with (
         pytest.raises(BasslError, match=r"\.h5: cannot be written \(file name too long\)$"),
         _store(tmp_path / ("a" * 260 + ".h5")),
@@ -115,7 +115,7 @@ def _store(path: Path):  # type: ignore[no-untyped-def]
     return create_store(path, "bassl.test", 3)
 
 
-def test_a_file_in_the_making_is_a_partial_file_that_no_other_process_removes(tmp_path: Path) -> None:
+def test_the_temporary_file_of_a_running_process_is_not_removed_by_others(tmp_path: Path) -> None:
     with create_store(tmp_path / "a.h5", "bassl.test", 3):
         remove_partials(tmp_path / "a.h5")
         remove_partials(tmp_path / "b.h5")
@@ -140,7 +140,7 @@ def _fill(path: Path, limit: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [100, 600, 3000, 30_000, 120_000, 400_000, 505_000])
-def test_a_disk_that_fills_at_any_point_is_one_line_and_leaves_the_old_file(tmp_path: Path, limit: int) -> None:
+def test_a_full_disk_at_any_point_gives_one_line_and_keeps_the_old_file(tmp_path: Path, limit: int) -> None:
     path = tmp_path / "a.h5"
     path.write_bytes(b"old")
     program = f"from pathlib import Path; from tests.stores.test_hdf5 import _fill; _fill(Path({str(path)!r}), {limit})"
@@ -154,7 +154,7 @@ def test_a_disk_that_fills_at_any_point_is_one_line_and_leaves_the_old_file(tmp_
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_a_missing_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     assert "no such file" in complaint(path)
     with pytest.raises(StoreError) as caught, open_store(path, "bassl.test", 3, REMEDY, "make it"):
@@ -162,29 +162,29 @@ def test_a_missing_file(tmp_path: Path) -> None:
     assert str(caught.value) == f"{path}: no such file; make it"
 
 
-def test_a_folder(tmp_path: Path) -> None:
+def test_a_folder_is_refused_as_a_store(tmp_path: Path) -> None:
     assert "is not a file" in complaint(tmp_path)
 
 
-def test_a_pipe_is_refused_without_waiting_for_what_it_says(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_without_reading_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.h5")
     assert "is not a file" in complaint(tmp_path / "pipe.h5")
 
 
-def test_a_name_that_no_file_can_have_is_not_called_damage(tmp_path: Path) -> None:
+def test_an_impossible_file_name_is_not_reported_as_damage(tmp_path: Path) -> None:
     path = tmp_path / ("a" * 300)
     assert refusal(lambda: whole(path)) == f"{path}: cannot be read (file name too long)"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path: Path) -> None:
+def test_a_file_without_read_permission_is_not_reported_as_damaged(tmp_path: Path) -> None:
     path = make(tmp_path / "a.h5")
     path.chmod(0)
     assert refusal(lambda: whole(path)) == f"{path}: cannot be read (permission denied)"
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 600, b"text\n" * 200, b"[" * 512, b"{}", b"\xff" * 4000, b"1" * 600])
-def test_something_else(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_hdf5_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.h5"
     path.write_bytes(content)
     assert "is not a file of bassl" in complaint(path)
@@ -203,38 +203,38 @@ def test_something_else(tmp_path: Path, content: bytes) -> None:
         {"bytes": 600, "unsealed": [[512, 600]], "sha256": 5},
     ],
 )
-def test_a_seal_that_makes_no_sense(tmp_path: Path, seal: object) -> None:
+def test_an_invalid_checksum_header_is_refused(tmp_path: Path, seal: object) -> None:
     path = tmp_path / "a.h5"
     path.write_bytes(json.dumps(seal).encode().ljust(600, b"\0"))
     complaint(path)
 
 
-def test_an_hdf5_file_of_others(tmp_path: Path) -> None:
+def test_an_hdf5_file_from_elsewhere_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         file["numbers"] = np.arange(3)
     assert "is not a file of bassl" in complaint(path)
 
 
-def test_one_that_was_changed_with_another_program(tmp_path: Path) -> None:
+def test_a_store_changed_by_another_program_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "a.h5")
     with h5py.File(path, "r+") as file:
         file["numbers"][0, 0] = 7
     assert "does not fit its checksum" in complaint(path)
 
 
-def test_another_schema(tmp_path: Path) -> None:
+def test_a_store_of_another_schema_is_refused(tmp_path: Path) -> None:
     with create_store(tmp_path / "a.h5", "bassl.other", 3):
         pass
     assert "is a bassl.other file, where bassl.test is needed" in complaint(tmp_path / "a.h5")
 
 
-def test_another_version(tmp_path: Path) -> None:
+def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "a.h5")
     assert "is version 3 of bassl.test, this program reads 4" in complaint(path, version=4)
 
 
-def test_one_that_is_cut_short_at_any_place(tmp_path: Path) -> None:
+def test_a_store_truncated_at_any_place_is_refused(tmp_path: Path) -> None:
     content = make(tmp_path / "a.h5").read_bytes()
     path = tmp_path / "cut.h5"
     for length in [*range(0, 600, 23), *range(600, len(content), 251), len(content) - 1]:
@@ -243,13 +243,13 @@ def test_one_that_is_cut_short_at_any_place(tmp_path: Path) -> None:
         assert "is cut short" in message or (length < 512 and "is not a file of bassl" in message)
 
 
-def test_one_with_something_behind_its_end(tmp_path: Path) -> None:
+def test_a_store_with_bytes_after_its_end_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "a.h5")
     path.write_bytes(path.read_bytes() + b"\0")
     assert "does not fit its checksum" in complaint(path)
 
 
-def test_one_flipped_byte_is_noticed_anywhere_but_in_what_has_its_own_checksum(tmp_path: Path) -> None:
+def test_a_changed_byte_is_detected_except_in_data_with_its_own_checksum(tmp_path: Path) -> None:
     content = make(tmp_path / "a.h5").read_bytes()
     pixels = content.index(bytes(np.arange(5000, dtype=np.uint8)))
     path = tmp_path / "flipped.h5"
@@ -265,7 +265,7 @@ def test_one_flipped_byte_is_noticed_anywhere_but_in_what_has_its_own_checksum(t
             complaint(path)
 
 
-def test_all_is_sealed_unless_said_otherwise_or_where_it_is_in_pieces(tmp_path: Path) -> None:
+def test_all_data_have_a_checksum_except_exempt_and_chunked_data(tmp_path: Path) -> None:
     with create_store(tmp_path / "a.h5", "bassl.test", 3, {"chunks", "empty"}) as file:
         file.create_dataset("chunks", data=np.arange(3000), chunks=(1000,))
         file.create_dataset("empty", (0,), np.uint8)
@@ -282,16 +282,14 @@ def test_all_is_sealed_unless_said_otherwise_or_where_it_is_in_pieces(tmp_path: 
         ("numbers", "i", 1, "'numbers' is int64, 2 dimension(s)"),
     ],
 )
-def test_an_array_that_is_missing_or_another_kind(
-    tmp_path: Path, name: str, kind: str, dimensions: int, fault: str
-) -> None:
+def test_a_missing_or_wrong_array_is_refused(tmp_path: Path, name: str, kind: str, dimensions: int, fault: str) -> None:
     path = make(tmp_path / "a.h5")
     with pytest.raises(StoreError) as caught, open_store(path, "bassl.test", 3, REMEDY) as file:
         read_array(file, name, kind, dimensions)
     assert str(caught.value) == f"{path}: is damaged: {fault}; {REMEDY}"
 
 
-def test_strings_and_attributes_that_are_missing_or_another_kind(tmp_path: Path) -> None:
+def test_missing_or_wrong_strings_and_attributes_are_refused(tmp_path: Path) -> None:
     with create_store(tmp_path / "a.h5", "bassl.test", 3) as file:
         file["numbers"] = np.arange(3)
         file.attrs["settings"] = "[1]"
@@ -312,7 +310,7 @@ def test_strings_and_attributes_that_are_missing_or_another_kind(tmp_path: Path)
             read(opened)
 
 
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+def test_a_file_without_read_permission_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "a.h5")
     path.chmod(0)
     if os.access(path, os.R_OK):

@@ -1,4 +1,4 @@
-"""The sequence index: windows are row numbers, files are whole and the same, and what is damaged is refused."""
+"""The sequence index: windows of row numbers, reproducible files, and damage is refused."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def slow_window(lengths: list[int], row: int, neighbours: int, edge: Edge) -> li
     data=st.data(),
 )
 @settings(max_examples=300, deadline=None)
-def test_windows_are_those_of_a_loop(lengths: list[int], neighbours: int, edge: Edge, data: st.DataObject) -> None:
+def test_windows_equal_those_of_a_plain_loop(
+    lengths: list[int], neighbours: int, edge: Edge, data: st.DataObject
+) -> None:
     first_row = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     rows = np.array(data.draw(st.lists(st.integers(0, sum(lengths) - 1), max_size=8)), np.int64)
     windows = window_rows(first_row, rows, neighbours, edge)
@@ -99,7 +101,7 @@ def test_windows_are_those_of_a_loop(lengths: list[int], neighbours: int, edge: 
     assert (windows == rows[:, None]).any(axis=1).all()  # the centre is always there
 
 
-def test_windows_at_a_films_edge() -> None:
+def test_windows_at_the_edge_of_a_film_are_clipped() -> None:
     first_row = np.array([0, 7, 9])
     rows = np.array([0, 3, 6, 8])
     assert window_rows(first_row, rows, 2, "shift").tolist() == [
@@ -117,7 +119,7 @@ def test_windows_at_a_films_edge() -> None:
 
 
 @pytest.mark.parametrize("row", [-1, 9, 2**40])
-def test_rows_that_are_not_there(row: int) -> None:
+def test_rows_outside_the_index_are_refused(row: int) -> None:
     with pytest.raises(IndexError, match="0 to 8"):
         window_rows(np.array([0, 7, 9]), np.array([0, row]), 2, "clip")
 
@@ -136,7 +138,7 @@ def labelled(tmp_path: Path) -> Callable[[Literal["end", "ignore"]], Index]:
     return lambda doubtful: written(tmp_path / f"{doubtful}.h5", *videos, doubtful=doubtful)
 
 
-def test_rows_of_splits(labelled: Callable[[str], Index]) -> None:
+def test_rows_can_be_selected_by_split(labelled: Callable[[str], Index]) -> None:
     index = labelled("end")
     assert index.rows_of().tolist() == list(range(11))
     assert index.rows_of(["train"]).tolist() == [0, 1, 2, 3, 4, 5, 6]
@@ -146,7 +148,7 @@ def test_rows_of_splits(labelled: Callable[[str], Index]) -> None:
     assert index.video_of(np.array([[0, 3], [4, 10]])).tolist() == [[0, 0], [1, 3]]
 
 
-def test_a_doubtful_end_is_an_end_or_left_out(labelled: Callable[[str], Index]) -> None:
+def test_a_doubtful_end_counts_or_is_ignored(labelled: Callable[[str], Index]) -> None:
     index = labelled("end")
     rows = index.rows_of(labelled=True)
     assert rows.tolist() == [0, 1, 2, 3, 7, 8, 9, 10]
@@ -161,7 +163,7 @@ def test_a_doubtful_end_is_an_end_or_left_out(labelled: Callable[[str], Index]) 
 # Files
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     one = pictured("b", tmp_path / "stores", label=np.array([0, -1, NO_LABEL, 0], np.int8), split="val")
     other = video("a", 3, seconds=np.full((3, 2), np.nan), frame_rate=float("nan"))
     folder = video("Übung 映画", 2, pictures=tmp_path / "240P_frames" / "ü", keyframes=2)
@@ -189,14 +191,14 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert index.settings == settings
 
 
-def test_without_pictures(tmp_path: Path) -> None:
+def test_an_index_without_keyframes_is_written_and_read(tmp_path: Path) -> None:
     index = written(tmp_path / "index.h5")
     assert index.keyframes == 0
     assert index.jpeg.shape == (4, 1)
     assert index.jpeg_crc32.shape == (4, 0)
 
 
-def test_the_same_videos_make_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_videos_give_the_same_bytes(tmp_path: Path) -> None:
     videos = [pictured(name, tmp_path) for name in "cab"]
     written(tmp_path / "one.h5", *videos, features={"f": tmp_path / "f.h5"})
     written(tmp_path / "other.h5", *videos[::-1], features={"f": tmp_path / "f.h5"})
@@ -204,7 +206,7 @@ def test_the_same_videos_make_the_same_bytes(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.h5", "other.h5"]
 
 
-def test_everything_may_move_together(tmp_path: Path) -> None:
+def test_index_and_stores_can_be_moved_together(tmp_path: Path) -> None:
     data = tmp_path / "here" / "data"
     (data / "keyframes").mkdir(parents=True)
     (data / "keyframes" / "a.h5").touch()
@@ -224,7 +226,7 @@ def test_an_index_behind_a_link_finds_its_keyframes(tmp_path: Path) -> None:
     assert read_index(tmp_path / "elsewhere" / "index.h5").pictures == (one.pictures,)
 
 
-def test_paths_are_relative_wherever_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_paths_are_relative_to_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data" / "keyframes").mkdir(parents=True)
     (tmp_path / "data" / "keyframes" / "a.h5").touch()
     monkeypatch.chdir(tmp_path)
@@ -238,7 +240,7 @@ def test_paths_are_relative_wherever_the_command_runs(tmp_path: Path, monkeypatc
 # What cannot be an index
 
 
-def test_two_videos_of_one_id_are_refused_with_both_sources(tmp_path: Path) -> None:
+def test_two_videos_with_one_id_are_refused_with_both_sources(tmp_path: Path) -> None:
     twins = [video("a", source="x/a.h5"), video("b"), video("a", source="y/a.h5")]
     refusal(lambda: write_index(tmp_path / "i.h5", twins, {}), "i.h5", "'a'", "x/a.h5", "y/a.h5")
     assert not list(tmp_path.iterdir())
@@ -275,7 +277,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_contradictions_are_not_written(tmp_path: Path, name: str) -> None:
+def test_contradictory_content_is_not_written(tmp_path: Path, name: str) -> None:
     changes, message = CONTRADICTIONS[name]
     path = tmp_path / "i.h5"
     written(path)
@@ -285,21 +287,21 @@ def test_contradictions_are_not_written(tmp_path: Path, name: str) -> None:
     assert path.read_bytes() == before  # the index that was there is not lost
 
 
-def test_the_last_frame_number_that_is_believed(tmp_path: Path) -> None:
+def test_the_largest_valid_frame_number_is_accepted(tmp_path: Path) -> None:
     index = written(tmp_path / "i.h5", video(frames=video().frames + MAX_FRAME - 40))
     assert index.frames[-1].tolist() == [MAX_FRAME - 10, MAX_FRAME]
 
 
-def test_an_index_of_nothing(tmp_path: Path) -> None:
+def test_an_index_without_videos_is_refused(tmp_path: Path) -> None:
     refusal(lambda: write_index(tmp_path / "i.h5", [], {}), "i.h5", "at least one video")
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_names_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
     odd = video(source=b"caf\xe9.h5".decode(errors="surrogateescape"))
     refusal(lambda: write_index(tmp_path / "i.h5", [odd], {}), "i.h5", "caf\\udce9.h5", "not UTF-8")
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refusal(lambda: write_index(tmp_path / "file" / "i.h5", [video()], {}), "file/i.h5", error=BasslError)
 
@@ -316,7 +318,7 @@ def same(index: Index, other: Index) -> bool:
     )
 
 
-def test_cut_and_changed_files_are_refused(tmp_path: Path) -> None:
+def test_truncated_and_changed_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "index.h5"
     written(path, *(pictured(name, tmp_path, 30, label=np.eye(1, 30, 3, dtype=np.int8)[0]) for name in "ab"))
     for _case, content in damaged(path.read_bytes(), flips=220, cuts=80):
@@ -325,18 +327,18 @@ def test_cut_and_changed_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"not HDF5", b"\x89HDF\r\n\x1a\n", b"\x89HDF\r\n\x1a\n" + bytes(5000)])
-def test_files_that_are_no_index(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_not_an_index_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "index.h5"
     path.write_bytes(content)
     refusal(lambda: read_index(path), path, "build-index")
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_index_is_refused(tmp_path: Path) -> None:
     refusal(lambda: read_index(tmp_path / "i.h5"), tmp_path / "i.h5", "no such file; run `bassl build-index`")
     refusal(lambda: read_index(tmp_path), tmp_path)
 
 
-def test_files_of_another_kind(tmp_path: Path) -> None:
+def test_stores_of_another_schema_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "i.h5"
     with create_store(path, "bassl.keyframes", VERSION):
         pass
@@ -424,14 +426,14 @@ def forge(path: Path, out: Path, changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_contradictions_are_not_read(tmp_path: Path, name: str) -> None:
+def test_contradictory_content_is_not_read(tmp_path: Path, name: str) -> None:
     changes, message = FORGERIES[name]
     written(tmp_path / "good.h5", pictured("a", tmp_path), pictured("b", tmp_path))
     forge(tmp_path / "good.h5", tmp_path / "forged.h5", changes)
     refusal(lambda: read_index(tmp_path / "forged.h5"), tmp_path / "forged.h5", message)
 
 
-def test_a_forger_who_changes_nothing(tmp_path: Path) -> None:
+def test_an_unchanged_copy_of_an_index_is_read(tmp_path: Path) -> None:
     whole = written(tmp_path / "good.h5", pictured("a", tmp_path), pictured("b", tmp_path))
     forge(tmp_path / "good.h5", tmp_path / "forged.h5", {})
     assert same(read_index(tmp_path / "forged.h5"), whole)

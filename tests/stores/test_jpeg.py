@@ -9,7 +9,7 @@ from PIL import Image
 from pipelines.stores.jpeg import from_jpeg, to_jpeg
 
 
-def test_colours_survive_in_their_order() -> None:
+def test_jpeg_keeps_colours_and_channel_order() -> None:
     image = np.zeros((16, 24, 3), np.uint8)
     image[:, :12, 0], image[:, 12:, 2] = 250, 250
     jpeg = to_jpeg(image, 95)
@@ -19,6 +19,6 @@ def test_colours_survive_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xd8", b"\xff\xd8\xff\xd9", b"GIF89a", bytes(range(100, 200))])
-def test_what_cannot_be_decoded(content: bytes) -> None:
+def test_invalid_jpegs_are_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match="not a JPEG that can be decoded"):
         from_jpeg(content)

@@ -1,4 +1,4 @@
-"""Keyframe stores: what goes in comes out, and what is damaged or contradicts itself does not."""
+"""Keyframe stores: content is read back unchanged; damaged or contradictory stores are refused."""
 
 import json
 import random
@@ -65,7 +65,7 @@ def same(a: KeyframeStore, b: KeyframeStore) -> bool:
     )
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     store = read_keyframes(write(tmp_path / "a film.h5"))
     assert store.video_id == "a film"
     assert store.frames.tolist() == [[0, 60], [60, 61], [61, 240]]
@@ -87,7 +87,7 @@ def test_one_keyframe_of_each_shot_is_read_by_its_position_and_a_damaged_one_is_
         read_keyframe_jpegs(store, 1)
 
 
-def test_how_shots_end_is_read_and_is_unknown_in_a_store_that_does_not_say(tmp_path: Path) -> None:
+def test_transitions_are_read_and_unknown_in_stores_without_them(tmp_path: Path) -> None:
     ends = (Transition("dissolve", 54, 66, 2.25, 2.75), Transition("cut", 61, 61, 2.54, 2.54), None)
     shots = [replace(shot, transition=end) for shot, end in zip(SHOTS, ends, strict=True)]
     assert read_keyframes(write(tmp_path / "a.h5", shots)).transitions == ends
@@ -96,7 +96,7 @@ def test_how_shots_end_is_read_and_is_unknown_in_a_store_that_does_not_say(tmp_p
         assert "transitions" not in file
 
 
-def test_the_pictures_are_one_stretch_of_the_file(tmp_path: Path) -> None:
+def test_keyframes_are_contiguous_in_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.h5")
     store = read_keyframes(path)
     together = b"".join(jpeg for shot in SHOTS for jpeg in shot.jpegs)
@@ -105,7 +105,7 @@ def test_the_pictures_are_one_stretch_of_the_file(tmp_path: Path) -> None:
         assert file["jpeg"][...].tobytes() == together
 
 
-def test_memory_does_not_grow_with_the_pictures(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_number_of_keyframes(tmp_path: Path) -> None:
     def shots() -> Iterator[StoredShot]:
         for i in range(60):
             yield StoredShot((i, i + 1), (i / 24, (i + 1) / 24), (i, i, i), tuple(bytes([i]) * 500_000 for _ in "abc"))
@@ -122,7 +122,7 @@ def test_memory_does_not_grow_with_the_pictures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [VideoError("film.mp4: is empty"), KeyboardInterrupt()])
-def test_shots_that_end_in_an_error_leave_nothing(tmp_path: Path, fault: BaseException) -> None:
+def test_an_error_in_the_shots_leaves_no_store(tmp_path: Path, fault: BaseException) -> None:
     def shots() -> Iterator[StoredShot]:
         yield SHOTS[0]
         raise fault
@@ -133,7 +133,7 @@ def test_shots_that_end_in_an_error_leave_nothing(tmp_path: Path, fault: BaseExc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BasslError, match=r"a\.h5: its folder cannot be made \(.*\)$"):
         write(tmp_path / "file" / "a.h5")
@@ -178,7 +178,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_contradictions_are_not_read(tmp_path: Path, name: str) -> None:
+def test_contradictory_content_is_not_read(tmp_path: Path, name: str) -> None:
     changes, message = CONTRADICTIONS[name]
     assert message in complaint(write(tmp_path / "a.h5", **changes))
 
@@ -236,15 +236,15 @@ FORGERIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_forgeries_are_not_read(tmp_path: Path, name: str) -> None:
+def test_manipulated_stores_are_refused(tmp_path: Path, name: str) -> None:
     complaint(forge(tmp_path / "forged.h5", FORGERIES[name]))
 
 
-def test_the_forger_can_make_a_good_one(tmp_path: Path) -> None:
+def test_a_store_rebuilt_without_changes_is_read(tmp_path: Path) -> None:
     assert read_jpegs(read_keyframes(forge(tmp_path / "forged.h5", {})), 0, 3) == [list(shot.jpegs) for shot in SHOTS]
 
 
-def test_pictures_in_chunks_are_not_read(tmp_path: Path) -> None:
+def test_keyframes_in_chunked_storage_are_refused(tmp_path: Path) -> None:
     path = forge(tmp_path / "forged.h5", {"jpeg": None})
     with hdf5.create_store(tmp_path / "chunks.h5", SCHEMA, VERSION) as file, h5py.File(path) as good:
         for name in ("shots", "jpeg_offsets", "jpeg_crc32"):
@@ -258,7 +258,7 @@ def test_pictures_in_chunks_are_not_read(tmp_path: Path) -> None:
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_store_that_is_cut_short_at_any_place(tmp_path: Path) -> None:
+def test_a_store_truncated_at_any_place_is_refused(tmp_path: Path) -> None:
     content = write(tmp_path / "a.h5").read_bytes()
     for length in sorted({0, 1, *range(7, len(content), 97), len(content) - 1}):
         path = tmp_path / "cut.h5"
@@ -266,7 +266,7 @@ def test_a_store_that_is_cut_short_at_any_place(tmp_path: Path) -> None:
         complaint(path)
 
 
-def test_damaged_bytes_are_noticed_when_the_store_is_opened_or_by_the_checksums_of_pictures(tmp_path: Path) -> None:
+def test_damaged_bytes_are_detected_on_opening_or_by_keyframe_checksums(tmp_path: Path) -> None:
     good = read_keyframes(write(tmp_path / "a.h5"))
     content = (tmp_path / "a.h5").read_bytes()
     start, end = int(good.jpeg_offsets[0]), int(good.jpeg_offsets[-1])

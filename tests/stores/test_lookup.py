@@ -17,7 +17,7 @@ def put_features(path: Path, *videos: str) -> Path:
     return path
 
 
-def test_features_are_found_in_the_index_first_and_then_in_the_folder(tmp_path: Path) -> None:
+def test_features_are_searched_in_the_index_first_and_then_in_the_folder(tmp_path: Path) -> None:
     folder = tmp_path / "features"
     folder.mkdir()
     own = tmp_path / "own.h5"
@@ -30,7 +30,7 @@ def test_features_are_found_in_the_index_first_and_then_in_the_folder(tmp_path: 
     assert find_features(index, "other", folder) == ()
 
 
-def test_features_of_several_stores_are_found_only_together(tmp_path: Path) -> None:
+def test_features_in_several_stores_are_used_only_if_together_complete(tmp_path: Path) -> None:
     one, two = put_features(tmp_path / "one.h5", "a"), put_features(tmp_path / "two.h5", "b")
     index = written(tmp_path / "index.h5", video("a"), video("b"), features={"one": one, "two": two})
     assert find_features(index, "two + one", tmp_path) == (two, one)

@@ -1,4 +1,4 @@
-"""What is drawn is distributed as torchvision draws it; what is done is what torchvision does to each picture."""
+"""Augmentations: draws have torchvision's distributions, and operations equal torchvision's on each image."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -97,7 +97,7 @@ def one_by_one(pictures: Tensor, drawn: Augmentations, settings: AugmentationSet
 
 
 @pytest.mark.parametrize(("height", "width"), [(252, 448), (240, 576), (400, 240), (256, 256), (90, 380)])
-def test_crop_boxes_are_distributed_as_torchvisions(height: int, width: int) -> None:
+def test_crop_boxes_have_the_distribution_of_torchvision(height: int, width: int) -> None:
     N = 3000
     ours = draw_augmentations(frames(N, height, width), 1, generator(1)).box
     torch.manual_seed(2)
@@ -116,14 +116,14 @@ def test_crop_boxes_are_distributed_as_torchvisions(height: int, width: int) -> 
 
 
 @pytest.mark.parametrize(("height", "width"), [(10, 1000), (1001, 9), (7, 300), (1, 1)])
-def test_where_no_box_fits_the_centre_is_taken_as_torchvision_takes_it(height: int, width: int) -> None:
+def test_if_no_crop_box_fits_the_centre_is_used_as_in_torchvision(height: int, width: int) -> None:
     settings = AugmentationSettings(scale=(0.9, 1.0))
     ours = draw_augmentations(frames(5, height, width), 1, generator(), settings).box
     theirs = transforms.RandomResizedCrop.get_params(torch.empty(1, height, width), [0.9, 1.0], [3 / 4, 4 / 3])
     assert ours.tolist() == [list(theirs)] * 5
 
 
-def test_colour_factors_are_distributed_as_torchvisions() -> None:
+def test_colour_factors_have_the_distribution_of_torchvision() -> None:
     N, S = 500, 6
     ours = draw_augmentations(frames(N), S, generator(3)).factors.reshape(N * S, 4)
     torch.manual_seed(4)
@@ -148,7 +148,7 @@ def test_every_shot_has_its_own_colour_and_its_own_order_of_operations() -> None
     assert between.abs().max() < 4.5 / N**0.5
 
 
-def test_sigma_is_distributed_as_torchvisions() -> None:
+def test_blur_sigma_has_the_distribution_of_torchvision() -> None:
     drawn = draw_augmentations(frames(3000), 2, generator(6))
     torch.manual_seed(7)
     theirs = [transforms.GaussianBlur.get_params(0.1, 2.0) for _ in range(3000)]
@@ -156,7 +156,7 @@ def test_sigma_is_distributed_as_torchvisions() -> None:
 
 
 @pytest.mark.parametrize("gate", ["window", "shot"])
-def test_things_happen_as_often_as_the_paper_says(gate: Any) -> None:
+def test_augmentations_have_the_papers_probabilities(gate: Any) -> None:
     N, S = 4000, 3
     drawn = draw_augmentations(frames(N), S, generator(8), AugmentationSettings(greyscale=0.2, jitter_gate=gate))
     for happened, probability in [
@@ -171,7 +171,7 @@ def test_things_happen_as_often_as_the_paper_says(gate: Any) -> None:
         assert stats.binomtest(int(happened.sum()), N, probability).pvalue > LIKELY
 
 
-def test_what_is_drawn_for_a_window_is_drawn_independently() -> None:
+def test_random_draws_of_a_window_are_independent() -> None:
     N = 4000
     drawn = draw_augmentations(frames(N), 2, generator(11))
     room = (drawn.frame - drawn.box[:, 2:]).clamp(min=1)
@@ -186,7 +186,7 @@ def test_what_is_drawn_for_a_window_is_drawn_independently() -> None:
     assert (between - torch.eye(len(between))).abs().max() < 4.5 / N**0.5
 
 
-def test_a_window_is_blurred_alike_unless_the_release_is_followed() -> None:
+def test_all_shots_of_a_window_have_the_same_blur_unless_set_as_in_the_release() -> None:
     alike = draw_augmentations(frames(50), 4, generator()).sigma
     apart = draw_augmentations(frames(50), 4, generator(), AugmentationSettings(sigma_per="shot")).sigma
     assert (alike == alike[:, :1]).all()
@@ -194,7 +194,7 @@ def test_a_window_is_blurred_alike_unless_the_release_is_followed() -> None:
     assert torch.equal(alike[:, 0], apart[:, 0])
 
 
-def test_jitter_is_drawn_for_each_shot_or_once_a_window_with_the_same_distribution() -> None:
+def test_jitter_is_drawn_per_shot_or_per_window_with_the_same_distribution() -> None:
     each = draw_augmentations(frames(500), 3, generator())
     once = draw_augmentations(frames(500), 3, generator(), AugmentationSettings(jitter_per="window"))
     assert (once.factors == once.factors[:, :1]).all()
@@ -204,11 +204,11 @@ def test_jitter_is_drawn_for_each_shot_or_once_a_window_with_the_same_distributi
     assert torch.equal(once.jittered, each.jittered)
 
 
-def test_nothing_is_made_grey_by_default() -> None:
+def test_greyscale_is_off_by_default() -> None:
     assert not draw_augmentations(frames(1000), 2, generator()).greyscale.any()
 
 
-def test_a_seed_decides_and_a_second_draw_is_another() -> None:
+def test_augmentations_depend_on_the_seed_and_differ_between_draws() -> None:
     g = generator(9)
     first, second = (draw_augmentations(frames(8), 3, g) for _ in range(2))
     again = draw_augmentations(frames(8), 3, generator(9))
@@ -218,7 +218,7 @@ def test_a_seed_decides_and_a_second_draw_is_another() -> None:
     assert not torch.equal(first.box, second.box)
 
 
-def test_two_processes_that_share_a_batch_draw_what_one_draws() -> None:
+def test_two_processes_draw_the_augmentations_of_one() -> None:
     frame = torch.tensor([[252, 448], [240, 320], [100, 400], [300, 300]])
     numbers = random_numbers(4, 5, generator(10))
     whole = plan_augmentations(numbers, frame)
@@ -228,7 +228,7 @@ def test_two_processes_that_share_a_batch_draw_what_one_draws() -> None:
             assert torch.equal(getattr(part, field.name), getattr(whole.part(own), field.name))
 
 
-def test_windows_of_different_frames_are_cropped_in_their_own() -> None:
+def test_windows_of_different_frame_sizes_are_cropped_in_their_own_frame() -> None:
     frame = torch.tensor([[100, 1000], [1000, 100]]).repeat(200, 1)
     box = draw_augmentations(frame, 1, generator()).box
     assert (box[:, :2] + box[:, 2:] <= frame).all()
@@ -240,7 +240,7 @@ def test_windows_of_different_frames_are_cropped_in_their_own() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_all_together_is_torchvision_on_each_picture(seed: int) -> None:
+def test_the_whole_augmentation_equals_torchvision_on_each_image(seed: int) -> None:
     B, S, Q = 5, 4, 64
     settings = replace(SMALL, greyscale=0.3, jitter_gate="shot" if seed % 2 else "window", sigma_per="shot")
     drawn = draw_augmentations(frames(B, Q, Q), S, generator(seed), settings)
@@ -250,7 +250,7 @@ def test_all_together_is_torchvision_on_each_picture(seed: int) -> None:
 
 @pytest.mark.parametrize("box", [(0, 0, 64, 64), (3, 10, 40, 40), (5, 0, 21, 30), (63, 63, 1, 1), (20, 1, 1, 60)])
 @pytest.mark.parametrize("flip", [False, True])
-def test_crop_is_torchvisions(box: tuple[int, int, int, int], flip: bool) -> None:
+def test_cropping_equals_torchvisions(box: tuple[int, int, int, int], flip: bool) -> None:
     x = pictures(1, 2, 64)
     drawn = replace(unchanged(1, 2, 64), box=torch.tensor([box]), flip=torch.tensor([flip]))
     torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
@@ -258,7 +258,7 @@ def test_crop_is_torchvisions(box: tuple[int, int, int, int], flip: bool) -> Non
 
 @pytest.mark.parametrize("operation", range(4))
 @pytest.mark.parametrize("strength", [-1.0, -0.3, 0.0, 0.4, 1.0])
-def test_each_colour_operation_is_torchvisions(operation: int, strength: float) -> None:
+def test_each_colour_operation_equals_torchvisions(operation: int, strength: float) -> None:
     x = pictures(1, 3, 48)
     factors = torch.tensor([1.0, 1.0, 1.0, 0.0]).repeat(1, 3, 1)
     factors[..., operation] += strength * (0.5 if operation == 3 else 0.9)
@@ -267,7 +267,7 @@ def test_each_colour_operation_is_torchvisions(operation: int, strength: float) 
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
-def test_operations_are_done_in_the_drawn_order(order: tuple[int, ...]) -> None:
+def test_colour_operations_are_applied_in_the_drawn_order(order: tuple[int, ...]) -> None:
     x = pictures(1, 1, 48)
     drawn = replace(
         unchanged(1, 1, 48),
@@ -278,7 +278,7 @@ def test_operations_are_done_in_the_drawn_order(order: tuple[int, ...]) -> None:
     torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=5e-5, rtol=0)
 
 
-def test_hue_is_torchvisions_for_every_colour() -> None:
+def test_the_hue_change_equals_torchvisions_for_every_colour() -> None:
     colours = torch.cartesian_prod(*[torch.arange(0, 256, 15)] * 3)[: 70 * 70].to(torch.uint8)
     x = colours.T.reshape(1, 1, 3, 70, 70).expand(1, 2, 3, 70, 70)
     settings = replace(PLAIN, size=70)
@@ -291,20 +291,20 @@ def test_hue_is_torchvisions_for_every_colour() -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.1, 0.4, 1.0, 2.0])
-def test_blur_is_torchvisions(sigma: float) -> None:
+def test_blur_equals_torchvisions(sigma: float) -> None:
     x = pictures(2, 2, 48)
     drawn = replace(unchanged(2, 2, 48), blurred=torch.tensor([True, False]), sigma=torch.full((2, 2), sigma))
     torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
 
 
-def test_default_blur_reaches_as_far_as_a_float_sees() -> None:
+def test_the_default_blur_kernel_covers_all_weights_above_float_precision() -> None:
     at = torch.arange(-40, 41, dtype=torch.float64)
     weights = torch.exp(-0.5 * (at / AugmentationSettings().sigma[1]) ** 2)
     left_out = weights[at.abs() > AugmentationSettings().kernel_size // 2].sum() / weights.sum()
     assert left_out < 1e-7
 
 
-def test_grey_shots_are_torchvisions() -> None:
+def test_greyscale_equals_torchvisions() -> None:
     x = pictures(1, 2, 48)
     drawn = replace(unchanged(1, 2, 48), greyscale=torch.tensor([[False, True]]))
     views = augment(x, drawn, PLAIN)
@@ -320,7 +320,7 @@ def test_a_box_in_the_original_frame_is_mapped_to_the_square() -> None:
     torch.testing.assert_close(augment(x, drawn, PLAIN)[0, 0], expected, atol=3e-5, rtol=0)
 
 
-def test_between_pixels_the_crop_lies_where_the_frame_says() -> None:
+def test_crops_at_fractional_positions_are_interpolated_correctly() -> None:
     """On a ramp the value is the position: pixel i of the result is at left + (i + 1/2) width / size in the frame."""
     Q, size, W, left, width = 256, 40, 449, 37, 301
     x = torch.arange(Q, dtype=torch.uint8).expand(1, 1, 3, Q, Q)
@@ -329,14 +329,14 @@ def test_between_pixels_the_crop_lies_where_the_frame_says() -> None:
     torch.testing.assert_close(255 * augment(x, drawn, PLAIN)[0, 0, 0, 7], position, atol=2e-3, rtol=0)
 
 
-def test_nothing_outside_of_the_box_is_seen() -> None:
+def test_pixels_outside_the_crop_box_have_no_effect() -> None:
     x = torch.full((1, 1, 3, 64, 64), 255, dtype=torch.uint8)
     x[..., 8:48, 10:40] = 0
     drawn = replace(unchanged(1, 1, 64), frame=torch.tensor([[32, 192]]), box=torch.tensor([[4, 30, 20, 90]]))
     assert augment(x, drawn, PLAIN).abs().max() < 1e-4
 
 
-def test_shots_of_a_window_differ_in_colour_only() -> None:
+def test_shots_of_a_window_differ_only_in_colour() -> None:
     """Equal pictures without jitter stay equal through crop, flip and blur; with it no two do."""
     x = pictures(6, 1, 64).expand(6, 4, 3, 64, 64)
     drawn = draw_augmentations(frames(6, 200, 300), 4, generator())
@@ -349,7 +349,9 @@ def test_shots_of_a_window_differ_in_colour_only() -> None:
 
 
 @pytest.mark.parametrize("portion", [1, 2, 5, 8, 1000])
-def test_what_is_done_to_a_window_depends_on_no_other(portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_augmentation_of_a_window_does_not_depend_on_other_windows(
+    portion: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = pictures(5, 4, 48)
     drawn = draw_augmentations(frames(5), 4, generator(), replace(SMALL, greyscale=0.2))
     alone = torch.cat([augment(x[b : b + 1], drawn.part(slice(b, b + 1)), SMALL) for b in range(5)])
@@ -357,7 +359,7 @@ def test_what_is_done_to_a_window_depends_on_no_other(portion: int, monkeypatch:
     torch.testing.assert_close(augment(x, drawn, SMALL), alone, atol=1e-6, rtol=0)
 
 
-def test_uint8_in_and_normalised_float_out() -> None:
+def test_uint8_images_become_normalised_floats() -> None:
     x = torch.zeros(2, 3, 3, 32, 32, dtype=torch.uint8)
     x[1] = 255
     views = augment(x, draw_augmentations(frames(2), 3, generator(), AugmentationSettings(jitter=0.0)))
@@ -369,7 +371,7 @@ def test_uint8_in_and_normalised_float_out() -> None:
     torch.testing.assert_close(views[1, 2, :, 100, 100], (1 - mean) / std)
 
 
-def test_layout_gradients_and_autocast_around_it_change_nothing() -> None:
+def test_memory_layout_gradient_mode_and_autocast_do_not_change_the_result() -> None:
     x = pictures(2, 3, 48)
     drawn = draw_augmentations(frames(2), 3, generator())
     expected = augment(x, drawn, SMALL)
@@ -383,7 +385,7 @@ def test_layout_gradients_and_autocast_around_it_change_nothing() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_gives_what_a_cpu_gives_and_is_never_waited_for() -> None:
+def test_gpu_results_equal_cpu_results_without_synchronisation() -> None:
     x = pictures(40, 17, 64)
     drawn = draw_augmentations(frames(40), 17, generator(), AugmentationSettings(greyscale=0.2))
     on_device = x.cuda()
@@ -417,7 +419,7 @@ def test_settings_out_of_range_are_refused(change: dict[str, Any]) -> None:
         AugmentationSettings(**change)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_inputs_of_wrong_shapes_are_refused() -> None:
     drawn = draw_augmentations(frames(2), 3, generator())
     with pytest.raises(ValueError, match="uint8"):
         augment(torch.zeros(2, 3, 3, 32, 32), drawn)

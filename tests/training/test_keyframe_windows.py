@@ -27,7 +27,7 @@ if __name__ == "__main__":
 """
 
 
-def test_workers_end_when_the_training_process_is_killed(tmp_path: Path) -> None:
+def test_data_workers_end_when_the_training_process_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "reader.py"
     script.write_text(READER)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

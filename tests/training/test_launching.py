@@ -16,7 +16,7 @@ from pipelines.training.launching import check_gpus, launch
 from pipelines.training.machines import Machines
 
 
-def test_an_error_of_the_processes_is_raised_once_and_the_callers_process_and_temporary_files_are_as_before(
+def test_an_error_of_training_processes_is_raised_once_and_leaves_the_caller_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -34,7 +34,7 @@ def test_an_error_of_the_processes_is_raised_once_and_the_callers_process_and_te
 
 
 @pytest.mark.slow
-def test_a_program_of_torchrun_may_call_several_stages(tmp_path: Path) -> None:
+def test_a_program_started_by_torchrun_may_call_several_stages(tmp_path: Path) -> None:
     (tmp_path / "stages.py").write_text(
         "from pipelines.training.distributed import gather, process_group\n"
         "for stage in (1, 2):\n"
@@ -60,7 +60,7 @@ def test_a_program_of_torchrun_may_call_several_stages(tmp_path: Path) -> None:
         ({"gpus": -1}, "not negative"),
     ],
 )
-def test_machines_that_cannot_be_are_refused(given: dict[str, int | str], words: str) -> None:
+def test_impossible_machine_settings_are_refused(given: dict[str, int | str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Machines(**given)  # type: ignore[arg-type]
 
@@ -73,7 +73,7 @@ def test_machines_that_cannot_be_are_refused(given: dict[str, int | str], words:
         (4, 6, "2 machines with 3 GPUs each: bassl pretrain --gpus 6 --nodes 2"),
     ],
 )
-def test_more_gpus_than_there_are_is_an_error_with_a_command_that_fits(
+def test_too_many_gpus_are_refused_with_a_valid_command(
     monkeypatch: pytest.MonkeyPatch, here: int, gpus: int, words: str
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: here)

@@ -17,7 +17,7 @@ from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.training.optimization import learning_rate, make_lars, set_learning_rate
 
 
-def test_the_rate_rises_in_a_line_and_falls_in_a_cosine() -> None:
+def test_the_learning_rate_has_linear_warm_up_and_cosine_decay() -> None:
     rates = [learning_rate(step, 100, 0.3, 0.1) for step in range(100)]
     assert rates[:10] == pytest.approx([0.03 * k for k in range(1, 11)])
     assert rates[10:] == pytest.approx([0.15 * (1 + math.cos(math.pi * k / 90)) for k in range(90)])
@@ -25,7 +25,7 @@ def test_the_rate_rises_in_a_line_and_falls_in_a_cosine() -> None:
 
 
 @pytest.mark.parametrize("exclusion", ["release", "paper"])
-def test_lars_is_that_of_its_paper_and_leaves_out_the_parameters_of_the_chosen_rule(exclusion: Variant) -> None:
+def test_lars_equals_its_paper_and_excludes_the_chosen_parameters(exclusion: Variant) -> None:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4), nn.Linear(4, 3)).double()
     frozen = nn.Linear(3, 3).requires_grad_(False)
@@ -54,7 +54,7 @@ def test_lars_is_that_of_its_paper_and_leaves_out_the_parameters_of_the_chosen_r
             torch.testing.assert_close(parameter.detach(), mirror[name], rtol=1e-9, atol=1e-12)
 
 
-def test_the_release_adapts_ten_tensors_of_its_model_that_the_paper_leaves_out() -> None:
+def test_the_release_applies_lars_to_ten_tensors_that_the_paper_excludes() -> None:
     """By its rule on names: those that ``bn`` or ``bias`` are parts of are left out."""
     with torch.device("meta"):
         encoder = trainable_encoder("resnet50", pretrained=False).network
@@ -77,7 +77,7 @@ def test_the_release_adapts_ten_tensors_of_its_model_that_the_paper_leaves_out()
     assert len(release - paper) == 10
 
 
-def test_a_layer_norm_weight_moves_at_once_by_the_paper_and_by_its_trust_in_the_release() -> None:
+def test_a_layer_norm_weight_is_scaled_by_lars_only_in_the_release() -> None:
     moved = {}
     rules: tuple[Variant, ...] = ("release", "paper")
     for exclusion in rules:
@@ -91,7 +91,7 @@ def test_a_layer_norm_weight_moves_at_once_by_the_paper_and_by_its_trust_in_the_
     assert moved["release"] == pytest.approx(0.001 * 1, rel=1e-4)  # trust x |w| / |g| x g, |w| / |g| = 2
 
 
-def test_without_weight_decay_weights_are_still_adapted() -> None:
+def test_lars_scales_weights_also_without_weight_decay() -> None:
     layer = nn.Linear(4, 4, bias=False)
     before = layer.weight.detach().clone()
     optimizer = make_lars(layer, 0.9, weight_decay=0.0, trust_coefficient=0.001)

@@ -27,7 +27,7 @@ def opened(folder: Path, resume: bool = False, overwrite: bool = False) -> list[
 
 
 @pytest.mark.parametrize("name", OF_A_RUN)
-def test_a_folder_with_a_file_of_a_run_is_used_only_when_it_may_be_replaced(tmp_path: Path, name: str) -> None:
+def test_a_folder_with_files_of_a_run_is_used_only_with_resume_or_overwrite(tmp_path: Path, name: str) -> None:
     for there in (name, "notes.txt", "seed-one.safetensors", f".{MODEL}.abcd1234.partial"):
         (tmp_path / there).write_text("a run")
     with pytest.raises(BasslError, match=r"holds a run; continue with --resume, replace it with --overwrite"):
@@ -38,7 +38,7 @@ def test_a_folder_with_a_file_of_a_run_is_used_only_when_it_may_be_replaced(tmp_
 
 
 @pytest.mark.parametrize("name", [MODEL, seed_file(0)])
-def test_a_model_without_the_state_of_its_training_is_not_gone_on_from(tmp_path: Path, name: str) -> None:
+def test_a_model_without_training_state_cannot_be_resumed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     with pytest.raises(BasslError, match=r"has a model but no state\.pt to continue from"):
         opened(tmp_path, resume=True)
@@ -46,19 +46,19 @@ def test_a_model_without_the_state_of_its_training_is_not_gone_on_from(tmp_path:
     assert opened(tmp_path, resume=True) == sorted([name, STATE])
 
 
-def test_a_folder_of_one_run_is_for_one_process_at_a_time(tmp_path: Path) -> None:
+def test_a_run_folder_is_used_by_one_process_at_a_time(tmp_path: Path) -> None:
     with open_run_folder(tmp_path / "run", False, False), pytest.raises(BasslError, match="run: another process is"):
         opened(tmp_path / "run")
     assert opened(tmp_path / "run") == []
 
 
-def test_a_file_in_the_place_of_the_folder_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_gives_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "run").touch()
     with pytest.raises(BasslError, match=r"run: cannot be written \(file exists\)$"):
         opened(tmp_path / "run")
 
 
-def test_a_run_goes_on_only_with_the_settings_that_it_began_with(tmp_path: Path) -> None:
+def test_a_run_can_be_resumed_only_with_the_same_settings(tmp_path: Path) -> None:
     begun = {"stage": "finetune", "settings": {"rate": 0.1, "crn": {"width": 8}}}
     check_identity(tmp_path, begun, {"stage": "finetune", "settings": {"crn": {"width": 8}, "rate": 0.1}})
     for now, difference in (
@@ -66,7 +66,9 @@ def test_a_run_goes_on_only_with_the_settings_that_it_began_with(tmp_path: Path)
         ({"rate": 0.1, "crn": {"width": 8, "depth": 2}}, "depth None and not 2"),
         ({"crn": {"width": 8}}, "rate 0.1 and not None"),
     ):
-        with pytest.raises(BasslError, match=f"its run was started with {difference}; resume it with the same settings"):
+        with pytest.raises(
+            BasslError, match=f"its run was started with {difference}; resume it with the same settings"
+        ):
             check_identity(tmp_path, begun, {"stage": "finetune", "settings": now})
     # Runs of earlier versions did not note their keyframes.
     check_identity(tmp_path, begun, {**begun, "keyframes of the index": 7})
@@ -74,7 +76,7 @@ def test_a_run_goes_on_only_with_the_settings_that_it_began_with(tmp_path: Path)
         check_identity(tmp_path, {**begun, "keyframes of the index": 6}, {**begun, "keyframes of the index": 7})
 
 
-def test_a_log_has_each_step_once_after_a_run_was_killed_and_went_on(tmp_path: Path) -> None:
+def test_a_log_has_each_step_once_after_a_killed_run_is_resumed(tmp_path: Path) -> None:
     with RunLog(tmp_path, 0) as log:
         for step in (1, 2, 3, 4):
             log.write(LOG, {"step": step, "loss": step / 3})
@@ -92,7 +94,7 @@ def test_a_log_has_each_step_once_after_a_run_was_killed_and_went_on(tmp_path: P
 
 
 @pytest.mark.parametrize("content", ["step,loss\n1,x\n2,3\n", "step,loss\ninf,1\n", "epoch\n1\n", "step,step\n1,2\n"])
-def test_a_table_that_is_no_log_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
+def test_a_table_that_is_not_a_log_gives_a_one_line_error(tmp_path: Path, content: str) -> None:
     (tmp_path / LOG).write_text(content)
     with pytest.raises(StoreError, match=r"log\.csv(, line 2)?: is not (a row of|the log of)[^\n]*$"):
         read_log(tmp_path / LOG)

@@ -33,7 +33,7 @@ def recording(path: Path, start: float, seconds: float = 0.0) -> bytes:
     return films.write_film(path, shown, container_options=options, sound_seconds=seconds).read_bytes()
 
 
-def test_a_clock_that_jumps_forward_goes_on_without_the_gap(tmp_path: Path) -> None:
+def test_a_forward_jump_of_timestamps_is_read_without_the_gap(tmp_path: Path) -> None:
     parts = [recording(tmp_path / f"{start}.ts", start) for start in (0, 50_000, 80_000)]
     joined = tmp_path / "joined.ts"
     joined.write_bytes(b"".join(parts))
@@ -45,7 +45,7 @@ def test_a_clock_that_jumps_forward_goes_on_without_the_gap(tmp_path: Path) -> N
     assert warning.startswith(f"{joined}: its clock jumps forward 2 time(s), by 799")
 
 
-def test_sound_stays_with_its_frames_where_the_clock_jumps(tmp_path: Path) -> None:
+def test_sound_stays_aligned_with_frames_across_a_timestamp_jump(tmp_path: Path) -> None:
     parts = [recording(tmp_path / f"{start}.ts", start, seconds=2.0) for start in (0, 50_000)]
     joined = tmp_path / "joined.ts"
     joined.write_bytes(b"".join(parts))
@@ -54,7 +54,7 @@ def test_sound_stays_with_its_frames_where_the_clock_jumps(tmp_path: Path) -> No
     assert np.isfinite(sound.shot_sounds(joined, np.array([(0.0, 2.0), (2.0, 4.0)]))).all()
 
 
-def test_a_gap_that_a_slow_film_explains_is_kept(tmp_path: Path) -> None:
+def test_long_gaps_between_frames_of_a_slow_film_are_kept(tmp_path: Path) -> None:
     seconds = [0.0, 30.0, 600.0, 630.0]
     path = films.write_film(tmp_path / "slides.mkv", films.pictures(4, (1, 2, 3)), times=seconds)
     times, film = times_of(path)
@@ -73,7 +73,7 @@ def test_a_frame_that_would_take_gigabytes_is_refused(tmp_path: Path) -> None:
         VideoDecoder(path)
 
 
-def test_a_film_whose_picture_size_is_known_only_later_is_read_from_there_on(tmp_path: Path) -> None:
+def test_a_film_whose_frame_size_is_known_only_later_is_read_from_there(tmp_path: Path) -> None:
     whole = films.write_film(
         tmp_path / "whole.ts", films.pictures(480, (240,), 64, 48), options={"preset": "ultrafast", "g": "24"}
     )
@@ -96,7 +96,7 @@ MEDIA = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2.0,\npart.ts\n"
 MASTER = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1000000\nmedia.m3u8\n"
 
 
-def test_a_playlist_without_an_end_is_refused_and_one_with_an_end_read(tmp_path: Path) -> None:
+def test_an_endless_playlist_is_refused_and_a_finite_one_is_read(tmp_path: Path) -> None:
     (tmp_path / "part.ts").write_bytes(recording(tmp_path / "film.ts", 0))
     media, master = tmp_path / "media.m3u8", tmp_path / "master.m3u8"
     master.write_text(MASTER)
@@ -112,7 +112,7 @@ def test_a_playlist_without_an_end_is_refused_and_one_with_an_end_read(tmp_path:
         VideoDecoder(tmp_path / "itself.m3u8")
 
 
-def test_a_list_of_shots_that_is_no_file_or_too_large_is_refused(tmp_path: Path) -> None:
+def test_a_shot_list_that_is_not_a_file_or_is_too_large_is_refused(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     (tmp_path / "loop").symlink_to("loop")

@@ -1,4 +1,4 @@
-"""Opening and decoding: every frame once, with its own time, and one clear line for what is no film."""
+"""Opening and decoding: every frame once, with its own time, and a one-line error for other files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_facts_are_those_of_the_film(film: Path) -> None:
     assert facts.duration == pytest.approx(5.0)
 
 
-def test_facts_are_not_to_be_had_before_the_end(film: Path) -> None:
+def test_facts_of_a_film_are_available_only_after_reading_it(film: Path) -> None:
     with VideoDecoder(film) as opened:
         next(opened.frames())
         with pytest.raises(RuntimeError, match="only when all"):
@@ -37,7 +37,7 @@ def test_facts_are_not_to_be_had_before_the_end(film: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["whole.mkv", "whole.avi", "whole.ts", "whole.h264", "whole.mov", "whole.flv"])
-def test_times_are_regular_where_the_film_is_in_whatever_container(tmp_path: Path, name: str) -> None:
+def test_times_of_a_constant_rate_film_are_regular_in_every_container(tmp_path: Path, name: str) -> None:
     times, film = read(films.write_film(tmp_path / name, films.pictures(48, (20,))))
     # Matroska and FLV keep milliseconds.
     assert times == pytest.approx(np.arange(48) / 24, abs=1e-3)
@@ -56,7 +56,7 @@ def test_times_of_a_variable_frame_rate_come_from_timestamps(tmp_path: Path, nam
     assert film.warnings == []
 
 
-def test_a_clock_that_jumps_back_goes_on_from_where_it_was(tmp_path: Path) -> None:
+def test_a_backward_jump_of_timestamps_continues_the_time(tmp_path: Path) -> None:
     part = films.write_film(tmp_path / "part.ts", films.pictures(48))
     times, film = read(films.joined([part, part], tmp_path / "joined.ts"))
     assert times == pytest.approx(np.arange(96) / 24, abs=2e-3)
@@ -73,7 +73,7 @@ def test_frames_with_the_same_timestamp_do_not_make_the_film_longer(tmp_path: Pa
 
 
 @pytest.mark.parametrize("quarter_turns", [1, 2, 3])
-def test_the_rotation_that_phones_write_is_known_and_size_is_that_shown(
+def test_the_rotation_of_phone_video_is_read_and_the_size_is_as_displayed(
     film: Path, tmp_path: Path, quarter_turns: int
 ) -> None:
     opened = read(films.rotated(film, tmp_path / "turned.mp4", quarter_turns))[1]
@@ -89,9 +89,7 @@ def test_a_film_of_one_frame_lasts_as_long_as_that_frame(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("name", "options"), [("cut.mp4", {"movflags": "faststart"}), ("cut.mkv", {})])
-def test_a_truncated_film_is_read_as_far_as_it_goes_with_a_warning(
-    tmp_path: Path, name: str, options: dict[str, str]
-) -> None:
+def test_a_truncated_film_is_read_to_its_end_with_a_warning(tmp_path: Path, name: str, options: dict[str, str]) -> None:
     whole = films.write_film(tmp_path / f"whole_{name}", films.pictures(120, CUTS), container_options=options)
     times, film = read(films.truncated(whole, tmp_path / name, 0.6))
     assert 40 < len(times) < 110
@@ -101,7 +99,7 @@ def test_a_truncated_film_is_read_as_far_as_it_goes_with_a_warning(
 
 @pytest.mark.parametrize("sound_seconds", [1.0, 9.0])
 @pytest.mark.parametrize("name", ["sound.mkv", "sound.mp4", "sound.ts"])
-def test_sound_longer_or_shorter_than_the_pictures_is_no_early_end(
+def test_sound_longer_or_shorter_than_the_video_is_no_early_end(
     tmp_path: Path, name: str, sound_seconds: float
 ) -> None:
     film = read(films.write_film(tmp_path / name, films.pictures(72), sound_seconds=sound_seconds))[1]
@@ -110,7 +108,7 @@ def test_sound_longer_or_shorter_than_the_pictures_is_no_early_end(
 
 
 @pytest.mark.parametrize("name", ["noise.mp4", "noise.mkv"])
-def test_damage_in_the_middle_is_warned_of_and_the_rest_read(tmp_path: Path, name: str) -> None:
+def test_damage_in_the_middle_gives_a_warning_and_the_rest_is_read(tmp_path: Path, name: str) -> None:
     options = {"preset": "ultrafast", "crf": "12", "g": "12"}
     whole = films.write_film(tmp_path / f"whole_{name}", films.pictures(120, CUTS, 320, 192), options=options)
     times, film = read(films.damaged(whole, tmp_path / name, 0.45, 0.5))
@@ -126,13 +124,13 @@ def broadcast(path: Path, start_pid: int, table_pid: int) -> bytes:
     return films.write_film(path, shown, codec="mpeg2video", container_options=options).read_bytes()
 
 
-def test_a_recording_goes_on_where_the_streams_of_its_programme_get_new_ids(tmp_path: Path) -> None:
+def test_a_recording_is_read_on_after_its_streams_get_new_ids(tmp_path: Path) -> None:
     film = tmp_path / "film.ts"
     film.write_bytes(broadcast(tmp_path / "a.ts", 256, 4096) + broadcast(tmp_path / "b.ts", 400, 4096))
     assert len(read(film)[0]) == 200
 
 
-def test_another_programme_in_the_middle_of_a_recording_does_not_lose_the_first(tmp_path: Path) -> None:
+def test_another_programme_within_a_recording_does_not_end_the_first(tmp_path: Path) -> None:
     film = tmp_path / "film.ts"
     film.write_bytes(broadcast(tmp_path / "a.ts", 256, 4096) + broadcast(tmp_path / "b.ts", 400, 4100))
     assert len(read(film)[0]) == 100
@@ -194,7 +192,7 @@ NO_FILMS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
 
 
 @pytest.mark.parametrize("kind", NO_FILMS)
-def test_what_is_no_film_is_refused_in_one_line_that_names_it(tmp_path: Path, kind: str) -> None:
+def test_a_file_that_is_not_a_film_gives_one_line_that_names_it(tmp_path: Path, kind: str) -> None:
     name, make, reason = NO_FILMS[kind]
     path = make(tmp_path / name)
     with pytest.raises(VideoError) as caught:
@@ -205,7 +203,7 @@ def test_what_is_no_film_is_refused_in_one_line_that_names_it(tmp_path: Path, ki
     assert "\n" not in message
 
 
-def test_a_name_with_a_colon_is_a_file_and_not_a_protocol(film: Path, tmp_path: Path) -> None:
+def test_a_file_name_with_a_colon_is_not_a_protocol(film: Path, tmp_path: Path) -> None:
     path = tmp_path / "http:film.mp4"
     path.write_bytes(film.read_bytes())
     assert len(read(path)[0]) == 120

@@ -60,26 +60,26 @@ def test_the_threshold_detector_finds_fades_through_black() -> None:
     ("name", "frames"),
     [(name, frames) for name in DETECTORS for frames in ([1] if name == "transnetv2" else [1, 20, 51])],
 )
-def test_a_film_of_one_shot_has_no_cuts_however_short(name: str, frames: int) -> None:
+def test_a_film_without_cuts_has_none_at_any_length(name: str, frames: int) -> None:
     needs_transnetv2(name)
     assert cuts_of(make_detector(name, 24.0), list(films.pictures(frames, numbered=False))) == []
 
 
 @pytest.mark.parametrize("name", DETECTORS)
-def test_no_cut_is_reported_later_than_the_detector_says(name: str) -> None:
+def test_no_cut_is_reported_later_than_the_detectors_maximum_delay(name: str) -> None:
     needs_transnetv2(name)
     detector = make_detector(name, 24.0)
     for index, picture in enumerate(films.pictures(124, (20, 50, 75, 76, 77, 100))):
         assert all(index - detector.lag <= cut <= index for cut in push(detector, index, picture))
 
 
-def test_an_unknown_detector_is_an_error_that_names_those_there_are() -> None:
+def test_an_unknown_detector_is_refused_with_the_known_ones() -> None:
     with pytest.raises(BasslError, match=r"'sharp'; choose from transitions, adaptive, .*transnetv2"):
         make_detector("sharp", 24.0)
 
 
 @pytest.mark.parametrize("together", [1, 6, 43])
-def test_the_adaptive_frame_score_is_that_of_pyscenedetect(rng: np.random.Generator, together: int) -> None:
+def test_the_adaptive_frame_score_equals_pyscenedetects(rng: np.random.Generator, together: int) -> None:
     ours, stock = AdaptiveCuts(14), AdaptiveDetector()
     scores: list[float] = []
     ours.judge = lambda index, score: scores.append(score) or []  # type: ignore[method-assign,func-returns-value]
@@ -106,7 +106,7 @@ SCORES = st.lists(PEAKS | FEW_SCORES, max_size=12).map(lambda parts: [score for 
 
 
 @given(SCORES, st.sampled_from([1.0, 5.0, 23.976, 25.0, 120.0]))
-def test_the_adaptive_decisions_are_those_of_pyscenedetect(scores: list[float], rate: float) -> None:
+def test_the_adaptive_decisions_equal_pyscenedetects(scores: list[float], rate: float) -> None:
     class Given(AdaptiveDetector):  # type: ignore[misc]
         def _calculate_frame_score(self, timecode: FrameTimecode, frame_img: object) -> float:
             return scores[timecode.frame_num]
@@ -121,14 +121,14 @@ def test_the_adaptive_decisions_are_those_of_pyscenedetect(scores: list[float], 
 
 
 @pytest.mark.parametrize("name", ["transitions", "adaptive", "content"])
-def test_shots_are_no_shorter_than_is_wanted(name: str) -> None:
+def test_shots_are_not_shorter_than_the_minimum(name: str) -> None:
     pictures = list(films.pictures(120, (20, 40, 44, 80)))
     assert cuts_of(make_detector(name, 24.0, min_shot=0.1), pictures) == [20, 40, 44, 80]
     assert 44 not in cuts_of(make_detector(name, 24.0, min_shot=0.6), pictures)
 
 
 @pytest.mark.parametrize(("name", "high"), [("transitions", 99.0), ("adaptive", 99.0), ("content", 250.0)])
-def test_a_higher_threshold_finds_less(name: str, high: float) -> None:
+def test_a_higher_detector_threshold_finds_fewer_cuts(name: str, high: float) -> None:
     pictures = [*films.pictures(60, (20,)), *films.pictures(60, (20,))]
     moving = [np.roll(picture, 4 * i, 1) for i, picture in enumerate(pictures)]
     assert len(cuts_of(make_detector(name, 24.0, threshold=high), moving)) < len(
@@ -192,7 +192,7 @@ BAD_LISTS = {
 
 
 @pytest.mark.parametrize("kind", GOOD_LISTS)
-def test_lists_of_shots_and_cuts_are_read(tmp_path: Path, kind: str) -> None:
+def test_shot_lists_and_cut_lists_are_read(tmp_path: Path, kind: str) -> None:
     text, cuts = GOOD_LISTS[kind]
     path = tmp_path / "shots.txt"
     path.write_bytes(text.encode())
@@ -213,7 +213,7 @@ def test_lists_of_shots_and_cuts_are_read(tmp_path: Path, kind: str) -> None:
         ("Scene Number,Start Frame\n1,1\n2,31\n3,31\n", 4),
     ],
 )
-def test_a_list_that_is_none_is_refused_with_the_line_that_is_wrong(tmp_path: Path, text: str, line: int) -> None:
+def test_an_invalid_shot_list_is_refused_with_the_wrong_line(tmp_path: Path, text: str, line: int) -> None:
     path = tmp_path / "shots.txt"
     path.write_text(text)
     with pytest.raises(DatasetError, match=rf"^{re.escape(str(path))}, line {line}: "):
@@ -221,7 +221,7 @@ def test_a_list_that_is_none_is_refused_with_the_line_that_is_wrong(tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", BAD_LISTS)
-def test_a_list_that_is_none_is_refused_in_one_line_that_names_it(tmp_path: Path, kind: str) -> None:
+def test_an_invalid_shot_list_gives_one_line_that_names_it(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "shots.txt"
     path.write_text(BAD_LISTS[kind])
     with pytest.raises(DatasetError) as caught:
@@ -230,7 +230,7 @@ def test_a_list_that_is_none_is_refused_in_one_line_that_names_it(tmp_path: Path
     assert "\n" not in str(caught.value)
 
 
-def test_a_list_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_shot_list_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(bytes(range(256)))
     (tmp_path / "folder").mkdir()
     for name in ("binary", "folder", "missing"):
@@ -238,19 +238,19 @@ def test_a_list_that_is_no_text_is_refused(tmp_path: Path) -> None:
             read_cuts(tmp_path / name, 24.0)
 
 
-def test_known_cuts_are_reported_when_their_frame_comes() -> None:
+def test_listed_cuts_are_reported_at_their_frame() -> None:
     detector = KnownCuts([3, 5], Path("list.txt"), [0.0] * 7)
     picture = np.zeros((2, 2, 3), np.uint8)
     assert [detector.push(index, picture) for index in range(7)] == [[], [], [], [3], [], [5], []]
     assert detector.finish(7) == []
 
 
-def test_cuts_beyond_the_film_are_an_error_that_names_the_list() -> None:
+def test_listed_cuts_beyond_the_film_are_an_error_that_names_the_list() -> None:
     with pytest.raises(DatasetError, match=r"^list\.txt: names frame 7, but the film has 7 frames"):
         cuts_of(KnownCuts([3, 7, 9], Path("list.txt"), [0.0] * 7), [np.zeros((2, 2, 3), np.uint8)] * 7)
 
 
-def test_known_seconds_mean_the_frame_nearest_to_them() -> None:
+def test_listed_seconds_are_rounded_to_the_nearest_frame() -> None:
     times = [0.0, 0.1, 0.2, 0.5, 0.6, 0.7]
     images = [np.zeros((2, 2, 3), np.uint8)] * 6
     assert cuts_of(KnownCuts([0.099, 0.34, 0.36, 0.6], Path("list.txt"), times), images) == [1, 2, 3, 4]
@@ -258,7 +258,7 @@ def test_known_seconds_mean_the_frame_nearest_to_them() -> None:
         cuts_of(KnownCuts([0.5, 0.9], Path("list.txt"), times), images)
 
 
-def test_detectors_say_the_same_of_a_film_twice() -> None:
+def test_detectors_are_deterministic() -> None:
     pictures = list(films.pictures(120, CUTS, seed=4))
     first, second = (cuts_of(make_detector("adaptive", 24.0), pictures) for _ in range(2))
     assert first == second

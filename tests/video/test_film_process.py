@@ -1,4 +1,4 @@
-"""A film read in another process: the same shots, the same errors, and no process left behind however it ends."""
+"""A film read in another process: the same shots, the same errors, and no process is left behind."""
 
 import os
 import signal
@@ -27,13 +27,13 @@ def is_alive(pid: int) -> bool:
 
 @pytest.fixture
 def blocked(tmp_path: Path) -> Path:
-    """A pipe in place of a film: who reads it waits for ever."""
+    """A pipe in place of a film: reading it blocks forever."""
     path = tmp_path / "pipe.mp4"
     os.mkfifo(path)
     return path
 
 
-def test_shots_are_those_that_the_reader_gives_here(film: Path) -> None:
+def test_shots_from_the_child_process_equal_those_of_the_reader(film: Path) -> None:
     reader = FilmReader(film, ReaderSettings())
     here = list(reader)
     with FilmProcess(film, ReaderSettings()) as process:
@@ -46,21 +46,21 @@ def test_shots_are_those_that_the_reader_gives_here(film: Path) -> None:
     assert process.warnings == reader.warnings == []
 
 
-def test_warnings_come_across(film: Path, tmp_path: Path) -> None:
+def test_warnings_are_passed_to_the_parent(film: Path, tmp_path: Path) -> None:
     whole = films.write_film(tmp_path / "whole.mkv", films.pictures(120))
     with FilmProcess(films.truncated(whole, tmp_path / "cut.mkv", 0.6), ReaderSettings()) as process:
         list(process)
     assert any("ends early" in warning for warning in process.warnings)
 
 
-def test_progress_comes_across(film: Path) -> None:
+def test_progress_is_passed_to_the_parent(film: Path) -> None:
     told: list[tuple[float, float | None]] = []
     with FilmProcess(film, ReaderSettings(), lambda done, total: told.append((done, total))) as process:
         list(process)
     assert told[-1] == pytest.approx((5.0, 5.0))
 
 
-def test_shot_lists_and_settings_come_across(film: Path, tmp_path: Path) -> None:
+def test_shot_lists_and_settings_are_passed_to_the_child(film: Path, tmp_path: Path) -> None:
     listed = tmp_path / "shots.txt"
     listed.write_text("40\n")
     with FilmProcess(film, ReaderSettings(shots=listed, keyframes=2, lines=48)) as process:
@@ -69,7 +69,7 @@ def test_shot_lists_and_settings_come_across(film: Path, tmp_path: Path) -> None
     assert np.stack(shots[0].keyframes).shape == (2, 48, 80, 3)
 
 
-def test_errors_of_the_reader_are_raised_here_as_what_they_are(film: Path, tmp_path: Path) -> None:
+def test_errors_of_the_reader_are_raised_with_their_type(film: Path, tmp_path: Path) -> None:
     for path, settings, error in (
         (tmp_path / "gone.mp4", ReaderSettings(), VideoError),
         (film, ReaderSettings(shots=tmp_path / "gone.txt"), DatasetError),
@@ -81,14 +81,14 @@ def test_errors_of_the_reader_are_raised_here_as_what_they_are(film: Path, tmp_p
         assert "\n" not in str(caught.value)
 
 
-def test_the_death_of_the_process_is_an_error_and_not_a_hang(blocked: Path) -> None:
+def test_a_killed_child_process_is_an_error_and_not_a_hang(blocked: Path) -> None:
     with FilmProcess(blocked, ReaderSettings()) as process:
         os.kill(process.pid, signal.SIGKILL)
         with pytest.raises(VideoError, match=r"pipe\.mp4: the process that read it died \(signal 9\)"):
             list(process)
 
 
-def test_its_death_between_two_shots_is_an_error_too(tmp_path: Path) -> None:
+def test_a_child_process_killed_between_two_shots_is_an_error(tmp_path: Path) -> None:
     cuts = range(20, 2000, 20)
     path = films.write_film(tmp_path / "long.mp4", films.pictures(2000, cuts, 48, 32))
     listed = tmp_path / "cuts.txt"
@@ -102,7 +102,7 @@ def test_its_death_between_two_shots_is_an_error_too(tmp_path: Path) -> None:
             list(shots)
 
 
-def test_a_film_that_is_not_read_to_its_end_leaves_no_process(tmp_path: Path) -> None:
+def test_a_partly_read_film_leaves_no_process(tmp_path: Path) -> None:
     cuts = range(20, 2000, 20)
     path = films.write_film(tmp_path / "long.mp4", films.pictures(2000, cuts, 48, 32))
     listed = tmp_path / "cuts.txt"
@@ -113,7 +113,7 @@ def test_a_film_that_is_not_read_to_its_end_leaves_no_process(tmp_path: Path) ->
     assert not is_alive(process.pid)
 
 
-def test_a_film_that_is_not_read_at_all_leaves_no_process(film: Path, blocked: Path) -> None:
+def test_an_unread_film_leaves_no_process(film: Path, blocked: Path) -> None:
     for path in (film, blocked):
         with FilmProcess(path, ReaderSettings()) as process:
             pass
@@ -126,7 +126,7 @@ def test_an_error_of_the_caller_leaves_no_process(blocked: Path) -> None:
     assert not is_alive(process.pid)
 
 
-def test_files_in_the_working_folder_do_not_pass_for_modules(film: Path, tmp_path: Path) -> None:
+def test_files_in_the_working_folder_do_not_shadow_modules(film: Path, tmp_path: Path) -> None:
     for name in ("av.py", "numpy.py", "json.py", "cv2.py"):
         (tmp_path / name).write_text("raise SystemExit('the wrong module')\n")
     (tmp_path / "pipelines").mkdir()

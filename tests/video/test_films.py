@@ -1,4 +1,4 @@
-"""Which files are films, and what they are called: ids that are safe, different, and do not depend on the order."""
+"""Finding films, and their ids: safe, unique, and independent of the order."""
 
 import os
 import unicodedata
@@ -14,7 +14,7 @@ from pipelines.video.films import find_films, video_ids
 
 @pytest.fixture
 def movies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of (empty) films, and what else lies about in such folders."""
+    """A folder of (empty) films and other files."""
     names = (
         "b.mp4 a.MKV notes.txt poster.jpg .hidden.mp4 old/c.avi old/.trash/d.mp4 .git/e.mp4 old/deep/f.webm noending "
         "old/[1080p].mov"
@@ -31,43 +31,43 @@ def names(films: list[Path]) -> list[str]:
     return [str(film) for film in films]
 
 
-def test_folders_are_searched_through_and_hidden_files_left_out(movies: Path) -> None:
+def test_folders_are_searched_recursively_without_hidden_files(movies: Path) -> None:
     expected = ["movies/a.MKV", "movies/b.mp4", "movies/old/[1080p].mov", "movies/old/c.avi", "movies/old/deep/f.webm"]
     assert names(find_films([movies])) == expected
 
 
-def test_a_hidden_folder_that_is_named_is_searched(movies: Path) -> None:
+def test_an_explicitly_named_hidden_folder_is_searched(movies: Path) -> None:
     assert names(find_films(["movies/.git"])) == ["movies/.git/e.mp4"]
 
 
-def test_a_file_that_is_named_may_have_any_ending_or_be_hidden(movies: Path) -> None:
+def test_an_explicitly_named_file_may_have_any_suffix_or_be_hidden(movies: Path) -> None:
     given = ["movies/notes.txt", "movies/noending", "movies/.hidden.mp4"]
     assert names(find_films(given)) == sorted(given)
 
 
-def test_patterns_are_followed(movies: Path) -> None:
+def test_glob_patterns_are_expanded(movies: Path) -> None:
     assert names(find_films(["movies/*.mp4"])) == ["movies/b.mp4"]
     assert names(find_films(["movies/**/*.[am][vo][iv]"])) == ["movies/old/[1080p].mov", "movies/old/c.avi"]
     assert names(find_films([movies.absolute() / "?.mp4"])) == [str(movies.absolute() / "b.mp4")]
 
 
-def test_a_name_that_looks_like_a_pattern_is_a_name_first(movies: Path) -> None:
+def test_an_existing_file_with_glob_characters_in_its_name_is_not_a_pattern(movies: Path) -> None:
     assert names(find_films(["movies/old/[1080p].mov"])) == ["movies/old/[1080p].mov"]
 
 
-def test_a_film_that_is_given_twice_is_one(movies: Path) -> None:
+def test_a_film_given_twice_is_processed_once(movies: Path) -> None:
     given = ["movies/b.mp4", "movies/*.mp4", "movies/../movies/b.mp4", movies.absolute() / "b.mp4"]
     assert names(find_films(given)) == ["movies/b.mp4"]
 
 
-def test_links_to_one_film_are_one(movies: Path) -> None:
+def test_links_to_one_film_count_once(movies: Path) -> None:
     (movies / "z.mp4").symlink_to("b.mp4")
     (movies / "a.mp4").symlink_to("b.mp4")
     assert len(find_films([movies])) == len(find_films([movies / "*.mp4"])) + 4
     assert names(find_films([movies / "*.mp4"])) == ["movies/a.mp4"]
 
 
-def test_linked_folders_are_searched_through_once(movies: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_linked_folders_are_searched_once(movies: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     before = find_films([movies])
     disk = tmp_path_factory.mktemp("another disk")
     (disk / "film.mp4").touch()
@@ -77,7 +77,7 @@ def test_linked_folders_are_searched_through_once(movies: Path, tmp_path_factory
     assert find_films([movies]) == sorted([*before, movies / "disk" / "film.mp4"])
 
 
-def test_the_order_of_what_is_given_does_not_matter(movies: Path) -> None:
+def test_the_order_of_inputs_does_not_matter(movies: Path) -> None:
     given = ["movies/b.mp4", "movies/old", "movies/a.MKV"]
     assert len({tuple(find_films(order)) for order in permutations(given)}) == 1
 
@@ -96,7 +96,7 @@ def test_the_order_of_what_is_given_does_not_matter(movies: Path) -> None:
         ),
     ],
 )
-def test_what_is_not_there_is_one_line(movies: Path, given: str, message: str) -> None:
+def test_missing_inputs_give_a_one_line_error(movies: Path, given: str, message: str) -> None:
     with pytest.raises(VideoError) as caught:
         find_films(["movies/b.mp4", given])
     assert str(caught.value) == message
@@ -130,34 +130,34 @@ def test_what_is_not_there_is_one_line(movies: Path, given: str, message: str) -
         ("aa" + "侍" * 39 + "b" + ".mp4", "a" * 2 + "侍" * 39 + "b"),
     ],
 )
-def test_an_id_is_the_file_name_made_safe(film: str, name: str) -> None:
+def test_a_video_id_is_the_file_name_with_safe_characters(film: str, name: str) -> None:
     assert video_ids([Path("/movies") / film]) == [name]
 
 
-def test_films_of_one_name_in_different_folders_take_the_names_of_these() -> None:
+def test_films_with_the_same_name_get_their_folder_names_as_prefix() -> None:
     films = [Path("/movies/1999/a.mp4"), Path("/movies/2001/a.mp4"), Path("/movies/2001/b.mp4")]
     assert video_ids(films) == ["1999_a", "2001_a", "b"]
 
 
-def test_as_many_folders_as_it_takes() -> None:
+def test_as_many_parent_folders_as_needed_are_part_of_the_id() -> None:
     assert video_ids([Path("/x/disk/a.mp4"), Path("/y/disk/a.mp4")]) == ["x_disk_a", "y_disk_a"]
 
 
-def test_films_of_one_folder_that_differ_in_their_ending_keep_it() -> None:
+def test_films_of_one_folder_that_differ_only_in_suffix_keep_it_in_the_id() -> None:
     assert video_ids([Path("/movies/a.mkv"), Path("/movies/a.mp4"), Path("/movies/b.mp4")]) == ["a.mkv", "a.mp4", "b"]
 
 
-def test_names_that_differ_in_case_count_as_the_same() -> None:
+def test_ids_that_differ_only_in_case_count_as_the_same() -> None:
     assert video_ids([Path("/x/Film.mp4"), Path("/y/film.mp4")]) == ["x_Film", "y_film"]
     assert video_ids([Path("/x/Film.mp4"), Path("/x/film.mp4")]) == ["Film.mp4", "film.mp4_2"]
 
 
-def test_names_that_are_the_same_when_made_safe_are_numbered() -> None:
+def test_names_with_the_same_safe_form_are_numbered() -> None:
     films = [Path("/x") / name for name in ("a b.mp4", "a!b.mp4", "a_b.mp4_2")]
     assert video_ids(films) == ["a_b.mp4", "a_b.mp4_3", "a_b.mp4_2"]
 
 
-def test_two_long_names_that_end_the_same_are_numbered() -> None:
+def test_long_names_with_the_same_ending_are_numbered() -> None:
     end = "y" * 200
     assert video_ids([Path(f"/x/a{end}.mp4"), Path(f"/x/b{end}.mp4")]) == ["y" * 116 + ".mp4", "y" * 116 + ".mp4_2"]
     assert video_ids([Path(f"/x/a{end}.mp4"), Path(f"/y/a{end}.mp4")]) == ["y" * 120, "y" * 120 + "_2"]
@@ -170,7 +170,7 @@ SEGMENT = st.text(st.sampled_from("aAbß._- /é侍\n"), min_size=1, max_size=6) 
 @given(
     st.lists(st.tuples(st.sampled_from(["x", "y", "x/a"]), SEGMENT, st.sampled_from([".mp4", ".MKV", ""])), max_size=8)
 )
-def test_ids_are_different_safe_and_the_same_each_time(parts: list[tuple[str, str, str]]) -> None:
+def test_ids_are_unique_safe_and_reproducible(parts: list[tuple[str, str, str]]) -> None:
     films = sorted({Path("/nowhere") / folder / f"{name.replace('/', '')}f{ending}" for folder, name, ending in parts})
     ids = video_ids(films)
     assert len({name.casefold() for name in ids}) == len(films)

@@ -76,7 +76,7 @@ def test_limited_range_is_stretched_to_black_and_white(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["ffv1", "libx264rgb"])
-def test_colours_of_rgb_video_in_high_definition_are_its_own(tmp_path: Path, codec: str) -> None:
+def test_colours_of_high_definition_rgb_video_are_kept(tmp_path: Path, codec: str) -> None:
     shown = next(films.pictures(1, width=1280, height=720))
     pixel_format = {"ffv1": "bgr0", "libx264rgb": "rgb24"}[codec]
     path = films.write_film(tmp_path / "hd.mkv", [shown], codec=codec, pixel_format=pixel_format)
@@ -117,7 +117,7 @@ def test_every_size_can_be_halved_and_shrunk(rng: np.random.Generator, size: tup
 
 
 @pytest.mark.parametrize("size", [(64, 48), (448, 252), (480, 270), (853, 480), (1919, 1079)])
-def test_shrunk_together_or_alone_pictures_are_the_same(rng: np.random.Generator, size: tuple[int, int]) -> None:
+def test_images_resized_in_a_batch_or_alone_are_the_same(rng: np.random.Generator, size: tuple[int, int]) -> None:
     pictures = [yuv(rng, *size) for _ in range(3)]
     together = small_rgb(pictures, 96)
     for picture, small in zip(pictures, together, strict=True):
@@ -128,13 +128,13 @@ def test_shrunk_together_or_alone_pictures_are_the_same(rng: np.random.Generator
         np.testing.assert_array_equal(small[..., 0], alone.y)
 
 
-def test_halving_takes_the_mean_of_four(rng: np.random.Generator) -> None:
+def test_halving_averages_four_pixels(rng: np.random.Generator) -> None:
     picture = yuv(rng, 64, 32)
     mean = picture.y.reshape(16, 2, 32, 2).mean(axis=(1, 3))
     assert np.abs(halve(picture).y - mean).max() <= 0.5
 
 
-def test_a_film_that_changes_its_size_keeps_the_first(tmp_path: Path) -> None:
+def test_frames_of_a_film_that_changes_its_size_are_resized_to_the_first(tmp_path: Path) -> None:
     reader = FrameReader(1000)
     sizes = [(160, 96), (64, 128), (161, 97)]
     paths = [
@@ -145,7 +145,7 @@ def test_a_film_that_changes_its_size_keeps_the_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3])
-def test_upright_turns_clockwise(rng: np.random.Generator, turns: int) -> None:
+def test_upright_rotates_clockwise(rng: np.random.Generator, turns: int) -> None:
     picture = rng.integers(0, 256, (4, 6, 3)).astype(np.uint8)
     expected = np.rot90(picture, -turns)
     image = YUVImage(*np.moveaxis(picture, 2, 0), np.eye(3, 4, dtype=np.float32))
@@ -162,7 +162,7 @@ def test_upright_turns_clockwise(rng: np.random.Generator, turns: int) -> None:
         (1, 5000, 1, 240, (1, 240)),  # never without a pixel
     ],
 )
-def test_shown_size_is_that_of_square_pixels(
+def test_the_display_size_is_in_square_pixels(
     width: int, height: int, aspect: Fraction, lines: int, shown: tuple[int, int]
 ) -> None:
     assert shown_size(width, height, float(aspect), lines) == shown

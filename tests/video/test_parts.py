@@ -44,7 +44,7 @@ def frames(path: Path, *part: float | None, threads: int = 1) -> list[tuple[int,
         return list(film.frames(number))
 
 
-def test_frames_of_a_part_have_the_numbers_and_times_of_the_film(film: Path) -> None:
+def test_frames_of_a_part_keep_their_numbers_and_times(film: Path) -> None:
     whole = frames(film)
     assert [number for _, _, number in whole] == list(range(FRAMES))
     for start, end in ((None, 1.3), (0.04, 0.5), (2.01, 3.0), (2.4, None), (4.7, 100.0), (1.999, 2.161)):
@@ -63,7 +63,9 @@ def test_the_facts_of_a_part_are_those_of_its_end(film: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "most"), [("mp4, B-frames", 60), ("mkv, B-frames", 60), ("every frame is a keyframe", 40)]
 )
-def test_what_lies_before_is_not_decoded(kind: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_before_the_part_are_not_decoded(
+    kind: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, how = KINDS[kind]
     path = films.write_film(tmp_path / name, films.pictures(FRAMES, CUTS, **SMALL), rate=25, **how)
     seen: list[int] = []
@@ -78,7 +80,7 @@ def test_a_part_after_the_end_is_an_error(film: Path) -> None:
         frames(film, 60.0)
 
 
-def test_joined_recordings_have_the_times_of_the_whole(tmp_path: Path) -> None:
+def test_parts_of_joined_recordings_have_the_times_of_the_whole_film(tmp_path: Path) -> None:
     one = films.write_film(tmp_path / "a.ts", films.pictures(60, **SMALL), rate=25, options=GROUPS)
     both = films.joined([one, one], tmp_path / "both.ts")
     whole = frames(both)
@@ -99,8 +101,8 @@ def cut_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("detector", ["transitions", "adaptive", "content", "list"])
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
-def test_shots_within_a_part_are_those_of_the_film(cut_film: Path, detector: str, data: st.DataObject) -> None:
-    """The first and the last shot are cut by the part; those nearer to its borders than a least shot may merge."""
+def test_shots_within_a_part_equal_those_of_the_film(cut_film: Path, detector: str, data: st.DataObject) -> None:
+    """The first and the last shot are cut by the part; shots shorter than the minimum at its bounds may merge."""
     how: dict[str, object] = {"detector": detector}
     if detector == "list":
         how = {"shots": cut_film.with_suffix(".txt")}
@@ -125,7 +127,7 @@ def test_shots_within_a_part_are_those_of_the_film(cut_film: Path, detector: str
         assert [films.number_of(image) for image in mine.keyframes] == list(mine.keyframe_indices)
 
 
-def test_a_part_is_given_by_its_end_or_its_duration() -> None:
+def test_a_part_can_be_given_by_end_or_duration() -> None:
     assert part_of(None, None, None) == (None, None)
     assert part_of(0.0, 5.0, None) == (None, 5.0)
     assert part_of(2.0, None, 3.0) == (2.0, 5.0)

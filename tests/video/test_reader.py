@@ -61,7 +61,7 @@ def test_a_film_becomes_its_shots_with_their_times(film: Path) -> None:
     assert reader.warnings == []
 
 
-def test_key_frames_are_exactly_those_at_a_quarter_a_half_and_three_quarters(film: Path) -> None:
+def test_keyframes_are_at_one_two_and_three_quarters_of_a_shot(film: Path) -> None:
     for shot in read(film):
         start, length = shot.start_frame, shot.end_frame - shot.start_frame
         expected = (start + length // 4, start + length // 2, start + length * 3 // 4)
@@ -70,14 +70,14 @@ def test_key_frames_are_exactly_those_at_a_quarter_a_half_and_three_quarters(fil
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_another_number_of_key_frames_divides_the_shot_evenly(film: Path, count: int) -> None:
+def test_any_number_of_keyframes_is_evenly_spaced(film: Path, count: int) -> None:
     first = read(film, keyframes=count)[0]
     assert first.keyframe_indices == tuple(30 * k // (count + 1) for k in range(1, count + 1))
     assert tuple(map(films.number_of, first.keyframes)) == first.keyframe_indices
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 9))
-def test_key_frames_lie_in_the_shot_in_order(start: int, length: int, count: int) -> None:
+def test_keyframes_are_in_the_shot_and_in_order(start: int, length: int, count: int) -> None:
     indices = keyframe_indices(start, start + length, count)
     assert len(indices) == count
     assert indices == sorted(indices)
@@ -85,14 +85,14 @@ def test_key_frames_lie_in_the_shot_in_order(start: int, length: int, count: int
     assert indices[-1] < start + length
 
 
-def test_key_frames_have_at_most_so_many_lines_and_are_not_enlarged(tmp_path: Path, film: Path) -> None:
+def test_keyframes_are_limited_in_height_and_not_enlarged(tmp_path: Path, film: Path) -> None:
     large = films.write_film(tmp_path / "large.mp4", films.pictures(20, width=640, height=480))
     assert read(large)[0].keyframes[0].shape == (240, 320, 3)
     assert read(large, lines=100)[0].keyframes[0].shape == (100, 133, 3)
     assert read(film)[0].keyframes[0].shape == (96, 160, 3)
 
 
-def test_colours_of_key_frames_are_those_of_ffmpeg(film: Path) -> None:
+def test_colours_of_keyframes_equal_ffmpegs(film: Path) -> None:
     whole = films.decoded(film)
     for shot in read(film):
         for index, keyframe in zip(shot.keyframe_indices, shot.keyframes, strict=True):
@@ -107,7 +107,9 @@ def test_times_come_from_timestamps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_no_frame_is_decoded_or_looked_at_twice(tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_frame_is_decoded_and_processed_once(
+    tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     film = films.write_film(tmp_path / "film.mp4", films.pictures(120, CUTS), options={"g": "24"})
     seen: list[int] = []
     look = reader_module.FrameReader.read
@@ -119,7 +121,7 @@ def test_no_frame_is_decoded_or_looked_at_twice(tmp_path: Path, threads: int, mo
 
 
 class LateDetector:
-    """Reports each cut only so many frames later, and what is left at the end."""
+    """Reports each cut a fixed number of frames late, and the rest at the end."""
 
     side = 96
 
@@ -138,7 +140,7 @@ class LateDetector:
 
 
 @pytest.mark.parametrize("lag", [0, 1, 15, 60])
-def test_cuts_that_are_reported_late_cost_no_key_frame(film: Path, monkeypatch: pytest.MonkeyPatch, lag: int) -> None:
+def test_cuts_reported_late_do_not_change_keyframes(film: Path, monkeypatch: pytest.MonkeyPatch, lag: int) -> None:
     cuts = (20, 21, 23, 60, 118)
     monkeypatch.setattr(reader_module, "make_detector", lambda *how: LateDetector(cuts, lag))
     shots = read(film)
@@ -148,7 +150,7 @@ def test_cuts_that_are_reported_late_cost_no_key_frame(film: Path, monkeypatch: 
         assert tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices
 
 
-def test_cuts_that_are_none_are_left_out(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_and_duplicate_cuts_are_ignored(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Confused(LateDetector):
         def push(self, index: int, prepared: None) -> list[int]:
             return [0, 50, 50, 40] if index == 60 else []
@@ -160,7 +162,7 @@ def test_cuts_that_are_none_are_left_out(film: Path, monkeypatch: pytest.MonkeyP
     assert cuts_of(read(film)) == [50]
 
 
-def test_keyframes_lie_outside_transitions_and_a_boundary_in_their_middle(
+def test_keyframes_are_outside_transitions_and_boundaries_in_their_middle(
     film: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Mixed(LateDetector):
@@ -184,20 +186,20 @@ def test_the_detector_can_be_transnetv2(film: Path) -> None:
     assert all(tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices for shot in shots)
 
 
-def test_a_list_of_shots_takes_the_place_of_the_detector(film: Path, tmp_path: Path) -> None:
+def test_a_shot_list_replaces_the_detector(film: Path, tmp_path: Path) -> None:
     listed = tmp_path / "shots.txt"
     listed.write_text("7\n50\n")
     assert cuts_of(read(film, shots=listed)) == [7, 50]
 
 
-def test_a_list_of_shots_of_a_longer_film_is_refused(film: Path, tmp_path: Path) -> None:
+def test_a_shot_list_of_a_longer_film_is_refused(film: Path, tmp_path: Path) -> None:
     listed = tmp_path / "shots.txt"
     listed.write_text("7\n500\n")
     with pytest.raises(DatasetError, match=r"shots\.txt: names frame 500, but the film has 120"):
         read(film, shots=listed)
 
 
-def test_what_cannot_be_used_is_refused_before_any_frame_is_read(film: Path, tmp_path: Path) -> None:
+def test_invalid_settings_are_refused_before_any_frame_is_read(film: Path, tmp_path: Path) -> None:
     for path, options, error in (
         (film, {"detector": "sharp"}, BasslError),
         (film, {"shots": tmp_path / "gone.txt"}, DatasetError),
@@ -225,7 +227,9 @@ def cuts_of_scenedetect(path: Path, folder: Path) -> list[int]:
         return [int(row["Start Frame"]) - 1 for row in csv.DictReader(file)][1:]
 
 
-def test_cuts_are_those_of_the_scenedetect_command(synthetic_film: tuple[Path, SyntheticFilm], tmp_path: Path) -> None:
+def test_cuts_equal_those_of_the_scenedetect_command(
+    synthetic_film: tuple[Path, SyntheticFilm], tmp_path: Path
+) -> None:
     path, film = synthetic_film
     cuts = cuts_of(read(path, detector="adaptive"))
     assert cuts == cuts_of_scenedetect(path, tmp_path)
@@ -236,7 +240,7 @@ def test_cuts_are_those_of_the_scenedetect_command(synthetic_film: tuple[Path, S
 
 @pytest.mark.slow
 @pytest.mark.skipif(not BIG_BUCK_BUNNY.exists(), reason="the film big_buck_bunny_252p.mp4 is not on this machine")
-def test_cuts_of_a_real_film_are_those_of_the_scenedetect_command(tmp_path: Path) -> None:
+def test_cuts_of_a_real_film_equal_those_of_the_scenedetect_command(tmp_path: Path) -> None:
     assert cuts_of(read(BIG_BUCK_BUNNY, detector="adaptive")) == cuts_of_scenedetect(BIG_BUCK_BUNNY, tmp_path)
 
 
@@ -245,7 +249,7 @@ def test_cuts_of_a_real_film_are_those_of_the_scenedetect_command(tmp_path: Path
 
 @pytest.mark.parametrize("detector", [name for name in DETECTORS if name != "transnetv2"])
 @pytest.mark.parametrize("frames", [1, 2, 3, 40])
-def test_a_film_of_one_shot_is_one_shot_however_short(tmp_path: Path, detector: str, frames: int) -> None:
+def test_a_film_without_cuts_is_one_shot_of_any_length(tmp_path: Path, detector: str, frames: int) -> None:
     (shot,) = read(films.write_film(tmp_path / "one.mp4", films.pictures(frames)), detector=detector)
     assert (shot.start_frame, shot.end_frame, len(shot.keyframes)) == (0, frames, 3)
     assert tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices
@@ -262,13 +266,13 @@ def test_tiny_and_odd_sizes_are_read(tmp_path: Path, size: tuple[int, int], pixe
 
 
 @pytest.mark.parametrize("detector", [name for name in DETECTORS if name != "transnetv2"])
-def test_every_detector_takes_the_smallest_picture(tmp_path: Path, detector: str) -> None:
+def test_every_detector_accepts_the_smallest_frame_size(tmp_path: Path, detector: str) -> None:
     path = films.write_film(tmp_path / "tiny.mkv", films.pictures(40, (20,), 2, 2), codec="ffv1")
     read(path, detector=detector)
 
 
 @pytest.mark.parametrize("quarter_turns", [1, 2, 3])
-def test_key_frames_of_a_rotated_film_are_upright(film: Path, tmp_path: Path, quarter_turns: int) -> None:
+def test_keyframes_of_a_rotated_film_are_upright(film: Path, tmp_path: Path, quarter_turns: int) -> None:
     stored = films.decoded(film)
     reader = FilmReader(films.rotated(film, tmp_path / "turned.mp4", quarter_turns), ReaderSettings())
     shots = list(reader)
@@ -278,7 +282,7 @@ def test_key_frames_of_a_rotated_film_are_upright(film: Path, tmp_path: Path, qu
             assert np.abs(keyframe.astype(float) - np.rot90(stored[index], -quarter_turns)).mean() < 4
 
 
-def test_pixels_that_are_not_square_are_made_square(film: Path, tmp_path: Path) -> None:
+def test_keyframes_have_square_pixels(film: Path, tmp_path: Path) -> None:
     wide = films.write_film(tmp_path / "wide.mkv", films.pictures(30), pixel_aspect=Fraction(2))
     assert read(wide)[0].keyframes[0].shape == (96, 320, 3)
     turned = films.write_film(tmp_path / "wide.mp4", films.pictures(30), pixel_aspect=Fraction(2))
@@ -286,7 +290,7 @@ def test_pixels_that_are_not_square_are_made_square(film: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("pixel_format", ["yuv420p10le", "yuv422p", "yuv444p"])
-def test_other_pixel_formats_give_the_same_shots_and_nearly_the_same_pictures(
+def test_other_pixel_formats_give_the_same_shots_and_similar_keyframes(
     film: Path, tmp_path: Path, pixel_format: str
 ) -> None:
     other = read(films.write_film(tmp_path / "other.mkv", films.pictures(120, CUTS), pixel_format=pixel_format))
@@ -295,12 +299,12 @@ def test_other_pixel_formats_give_the_same_shots_and_nearly_the_same_pictures(
         assert np.abs(np.stack(one.keyframes).astype(float) - np.stack(two.keyframes)).mean() < 4
 
 
-def test_a_gif_is_a_film(tmp_path: Path) -> None:
+def test_a_gif_is_read_as_a_film(tmp_path: Path) -> None:
     path = films.write_film(tmp_path / "film.gif", films.pictures(60, (30,)), 25, "gif", "rgb8")
     assert cuts_of(read(path)) == [30]
 
 
-def test_a_film_that_changes_its_size_keeps_its_key_frames_alike(tmp_path: Path) -> None:
+def test_keyframes_of_a_film_that_changes_its_size_have_one_size(tmp_path: Path) -> None:
     parts = [
         films.write_film(tmp_path / "a.h264", films.pictures(40, seed=1)),
         films.write_film(tmp_path / "b.h264", films.pictures(40, seed=2, width=320, height=128)),
@@ -311,7 +315,7 @@ def test_a_film_that_changes_its_size_keeps_its_key_frames_alike(tmp_path: Path)
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".ts"])
-def test_shots_of_a_damaged_film_cover_what_could_be_read(tmp_path: Path, suffix: str) -> None:
+def test_shots_of_a_damaged_film_cover_its_readable_part(tmp_path: Path, suffix: str) -> None:
     options = {"preset": "ultrafast", "crf": "12", "g": "12"}
     whole = films.write_film(tmp_path / f"whole{suffix}", films.pictures(120, CUTS), options=options)
     reader = FilmReader(films.damaged(whole, tmp_path / f"noise{suffix}", 0.45, 0.5), ReaderSettings())
@@ -343,7 +347,7 @@ def held_count(held: FrameBuffer) -> int:
     capacity=st.integers(100, 400),
     wanted=st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=8),
 )
-def test_of_a_long_shot_no_more_is_held_than_the_budget_and_key_frames_stay_near(
+def test_a_long_shot_stays_within_the_memory_budget_with_keyframes_near_their_places(
     frames: int, recent: int, capacity: int, wanted: list[float]
 ) -> None:
     held = FrameBuffer(recent=recent, budget=capacity * PICTURE_BYTES)
@@ -363,7 +367,7 @@ def test_of_a_long_shot_no_more_is_held_than_the_budget_and_key_frames_stay_near
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(0, 20))
-def test_a_shot_after_a_long_one_is_held_whole_again(lengths: list[int], lag: int) -> None:
+def test_a_shot_after_a_long_one_has_exact_keyframes_again(lengths: list[int], lag: int) -> None:
     """Shots of these lengths, each cut reported ``lag`` frames late, with room for twenty pictures before those."""
     held = FrameBuffer(recent=lag + 1, budget=20 * PICTURE_BYTES)
     ends = np.cumsum(lengths).tolist()
@@ -382,9 +386,7 @@ def test_a_shot_after_a_long_one_is_held_whole_again(lengths: list[int], lag: in
             assert all(entry[0] >= start for entry in (*held._older, *held._recent))
 
 
-def test_a_shot_that_outgrows_the_budget_still_has_true_key_frames(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keyframes_of_a_shot_beyond_the_budget_are_real_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_module, "_HELD_BYTES", 100 * 48 * 32 * 3 // 2)
     path = films.write_film(tmp_path / "long.mp4", films.pictures(900, width=48, height=32))
     (shot,) = read(path)

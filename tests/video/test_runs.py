@@ -1,4 +1,4 @@
-"""Several decoders give exactly what one gives, whatever the film; what they decode ahead is bounded, and they end."""
+"""Several decoders give exactly the frames of one; decoding ahead is bounded, and threads end."""
 
 import threading
 import time
@@ -67,7 +67,7 @@ def pixel_format(codec: str) -> str:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_threads_do_not_change_a_bit(tmp_path: Path, name: str, decoded_runs: list[int]) -> None:
+def test_the_number_of_threads_does_not_change_the_frames(tmp_path: Path, name: str, decoded_runs: list[int]) -> None:
     codec, options, splits = KINDS[name]
     film = films.write_film(
         tmp_path / name, films.pictures(130, CUTS), codec=codec, options=options, pixel_format=pixel_format(codec)
@@ -82,14 +82,16 @@ def test_threads_do_not_change_a_bit(tmp_path: Path, name: str, decoded_runs: li
         decoded_runs.clear()
 
 
-def test_nor_where_frames_come_at_uneven_times(tmp_path: Path, decoded_runs: list[int]) -> None:
+def test_threads_do_not_change_frames_at_variable_times(tmp_path: Path, decoded_runs: list[int]) -> None:
     times = [i / 24 if i < 40 else 40 / 24 + (i - 40) / 7 for i in range(130)]
     film = films.write_film(tmp_path / "variable.mkv", films.pictures(130, CUTS), times=times, options=X264)
     assert everything(film, 3) == everything(film, 1)
     assert len(decoded_runs) > 2
 
 
-def test_nor_where_recordings_were_joined_and_the_size_changes(tmp_path: Path, decoded_runs: list[int]) -> None:
+def test_threads_do_not_change_frames_of_joined_recordings_with_another_size(
+    tmp_path: Path, decoded_runs: list[int]
+) -> None:
     parts = [
         films.write_film(tmp_path / "a.ts", films.pictures(70, seed=1), options=X264),
         films.write_film(tmp_path / "b.ts", films.pictures(70, seed=2, width=320, height=128), options=X264),
@@ -100,7 +102,7 @@ def test_nor_where_recordings_were_joined_and_the_size_changes(tmp_path: Path, d
 
 
 @pytest.mark.parametrize("name", ["closed.mp4", "closed.ts", "closed.h264", "vp9.webm"])
-def test_where_a_damaged_film_is_read_otherwise_it_is_said(tmp_path: Path, name: str) -> None:
+def test_a_damaged_film_that_threads_may_read_differently_is_marked_inexact(tmp_path: Path, name: str) -> None:
     codec, options, _ = KINDS[name]
     whole = films.write_film(tmp_path / name, films.pictures(130, CUTS, 320, 192), codec=codec, options=options)
     content = whole.read_bytes()
@@ -135,7 +137,7 @@ def film(tmp_path: Path) -> Path:
     return films.write_film(tmp_path / "film.mp4", films.pictures(600, width=32, height=32), options=X264)
 
 
-def test_the_first_picture_is_looked_at_before_any_other(film: Path) -> None:
+def test_the_first_frame_is_transformed_before_any_other(film: Path) -> None:
     looked: list[int] = []
 
     def look(frames: Iterator[VideoFrame]) -> list[int]:
@@ -151,7 +153,7 @@ def test_the_first_picture_is_looked_at_before_any_other(film: Path) -> None:
     assert len(looked) == len(set(looked)) == 600
 
 
-def test_only_so_many_pictures_are_decoded_ahead(film: Path) -> None:
+def test_the_number_of_frames_decoded_ahead_is_limited(film: Path) -> None:
     looked: list[VideoFrame] = []
 
     def look(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
@@ -173,7 +175,7 @@ def threads_of_runs() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if "_work" in thread.name]
 
 
-def test_reading_that_is_given_up_ends_its_threads(film: Path) -> None:
+def test_abandoned_reading_ends_its_threads(film: Path) -> None:
     before = threads_of_runs()
     with VideoDecoder(film, 3) as opened:
         list(islice(opened.frames(queue_limit=16), 40))
@@ -182,7 +184,7 @@ def test_reading_that_is_given_up_ends_its_threads(film: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 100])
-def test_what_goes_wrong_in_a_thread_is_raised(film: Path, at: int) -> None:
+def test_an_error_in_a_decoding_thread_is_raised(film: Path, at: int) -> None:
     looked: list[VideoFrame] = []
 
     def stumble(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
@@ -198,7 +200,7 @@ def test_what_goes_wrong_in_a_thread_is_raised(film: Path, at: int) -> None:
     assert threads_of_runs() == before
 
 
-def test_what_goes_wrong_with_the_container_is_raised(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_container_is_raised(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packets = VideoDecoder._packets
 
     def broken(self: VideoDecoder, damage: runs.Damage) -> Iterator[object]:

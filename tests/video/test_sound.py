@@ -61,7 +61,7 @@ def changing(seconds: np.ndarray) -> np.ndarray:
     return np.sin(2 * np.pi * np.where(seconds < CHANGE, 440.0, 3000.0) * seconds)
 
 
-def test_the_mel_scale_is_that_of_the_formula() -> None:
+def test_the_mel_scale_equals_its_formula() -> None:
     # Values that are printed in text books for 2595 log10(1 + f / 700).
     np.testing.assert_allclose(
         sound.to_mel(np.array([0.0, 700.0, 1000.0, 8000.0])), [0, 781.17, 999.99, 2840.02], atol=0.01
@@ -70,7 +70,7 @@ def test_the_mel_scale_is_that_of_the_formula() -> None:
     np.testing.assert_allclose(sound.from_mel(sound.to_mel(hertz)), hertz, atol=1e-8)
 
 
-def test_filters_are_triangles_with_even_corners_on_the_mel_scale() -> None:
+def test_mel_filters_are_triangles_with_corners_evenly_spaced_in_mel() -> None:
     filters = sound.mel_filters(bands=8, fft=4096)
     hertz = np.arange(2049) * sound.RATE / 4096
     peaks = sound.to_mel(hertz[filters.argmax(axis=1)])
@@ -98,7 +98,7 @@ def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_sounding_film(tmp_path_factory.mktemp("sounding") / "film.mkv", changing)
 
 
-def test_features_change_where_the_sound_does(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sound_features_change_where_the_sound_changes(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shots = np.array([[0, 1.2], [1.2, CHANGE], [CHANGE, 4], [4, SECONDS], [SECONDS, 9]])
     found = sound.shot_sounds(film, shots)
     assert found.shape == (5, sound.WIDTH)
@@ -111,7 +111,7 @@ def test_features_change_where_the_sound_does(film: Path, monkeypatch: pytest.Mo
     np.testing.assert_allclose(sound.shot_sounds(film, shots), found, atol=1e-3)
 
 
-def test_time_is_that_of_the_pictures(film: Path, tmp_path: Path) -> None:
+def test_sound_is_aligned_with_the_video(film: Path, tmp_path: Path) -> None:
     """A film whose clock begins at five seconds: the sound changes at the same picture."""
     late = write_sounding_film(tmp_path / "late.mkv", changing, delay=5.0)
     shots = np.array([[0, CHANGE], [CHANGE, SECONDS]])
@@ -119,7 +119,7 @@ def test_time_is_that_of_the_pictures(film: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rate", "layout"), [(48000, "stereo"), (44100, "mono")])
-def test_joined_recordings_sound_as_each_does_alone(tmp_path: Path, rate: int, layout: str) -> None:
+def test_sound_features_of_joined_recordings_equal_those_of_each_alone(tmp_path: Path, rate: int, layout: str) -> None:
     """Also where the second begins a clock of its own, and has another kind of sound."""
     one = write_sounding_film(tmp_path / "one.ts", changing, codec="aac")
     two = write_sounding_film(
@@ -139,7 +139,7 @@ def index_of(path: Path, *names: str) -> Path:
     return path
 
 
-def test_a_store_is_made_kept_and_added_to(film: Path, tmp_path: Path) -> None:
+def test_a_sound_store_is_made_kept_and_extended(film: Path, tmp_path: Path) -> None:
     settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "silent"), tmp_path / "sound.h5")
     silent = films.write_film(tmp_path / "silent.mp4", films.pictures(144, (60,)))
     done = extract_sound([film, silent], settings)
@@ -153,14 +153,14 @@ def test_a_store_is_made_kept_and_added_to(film: Path, tmp_path: Path) -> None:
     assert [result.status for result in extract_sound([film], settings)] == ["kept"]
 
 
-def test_two_runs_at_once_add_to_one_store(film: Path, tmp_path: Path) -> None:
+def test_two_simultaneous_runs_extend_one_store(film: Path, tmp_path: Path) -> None:
     other = write_sounding_film(tmp_path / "other.mkv", changing)
     settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "other"), tmp_path / "sound.h5")
     extract_sound([film], settings, on_start=lambda films: extract_sound([other], settings))
     assert sorted(open_features(settings.output).videos) == ["film", "other"]
 
 
-def test_an_interrupt_keeps_what_is_done_and_waits_for_no_film(
+def test_an_interrupt_keeps_finished_films_and_does_not_wait_for_others(
     film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, read_whole = Event(), Event()
@@ -189,7 +189,7 @@ def test_an_interrupt_keeps_what_is_done_and_waits_for_no_film(
     assert list(open_features(settings.output).videos) == ["film"]
 
 
-def test_a_pipe_is_one_film_that_fails(film: Path, tmp_path: Path) -> None:
+def test_a_pipe_counts_as_one_film_that_fails(film: Path, tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.mp4")
     settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "pipe"), tmp_path / "sound.h5")
     found = {result.video_id: result for result in extract_sound([pipe, film], settings)}
@@ -197,7 +197,7 @@ def test_a_pipe_is_one_film_that_fails(film: Path, tmp_path: Path) -> None:
     assert found["pipe"].error.startswith(f"{pipe}: is a pipe")
 
 
-def test_what_cannot_be_heard_costs_one_line(film: Path, tmp_path: Path) -> None:
+def test_a_film_that_is_missing_or_not_in_the_index_gives_one_line(film: Path, tmp_path: Path) -> None:
     settings = SoundSettings(index_of(tmp_path / "index.h5", "other"), tmp_path / "sound.h5")
     (result,) = extract_sound([film], settings)
     assert result.status == "failed"
@@ -206,7 +206,7 @@ def test_what_cannot_be_heard_costs_one_line(film: Path, tmp_path: Path) -> None
     refusal(lambda: sound.shot_sounds(tmp_path / "none.mp4", np.zeros((1, 2))), "no such file", error=VideoError)
 
 
-def test_the_command_names_silent_films_and_goes_on(bassl: Bassl, film: Path, tmp_path: Path) -> None:
+def test_the_command_names_films_without_sound_and_continues(bassl: Bassl, film: Path, tmp_path: Path) -> None:
     index = index_of(tmp_path / "index.h5", "film", "silent")
     silent = films.write_film(tmp_path / "silent.mp4", films.pictures(144, (60,)))
     run = bassl("extract-sound", film, silent, "--index", index, "-o", tmp_path / "sound.h5")

@@ -1,4 +1,4 @@
-"""Cuts, dissolves, fades and wipes in small films that are made here, and what must not be taken for one."""
+"""Cuts, dissolves, fades and wipes in small generated films, and changes that are none of these."""
 
 import pickle
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ def test_a_hard_cut_is_found_at_the_first_frame_of_the_new_shot() -> None:
 
 @pytest.mark.parametrize("frames", [6, 9, 14, 24, 40, 60])
 @pytest.mark.parametrize("shot", [still, pan, zoom])
-def test_a_dissolve_is_found_with_its_frames_and_its_middle(shot: type, frames: int) -> None:
+def test_a_dissolve_is_found_with_its_range_and_its_middle(shot: type, frames: int) -> None:
     film = mixed(shot(4, 100), shot(5, 100), frames)
     (transition,) = found(film)
     assert transition.kind == "dissolve"
@@ -108,14 +108,14 @@ def test_a_fade_out_that_ends_in_a_hard_cut_is_one_transition() -> None:
 
 
 @pytest.mark.parametrize(("hold", "into"), [(8, 12), (20, 30)])
-def test_a_hard_cut_to_black_out_of_which_a_picture_fades_in_is_one_transition(hold: int, into: int) -> None:
+def test_a_hard_cut_to_black_followed_by_a_fade_in_is_one_transition(hold: int, into: int) -> None:
     film = np.concatenate([still(6, 60), mixed(plain((0, 0, 0), hold + into), still(8, 80), into)])
     (transition,) = found(film)
     assert (transition.kind, transition.start) == ("fade", 60)
     assert transition.end == pytest.approx(60 + hold + into, abs=3)
 
 
-def test_a_hard_cut_to_black_for_longer_than_a_fade_lasts_is_the_only_transition() -> None:
+def test_a_hard_cut_to_long_black_is_the_only_transition() -> None:
     film = np.concatenate([still(6, 60), mixed(plain((0, 0, 0), 130), still(8, 80), 30)])
     assert found(film) == [("cut", 60, 60)]
 
@@ -127,7 +127,7 @@ def test_hard_cuts_to_black_and_from_it_are_two_cuts() -> None:
 
 @pytest.mark.parametrize("frames", [10, 30])
 @pytest.mark.parametrize(("axis", "reverse"), [(1, False), (1, True), (0, False), (0, True)])
-def test_a_wipe_is_found_whichever_way_it_goes(frames: int, axis: int, reverse: bool) -> None:
+def test_a_wipe_is_found_in_every_direction(frames: int, axis: int, reverse: bool) -> None:
     before, after = still(9, 60), still(10, 60)
     line = np.linspace(0, 1, (HEIGHT, WIDTH)[axis]).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
     line = 1 - line if reverse else line
@@ -140,7 +140,7 @@ def test_a_wipe_is_found_whichever_way_it_goes(frames: int, axis: int, reverse: 
     assert transition.frame == pytest.approx(60 - frames / 2, abs=2)
 
 
-def test_transitions_that_follow_each_other_are_given_out_in_order() -> None:
+def test_consecutive_transitions_are_returned_in_order() -> None:
     film = np.concatenate(
         [mixed(still(1, 60), still(2, 60), 12), mixed(pan(3, 60), plain((0, 0, 0), 20), 10), still(4, 60)]
     )
@@ -162,7 +162,7 @@ def test_a_zoom_is_no_transition(by: float) -> None:
 
 
 @pytest.mark.parametrize("frames", [8, 30])
-def test_an_object_that_crosses_the_picture_is_no_transition(frames: int) -> None:
+def test_an_object_that_crosses_the_image_is_no_transition(frames: int) -> None:
     film, thing = still(13, 40 + frames), scene(14, 48, 48).astype(np.uint8)
     for i, x in enumerate(np.linspace(-48, WIDTH, frames).astype(int)):
         left, right = max(x, 0), min(x + 48, WIDTH)
@@ -171,7 +171,7 @@ def test_an_object_that_crosses_the_picture_is_no_transition(frames: int) -> Non
 
 
 @pytest.mark.parametrize("stays", [True, False])
-def test_an_object_that_leaps_is_no_cut_where_the_image_around_it_stays(stays: bool) -> None:
+def test_a_fast_object_in_front_of_a_constant_image_is_no_cut(stays: bool) -> None:
     film, thing = still(13, 60), 255 - scene(13)[:, :44].astype(np.uint8)
     places = [0] * 28 + [1, 6, 34, 39, 40] + [40] * 27  # pixels from the left
     for frame, x in zip(film, places, strict=True):
@@ -181,12 +181,12 @@ def test_an_object_that_leaps_is_no_cut_where_the_image_around_it_stays(stays: b
     assert kinds(film) == ([] if stays else ["cut"])
 
 
-def test_a_hard_cut_to_a_shot_whose_light_changes_is_a_cut() -> None:
+def test_a_hard_cut_to_a_shot_with_changing_light_is_a_cut() -> None:
     light = np.interp(np.arange(60), [5, 55], [0.3, 1])[:, None, None, None]
     assert found(np.concatenate([still(3, 60) // 4, (pan(4, 60) * light).astype(np.uint8)])) == [("cut", 60, 60)]
 
 
-def test_small_print_on_black_is_not_black() -> None:
+def test_small_text_on_black_is_not_black() -> None:
     small_print = plain((0, 0, 0), 100)
     small_print[:, 1::4, 1::3] = 40
     light = np.interp(np.arange(100), [30, 60], [0.2, 1])[:, None, None, None]
@@ -195,7 +195,7 @@ def test_small_print_on_black_is_not_black() -> None:
 
 @pytest.mark.parametrize("to", [0.3, 1.4])
 @pytest.mark.parametrize("shot", [still, pan])
-def test_light_that_changes_is_no_transition(shot: type, to: float) -> None:
+def test_changing_light_is_no_transition(shot: type, to: float) -> None:
     light = np.interp(np.arange(100), [30, 60], [1, to])[:, None, None, None]
     film = np.clip(shot(15, 100) * light, 0, 255).astype(np.uint8)
     assert found(film) == []
@@ -219,7 +219,7 @@ def test_a_cut_in_a_flash_is_a_cut() -> None:
     assert len(found(film)) == 1
 
 
-def test_a_film_that_begins_and_ends_in_black_has_no_transition_there() -> None:
+def test_a_film_that_begins_and_ends_in_black_has_no_transitions_there() -> None:
     black = plain((0, 0, 0), 40)
     assert found(mixed(mixed(black, still(19, 100), 20), black, 20)) == []
     assert found(black) == []
@@ -261,7 +261,7 @@ def test_a_film_has_the_same_transitions_at_every_resolution(size: tuple[int, in
 
 
 @pytest.mark.parametrize("times", [2, 4])
-def test_a_film_of_more_frames_a_second_has_its_transitions_at_the_same_time(times: int) -> None:
+def test_a_higher_frame_rate_gives_transitions_at_the_same_times(times: int) -> None:
     film = joined(50)
     faster = found(film.repeat(times, 0), 24.0 * times)
     assert [t.kind for t in faster] == [t.kind for t in found(film)]
@@ -269,14 +269,14 @@ def test_a_film_of_more_frames_a_second_has_its_transitions_at_the_same_time(tim
         assert one.frame / times == pytest.approx(same.frame, abs=2)
 
 
-def test_no_transition_is_given_out_later_than_the_detector_says() -> None:
+def test_no_transition_is_reported_later_than_the_detectors_maximum_delay() -> None:
     film = joined(60)
     detector = TransitionDetector(24.0, 14)
     for index, one in enumerate(detector.prepare(film)):
         assert all(index - detector.lag <= t.frame <= index for t in detector.push(index, one))
 
 
-def test_what_is_kept_of_a_film_does_not_grow_with_its_length() -> None:
+def test_the_data_kept_by_the_detector_does_not_grow_with_the_film() -> None:
     detector = TransitionDetector(24.0, 14)
     prepared = detector.prepare(joined(70))
     sizes = []
@@ -288,7 +288,7 @@ def test_what_is_kept_of_a_film_does_not_grow_with_its_length() -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (16, 16), (30, 200), (108, 60)])
-def test_a_picture_of_any_size_has_a_descriptor(size: tuple[int, int]) -> None:
+def test_an_image_of_any_size_has_a_descriptor(size: tuple[int, int]) -> None:
     film = np.random.default_rng(0).integers(0, 256, (3, *size, 3)).astype(np.uint8)
     found = frame_descriptors(film)
     assert found.shape == (3, 8 * 16 * 3 + 16 + 1)
@@ -310,7 +310,7 @@ def test_a_descriptor_has_the_mean_colours_of_the_cells_and_the_mean_squared_gra
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0, 50))
-def test_the_weight_of_a_frame_is_that_of_least_squares(seed: int, share: float, noise: float) -> None:
+def test_the_mixing_weight_of_a_frame_is_the_least_squares_solution(seed: int, share: float, noise: float) -> None:
     rng = np.random.default_rng(seed)
     start, end = rng.normal(0, 60, (2, 30))
     frame = (1 - share) * start + share * end + rng.normal(0, noise, 30)
@@ -323,7 +323,7 @@ def test_the_weight_of_a_frame_is_that_of_least_squares(seed: int, share: float,
 
 
 @given(st.integers(0, 10_000), st.floats(-0.5, 1))
-def test_the_correlation_of_layers_is_read_from_the_energy_of_their_mixtures(seed: int, rho: float) -> None:
+def test_the_correlation_of_layers_follows_from_the_energy_of_their_mixtures(seed: int, rho: float) -> None:
     rng = np.random.default_rng(seed)
     a = np.linspace(0, 1, 9)
     before = rng.normal(0, 1, (4, 5000))
