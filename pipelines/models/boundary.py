@@ -119,7 +119,7 @@ def save_boundary_model(path: Path, model: BoundaryModel) -> None:
         if model.crn == "relational":
             weights = network.arrays()
         else:
-            weights = {name: tensor.float() for name, tensor in network.state_dict().items()}
+            weights = {name: tensor.float().cpu() for name, tensor in network.state_dict().items()}
         tensors |= {f"networks.{i}.{name}": each for name, each in weights.items()}
     tensors |= {f"encoder.{name}": tensor for name, tensor in model.encoder_weights.items()}
     settings = {

@@ -16,7 +16,7 @@ from pipelines.models import torch_networks
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import KIND, BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
-from pipelines.models.checkpoints import read_tensors, save_model
+from pipelines.models.checkpoints import read_arrays, save_model
 from pipelines.models.networks import Shape
 from pipelines.models.opening import open_model
 from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
@@ -235,7 +235,7 @@ def test_a_damaged_file_gives_a_one_line_error(crn: str, tmp_path: Path) -> None
 
 def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path) -> None:
     save_boundary_model(tmp_path / "good", full("transformer"))
-    tensors, good = read_tensors(tmp_path / "good", KIND)
+    tensors, good = read_arrays(tmp_path / "good", KIND)
     wrong: list[dict[str, Any]] = [
         {"crn": "mlp"},
         {"crn": "other"},
@@ -259,7 +259,7 @@ def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path) -> No
     some = "networks.0.head_sbd.weight"
     for j, content in enumerate(
         (
-            {**tensors, some: torch.full_like(tensors[some], torch.nan)},
+            {**tensors, some: np.full_like(tensors[some], np.nan)},
             {**tensors, "other.weight": torch.ones(1)},
             {**tensors, "networks.1.weight": torch.ones(1)},
             {name: tensor for name, tensor in tensors.items() if name != some},

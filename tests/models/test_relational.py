@@ -16,7 +16,7 @@ from pipelines.errors import StoreError
 from pipelines.models import relational_network
 from pipelines.models.boundary import BoundaryModel, load_boundary_model, save_boundary_model
 from pipelines.models.calibration import Calibration
-from pipelines.models.checkpoints import read_tensors, save_model
+from pipelines.models.checkpoints import read_arrays, save_model
 from pipelines.models.cut_evidence import cut_evidence
 from pipelines.models.opening import BUILT_IN, open_model
 from pipelines.models.relational import (
@@ -278,7 +278,7 @@ def test_a_saved_model_scores_the_same(tmp_path: Path, scorer: BoundaryModel) ->
 def altered(tmp_path: Path, scorer: BoundaryModel, change: str) -> Path:
     path = tmp_path / "model"
     save_boundary_model(path, scorer)
-    tensors, settings = read_tensors(path, "boundary")
+    tensors, settings = read_arrays(path, "boundary")
     if change == "a tensor is missing":
         tensors.pop("networks.1.weighing.bias")
     elif change == "a tensor is too many":
@@ -328,7 +328,7 @@ def test_a_file_with_inconsistent_parts_is_refused(tmp_path: Path, scorer: Bound
 
 def test_a_model_of_other_kinds_of_evidence_is_refused(tmp_path: Path, scorer: BoundaryModel) -> None:
     path = altered(tmp_path, scorer, "nothing")
-    tensors, settings = read_tensors(path, "boundary")
+    tensors, settings = read_arrays(path, "boundary")
     for i in range(2):
         tensors[f"networks.{i}.weighing.weight"] = tensors[f"networks.{i}.weighing.weight"][:, :185]
     save_model(path, tensors, "boundary", settings)
