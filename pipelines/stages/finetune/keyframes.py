@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,17 +37,11 @@ from pipelines.video.resizing import resize_to_square
 _SHOTS_AT_A_TIME = 16
 
 
-@dataclass(frozen=True, eq=False)
-class ClippedWindows:
-    """Windows of fine-tuning: at a film's edges its first and last shot repeat."""
-
-    first_row: NDArray[np.int64]  # (V + 1,) of the videos
-    neighbours: int  # K
-    seed: int  # of the draws of keyframes
-
-    def rows(self, epoch: int, centres: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        """(B, 2K+1) rows of the windows around the centres; none are joined."""
-        return window_rows(self.first_row, centres, self.neighbours, "clip"), None
+def clipped_windows(
+    first_row: NDArray[np.int64], neighbours: int, epoch: int, centres: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], None]:
+    """(B, 2K+1) rows of windows; at a film's edges its first and last shot repeat."""
+    return window_rows(first_row, centres, neighbours, "clip"), None
 
 
 class EndToEnd(nn.Module):
@@ -117,8 +111,8 @@ class KeyframeTask:
         self, videos: Sequence[int], batch: int, *, epochs: int, seed: int, step: int
     ) -> Iterator[LabelledBatch]:
         order = self._order(videos, batch, epochs, seed)
-        windows = ClippedWindows(self.index.first_row, self.shape.neighbors, seed)
-        source = KeyframeWindows(self.index, windows, self.process, self.settings.workers, self.settings.size)
+        rows = partial(clipped_windows, self.index.first_row, self.shape.neighbors)
+        source = KeyframeWindows(self.index, rows, self.process, self.settings.workers, self.settings.size)
         own = self.process.share(batch)
         for (_, _, centres), read in zip(order.centres(step), source.batches(order, step), strict=True):
             weights = loss_weights(self.targets[centres], self.index.usable[centres], self.settings.loss)[own]
