@@ -27,7 +27,7 @@ from pipelines.models.encoders import (
     preparation,
 )
 from pipelines.models.image_networks import import_torchvision, trainable_encoder
-from pipelines.models.torch_encoders import TorchEncoder, choose_device, rebuild_encoder, torch_encoder_id
+from pipelines.models.torch_encoders import TorchEncoder, choose_device, torch_encoder, torch_encoder_id
 from pipelines.video.resizing import resize_to_square
 from tests.small_stores import refusal
 
@@ -285,7 +285,7 @@ def test_other_weights_and_another_size_are_another_encoder(state: dict[str, Ten
     ids.add(load_encoder(smaller, "cpu").id)
     assert load_encoder(smaller, "cpu").size == 96
     assert len(ids) == 3
-    assert rebuild_encoder("resnet18", state, "cpu", size=96).id == load_encoder(smaller, "cpu").id
+    assert torch_encoder("resnet18", state, "cpu", size=96).id == load_encoder(smaller, "cpu").id
 
 
 def test_a_model_on_a_frozen_encoder_names_it_by_its_id(tmp_path: Path) -> None:

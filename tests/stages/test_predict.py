@@ -29,7 +29,7 @@ from pipelines.models.image_networks import trainable_encoder
 from pipelines.models.networks import Shape
 from pipelines.models.opening import BUILT_IN, OpenedModel, open_model
 from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
-from pipelines.models.torch_encoders import rebuild_encoder
+from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
 from pipelines.progress import FilmProgress
 from pipelines.scenes import entry
@@ -415,7 +415,7 @@ def test_a_pre_trained_encoder_is_stored_in_the_model_file(film: Path, tmp_path:
     result = predict(film, PredictSettings(model=run, device="cpu"))
     expected = as_score_sees_it(run, tmp_path / "index.h5", pretrained)
     np.testing.assert_allclose([shot.score for shot in result.shots], expected, rtol=0, atol=1e-5)
-    assert result.settings["encoder_id"] == rebuild_encoder("resnet18", weights, "cpu").id
+    assert result.settings["encoder_id"] == torch_encoder("resnet18", weights, "cpu").id
     # By that name, the published weights would be meant.
     with pytest.raises(BasslError, match=r"was trained on features of resnet18-.* cannot read those of resnet18;"):
         predict(film, PredictSettings(model=run, encoder="resnet18", device="cpu"))

@@ -21,7 +21,7 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration
 from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
-from pipelines.models.torch_encoders import rebuild_encoder
+from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import LabelledBatch, durations_of, loss_weights
 from pipelines.stages.finetune.features import known_keyframe_facts
@@ -143,7 +143,7 @@ class KeyframeTask:
             networks=(network.boundary,),
             shape=self.shape,
             calibration=calibration,
-            encoder=rebuild_encoder(self.encoder, weights, "cpu", keyframes, size, "squeeze").id,
+            encoder=torch_encoder(self.encoder, weights, "cpu", keyframes, size, "squeeze").id,
             encoder_name=self.encoder,
             encoder_weights=weights,
             keyframes=keyframes,
