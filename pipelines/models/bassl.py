@@ -126,7 +126,7 @@ def boundary_of_weights(
         network.head_sbd.load_state_dict(part_of(weights.heads, head))
     return BoundaryModel(
         crn="transformer",
-        networks=(network,),
+        network=network,
         shape=shape,
         encoder=encoder,
         encoder_name=weights.settings.encoder,

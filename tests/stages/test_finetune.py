@@ -101,7 +101,7 @@ def result_of(settings: FinetuneSettings) -> dict[str, Any]:
 
 
 def weights(settings: FinetuneSettings, name: str = "model") -> dict[str, torch.Tensor]:
-    (network,) = open_model(settings.output / f"{name}.safetensors").boundary_model().networks
+    network = open_model(settings.output / f"{name}.safetensors").boundary_model().network
     return dict(network.state_dict())
 
 
@@ -831,7 +831,7 @@ def test_several_processes_share_the_encoding_of_features(pictures: FinetuneSett
     assert stores[0] == stores[1]
     two = open_model(tmp_path / "two" / "run").boundary_model()
     for name, tensor in weights(one).items():
-        torch.testing.assert_close(dict(two.networks[0].state_dict())[name], tensor, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(dict(two.network.state_dict())[name], tensor, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.slow

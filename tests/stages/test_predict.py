@@ -311,7 +311,7 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
     encoder = load_encoder("efficientnet_lite0", "cpu", index.keyframes)
     model = BoundaryModel(
         crn=crn,
-        networks=(build_network(crn, SHAPES[crn]),),
+        network=build_network(crn, SHAPES[crn]),
         shape=SHAPES[crn],
         # Networks that have learned nothing say nearly the same of all shots; steep, they say different things.
         calibration=Calibration(slope=2.0 if crn == "relational" else 20.0, offset=0.1),
@@ -405,7 +405,7 @@ def test_a_pre_trained_encoder_is_stored_in_the_model_file(film: Path, tmp_path:
     run = put_run(
         tmp_path / "run",
         read_index(tmp_path / "index.h5"),
-        networks=(build_network("mlp", shape),),
+        network=build_network("mlp", shape),
         shape=shape,
         encoder=load_encoder(pretrained, "cpu").id,
         encoder_name="resnet18",
@@ -452,7 +452,7 @@ def test_a_model_with_another_encoder_is_an_error(film: Path, staged: Path, tmp_
         ({"pictures": {"lines": "many"}}, None, "does not say how its keyframes were made"),
     ):
         if "shape" in changes:
-            changes["networks"] = (build_network("mlp", changes["shape"]),)
+            changes["network"] = build_network("mlp", changes["shape"])
         put_run(tmp_path, index, **changes)
         with pytest.raises(BasslError, match=words) as caught:
             predict(film, PredictSettings(model=tmp_path, encoder=encoder, device="cpu"))

@@ -223,7 +223,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     shape = MLPSettings(2, encoder.width, 8)
     tuned = BoundaryModel(
         crn="mlp",
-        networks=(build_network("mlp", shape),),
+        network=build_network("mlp", shape),
         shape=shape,
         encoder=encoder.id,
         encoder_name=name,

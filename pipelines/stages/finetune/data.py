@@ -23,7 +23,7 @@ from torch import Tensor
 from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.networks import NETWORKS, Shape
-from pipelines.models.relational import ensemble_logits
+from pipelines.models.relational import relational_logits
 from pipelines.models.relational_network import pad_tokens, windows
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import sequence_windows
@@ -303,7 +303,7 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
 def film_logits(model: BoundaryModel, films: LabelledFilms, videos: Sequence[int]) -> list[NDArray[np.float64]]:
     """The logits of whole films, (N,) each."""
     if NETWORKS[model.crn].reads == "tokens":
-        return [ensemble_logits(model.networks, view_of(films, video, 0)[0].numpy()) for video in videos]
+        return [relational_logits(model.network, view_of(films, video, 0)[0].numpy()) for video in videos]
     logits = []
     for video in videos:
         span = films.index.span(video)

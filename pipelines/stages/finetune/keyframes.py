@@ -125,7 +125,7 @@ class KeyframeTask:
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
         assert isinstance(network, EndToEnd)
         network.eval()
-        boundary = BoundaryModel(crn=self.settings.crn, networks=(network.boundary,), shape=self.shape)
+        boundary = BoundaryModel(crn=self.settings.crn, network=network.boundary, shape=self.shape)
         values = []
         for video in videos:
             rows = self.index.rows([video])
@@ -140,7 +140,7 @@ class KeyframeTask:
         weights = plain_weights(network.encoder)
         return BoundaryModel(
             crn=self.settings.crn,
-            networks=(network.boundary,),
+            network=network.boundary,
             shape=self.shape,
             calibration=calibration,
             encoder=torch_encoder(self.encoder, weights, "cpu", keyframes, size, "squeeze").id,
