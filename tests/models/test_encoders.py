@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pipelines.errors import BasslError, StoreError
 from pipelines.models import torch_encoders as module
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
-from pipelines.models.encoder_options import named_encoder
+from pipelines.models.encoder_options import absolute_encoder, named_encoder
 from pipelines.models.encoders import (
     PREPARATIONS,
     ShotEncoder,
@@ -47,6 +47,17 @@ def mean_colour(**changes: Any) -> ShotEncoder:
 
 def plain(value: float, size: int = 8) -> NDArray[np.uint8]:
     return np.full((size, size, 3), value, np.uint8)
+
+
+def test_the_path_of_an_encoder_is_made_absolute_and_a_name_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("run", "resnet50", "efficientnet_lite0"):
+        Path(name).mkdir()
+    assert absolute_encoder("run") == absolute_encoder(Path("run")) == str(tmp_path / "run")
+    for name in ("resnet50", "efficientnet_lite0", "timm:resnet50", "resnet50-0123456789ab"):
+        assert absolute_encoder(name) == name
 
 
 def test_the_encoding_of_a_shot_is_the_mean_over_its_keyframes() -> None:

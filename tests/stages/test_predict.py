@@ -540,7 +540,10 @@ def test_a_cluster_gives_the_same_scenes_though_a_worker_is_killed(
     library: Path, model: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = PredictSettings(model=model, device="cpu")
+    encoder = write_network(
+        Path("means.onnx"), shape=("B", 3, 32, 32), metadata={"mean": "[0, 0, 0]", "std": "[1, 1, 1]"}
+    )
+    settings = PredictSettings(model=model, encoder=str(encoder), device="cpu")
     for name in ("c", "d"):
         shutil.copy(library / "a.mp4", library / f"{name}.mp4")
     predict_films([library], Path("alone"), settings)
