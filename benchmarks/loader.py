@@ -84,7 +84,7 @@ def main() -> None:
     )
 
     with process_group("cpu") as process, tempfile.TemporaryDirectory() as folder:
-        source = KeyframeWindows(index, choice, process, 0, SIZE)
+        source = KeyframeWindows(index, choice.rows, process, 0, SIZE)
         files = unpack(reader, Path(folder))
 
         def pil(row: int, k: int) -> Image.Image:

@@ -78,7 +78,7 @@ class Pictures(Dataset[tuple[Tensor, Tensor]]):
 
 def bassl(settings: PretrainSettings, index: Index, process: Process, encoder: Any, order: WindowOrder) -> Work:
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.seed)
-    source = KeyframeWindows(index, windows, process, settings.workers, settings.decoded_size)
+    source = KeyframeWindows(index, windows.rows, process, settings.workers, settings.decoded_size)
     augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std)
     dtype = weight_dtype(settings.precision)
     for batch in source.batches(order, 0):

@@ -6,9 +6,10 @@ import logging
 import os
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pipelines.errors import BasslError, UnexpectedError, explain_missing_extra, first_line
 from pipelines.files import os_reason
@@ -22,16 +23,13 @@ TIMEOUT = 10
 
 
 class FilmTask(Protocol[R_co]):
-    """One film and what is to be done with it."""
+    """One film and what is to be done with it, a dataclass."""
 
     @property
     def film(self) -> Path: ...
     @property
     def video_id(self) -> str: ...
     def to_json(self) -> dict[str, Any]: ...
-    def absolute(self) -> Self:
-        """The same task with absolute paths: a worker of a cluster has another working directory."""
-
     def finished(self, fields: dict[str, Any]) -> R_co: ...
     def failed(self, error: str) -> R_co: ...
     def clean_up(self) -> None:
@@ -81,7 +79,7 @@ def run_on_dask(tasks: Sequence[FilmTask[R]], work: Work, address: str) -> Gener
     with client:
         futures = {
             client.submit(_run, task, work, key=f"bassl-{task.video_id}-{os.urandom(4).hex()}", pure=False): task
-            for task in (task.absolute() for task in tasks)
+            for task in map(_make_paths_absolute, tasks)
         }
         gone = BasslError(
             f"the Dask scheduler at {address} is no longer reachable; run again to continue where it stopped"
@@ -125,6 +123,16 @@ class _Children:
             running, self._running = self._running or set(), None
         for child in running:
             child.process.kill()
+
+
+def _make_paths_absolute(task: Any) -> Any:
+    """A task, or its settings, with absolute paths: a worker of a cluster has another working directory."""
+    changed = {
+        name: value.absolute() if isinstance(value, Path) else _make_paths_absolute(value)
+        for name, value in vars(task).items()
+        if isinstance(value, Path) or is_dataclass(value)
+    }
+    return replace(task, **changed)
 
 
 def _run(task: FilmTask[R], work: Work) -> R:

@@ -51,7 +51,7 @@ def model(folder: Path) -> Path:
     torch.manual_seed(0)
     path = folder / "untrained.safetensors"
     shape = RelationalSettings(neighbors=2, width=8)
-    save_boundary_model(path, BoundaryModel(crn="relational", networks=(RelationalNetwork(shape),), shape=shape))
+    save_boundary_model(path, BoundaryModel(crn="relational", network=RelationalNetwork(shape), shape=shape))
     return path
 
 

@@ -45,7 +45,7 @@ def put_index(folder: Path, films: int = 5, split: tuple[float, ...] | None = (0
 def model(seed: int = 0, encoder: str | None = f"npz-{WIDTH}d") -> BoundaryModel:
     """A model that is not trained."""
     torch.manual_seed(seed)
-    return BoundaryModel(crn="transformer", networks=(TransformerBoundary(SHAPE),), shape=SHAPE, encoder=encoder)
+    return BoundaryModel(crn="transformer", network=TransformerBoundary(SHAPE), shape=SHAPE, encoder=encoder)
 
 
 def put_run(folder: Path, seeds: Sequence[int] = (0,)) -> Path:
@@ -59,7 +59,7 @@ def put_run(folder: Path, seeds: Sequence[int] = (0,)) -> Path:
 
 def put_pretrained(path: Path, head: str = "head_pp") -> Path:
     """A model that was pre-trained on features, with one head."""
-    network = model().networks[0]
+    network = model().network
     assert isinstance(network, TransformerBoundary)
     heads = {f"{head}.{name}": tensor for name, tensor in network.head_sbd.state_dict().items()}
     save_bassl_model(path, BasslWeights(BasslSettings(f"npz-{WIDTH}d", SHAPE), {}, network.crn.state_dict(), heads))

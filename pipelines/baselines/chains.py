@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.baselines.segmentation import Floats, Segmentation, segmentation
-
-
-@dataclass(frozen=True, eq=False)
-class Chain:
-    """A division of N shots into K scenes."""
-
-    value: float  # sum of the values of the scenes; the maximum over all divisions into K scenes
-    ends: NDArray[np.int64]  # (K-1,) last shots of the scenes, without the film's last shot
-    # (N,) the maximum value of a division into K scenes with an end at the shot, minus the maximum without. Positive at
-    # the ends (0 if another division has the same value), negative elsewhere; infinite where all or no divisions have
-    # an end; -infinity at the last shot.
-    margin: Floats
 
 
 def prefix_values(worth: Floats, most: int) -> Floats:
@@ -46,8 +33,9 @@ def prefix_values(worth: Floats, most: int) -> Floats:
     return values
 
 
-def best_chain(worth: Floats, scenes: int) -> Chain:
-    """The division of maximum value into a given number of scenes, and the margin of each possible end.
+def best_division(worth: Floats, scenes: int) -> tuple[NDArray[np.int64], Floats]:
+    """The division of maximum value into a given number of scenes: their last shots, (K-1,), without the film's last,
+    and the margin of an end at each shot, (N,), see `margins`.
 
     `worth`: (L, N), see `prefix_values`. `scenes`: K, between 1 and N.
     Raises ValueError: K is out of range, or K scenes of at most L shots cannot cover the film.
@@ -71,7 +59,7 @@ def best_chain(worth: Floats, scenes: int) -> Chain:
         best[m - 1, m - 1 :] += worth[m - 1, m - 1 :]
     with_end = (first[1:scenes] + rest[scenes - 1 : 0 : -1]).max(axis=0, initial=-np.inf)[1:]
     ends = backtrack(worth, first, scenes)
-    return Chain(float(first[scenes, N]), ends, margins(with_end, spanning(best)))
+    return ends, margins(with_end, spanning(best))
 
 
 def divide(worth: Floats, scenes: int) -> Segmentation:
@@ -79,9 +67,10 @@ def divide(worth: Floats, scenes: int) -> Segmentation:
 
     For one scene there are no margins; the scores are then those of two scenes.
     """
-    chain = best_chain(worth, scenes)
-    scored = best_chain(worth, 2) if scenes == 1 < worth.shape[1] <= 2 * len(worth) else chain
-    return segmentation(chain.ends, scored.margin)
+    ends, margin = best_division(worth, scenes)
+    if scenes == 1 < worth.shape[1] <= 2 * len(worth):
+        margin = best_division(worth, 2)[1]
+    return segmentation(ends, margin)
 
 
 def backtrack(worth: Floats, values: Floats, scenes: int) -> NDArray[np.int64]:
@@ -109,7 +98,11 @@ def spanning(best: Floats) -> Floats:
 
 
 def margins(with_end: Floats, without: Floats) -> Floats:
-    """The margin of an end at each shot, see `Chain`; -infinity at the last shot."""
+    """The margin of an end at each shot: the maximum value of a division with an end there, minus the maximum without.
+
+    Positive at the ends of the best division (0 if another one has the same value), negative elsewhere; infinite where
+    all or no divisions have an end; -infinity at the last shot.
+    """
     margin = np.full(len(with_end), -np.inf)
     known = with_end > -np.inf
     margin[known] = with_end[known] - without[known]

@@ -141,6 +141,6 @@ def _follow(criteria: Criteria, reward: float, after: Floats) -> NDArray[np.int6
 
 
 def _scores(before: Floats, after: Floats) -> Floats:
-    """The margin of an end at each shot, see `pipelines.baselines.chains.Chain`."""
+    """The margin of an end at each shot, see `pipelines.baselines.chains.margins`."""
     through = before + after  # of the best division with a scene of a shots that ends at n
     return margins(through[1:, 1:].max(axis=1), spanning(np.ascontiguousarray(through[1:, 1:].T)))

@@ -28,15 +28,12 @@ class GroupingSettings:
     # a shot with itself included (2018), which removes the preference for scenes of equal size.
     cost: Literal["additive", "normalised"] = "normalised"
     scenes: int | None = None  # number of scenes; None: estimated from the singular values of the distances
-    weights: tuple[float, ...] | None = None  # of the feature sets, if there are several; None: equal weights
 
     def __post_init__(self) -> None:
         if self.cost not in ("additive", "normalised"):
             raise ValueError(f"cost must be additive or normalised, not {self.cost}")
         if self.scenes is not None and self.scenes < 1:
             raise ValueError(f"the number of scenes must be 1 or more, not {self.scenes}")
-        if self.weights is not None and not (all(w >= 0 for w in self.weights) and sum(self.weights) > 0):
-            raise ValueError(f"weights must not be negative, nor all 0: {self.weights}")
 
 
 def grouping(
@@ -48,16 +45,15 @@ def grouping(
     mean.
 
     Choices made here: for several feature sets (images, sound, ...) each distance matrix is divided by its mean, so
-    that units do not matter, and the weighted mean is taken: the intermediate fusion of the multimodal version without
-    its weighting by confidence. The normalised cost is a ratio, which the paper minimises by dynamic programming with a
+    that units do not matter, and the mean is taken: the intermediate fusion of the multimodal version without its
+    weighting by confidence. The normalised cost is a ratio, which the paper minimises by dynamic programming with a
     third dimension for the number of pairs; Dinkelbach's method finds the same minimum with a few two-dimensional
     programmes.
 
     Score: the cost of the best division into K scenes without an end at the shot, minus that of the best with one; for
     the normalised cost, the difference of the numerators at the minimum ratio. Positive at the ends.
 
-    Takes one or several feature sets of the same N shots, and no times. Raises ValueError also for no feature set, or
-    not one weight a set.
+    Takes one or several feature sets of the same N shots, and no times. Raises ValueError also for no feature set.
 
     Complexity: O(N^3) for the singular values, O(K N^2) for each dynamic programme: one forward, one backward and one
     for the scores, and two to five more for the normalised cost; O(N^2) memory.
@@ -70,7 +66,7 @@ def grouping(
     sets = [features] if isinstance(features, np.ndarray) else list(features)
     if not sets:
         raise ValueError("grouping needs a feature set")
-    distances = fused_distances([check_features(one, times)[0] for one in sets], settings.weights)
+    distances = fused_distances([check_features(one, times)[0] for one in sets])
     scenes = estimated_scenes(distances) if settings.scenes is None else min(settings.scenes, len(distances))
     costs = scene_costs(distances)
     areas = np.arange(1.0, len(costs) + 1)[:, None] ** 2
@@ -78,18 +74,14 @@ def grouping(
     return divide(worth, scenes)
 
 
-def fused_distances(sets: Sequence[Floats], weights: Sequence[float] | None = None) -> Floats:
-    """Distances between shots, (N, N), 0 on the diagonal: the weighted mean over feature sets of (N, D) each. Raises
-    ValueError: not one weight a set."""
-    shares = [1.0] * len(sets) if weights is None else list(weights)
-    if len(shares) != len(sets):
-        raise ValueError(f"{len(shares)} weights for {len(sets)} feature sets")
+def fused_distances(sets: Sequence[Floats]) -> Floats:
+    """Distances between shots, (N, N), 0 on the diagonal: the mean over feature sets of (N, D) each."""
     total = np.zeros((len(sets[0]), len(sets[0])))
-    for share, one in zip(shares, sets, strict=True):
+    for one in sets:
         unit = unit_rows(one)
         distances = np.maximum(1 - unit @ unit.T, 0.0)
         np.fill_diagonal(distances, 0.0)
-        total += share / sum(shares) * distances / (distances.mean() or 1.0)
+        total += distances / len(sets) / (distances.mean() or 1.0)
     return total
 
 

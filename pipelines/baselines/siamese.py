@@ -32,12 +32,10 @@ class SiameseSettings:
     """The learnt distance (`pipelines.baselines.siamese_network.train_siamese`). There is no default."""
     temporal: float = 3.0
     """alpha: weight of the squared distance in time, in minutes, beside the squared learnt distance."""
-    scenes: int | None = None
-    """Number of clusters; None: from the gaps between eigenvalues."""
 
     def __post_init__(self) -> None:
-        if not self.temporal >= 0 or (self.scenes is not None and self.scenes < 1):
-            raise ValueError(f"temporal must be 0 or more and scenes positive: {self}")
+        if not self.temporal >= 0:
+            raise ValueError(f"temporal must be 0 or more: {self}")
 
 
 def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segmentation:
@@ -68,12 +66,12 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
         raise ValueError("the siamese baseline needs a network: train one with train_siamese")
     x, t = check_features(features, times)
     N = len(x)
-    expected = N / settings.network.shots_per_scene if settings.scenes is None else settings.scenes
+    expected = N / settings.network.shots_per_scene
     most = min(N, max(1, round(2 * expected)))
     values, vectors = leading_eigenvectors(
         normalised_affinity(affinities(settings.network.embed(x), t, settings.temporal)), min(N, most + 1)
     )
-    count = min(settings.scenes, N) if settings.scenes is not None else greatest_gap(values, round(expected / 2), most)
+    count = greatest_gap(values, round(expected / 2), most)
     rows = unit_rows(vectors[:, :count], 1e-12)
     with warnings.catch_warnings():  # a film may have fewer distinct shots than clusters
         warnings.simplefilter("ignore", exceptions.ConvergenceWarning)

@@ -25,6 +25,15 @@ DOUBTFUL = -1  # MovieNet's label of a doubtful scene end
 Ranges = NDArray[np.int64] | NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class KeyframeFolder:
+    """The folder of a film's keyframe files, which are named by `pipelines.datasets.movienet.keyframe_name`."""
+
+    folder: Path
+    shots: int  # number of shots, N
+    images: int  # number of keyframes per shot
+
+
 @dataclass(frozen=True, eq=False)
 class VideoAnnotation:
     """The annotation of one video by one source, with N shots and M scenes.
@@ -44,7 +53,7 @@ class VideoAnnotation:
     scene_end: NDArray[np.int8] | None = None
     scenes_frames: NDArray[np.int64] | None = None  # (M, 2) int64, frame range of each scene
     scenes_seconds: NDArray[np.float64] | None = None  # (M, 2) float64, the scenes in seconds
-    keyframe_files: Sequence[tuple[Path, ...]] | None = None  # the keyframe files of each shot, in order of time
+    keyframes: KeyframeFolder | None = None  # the keyframe files of its shots
     split: str | None = None  # split of the data set ("train", "val", "test", "pretrain"), if the source has it
     frame_rate: float | None = None  # frames per second, if the source has it or it is known for the data set
     # (N,) float64, 0 to 1, predicted scores of scene ends, if the source is a prediction
@@ -64,12 +73,13 @@ class VideoAnnotation:
         for scenes in (self.scenes_frames, self.scenes_seconds):
             if scenes is not None:
                 check_ranges(scenes, "scene", self.source)
+        pictured = None if self.keyframes is None else range(self.keyframes.shots)
         for name, first, second in (
             ("shots in seconds", self.shots_seconds, self.shots),
             ("scenes in seconds", self.scenes_seconds, self.scenes_frames),
             ("labels", self.scene_end, self.shots),
-            ("shots with keyframes", self.keyframe_files, self.shots),
-            ("labels", self.scene_end, self.keyframe_files),
+            ("shots with keyframes", pictured, self.shots),
+            ("labels", self.scene_end, pictured),
             ("scores", self.scores, self.scene_end),
         ):
             if first is not None and second is not None and len(first) != len(second):
@@ -86,10 +96,10 @@ class VideoAnnotation:
     @property
     def number_of_shots(self) -> int | None:
         """N; None if the source labels only the time line."""
-        for per_shot in (self.shots, self.keyframe_files, self.scene_end):
-            if per_shot is not None:
-                return len(per_shot)
-        return None
+        if self.keyframes is not None:
+            return self.keyframes.shots
+        per_shot = self.scene_end if self.shots is None else self.shots
+        return None if per_shot is None else len(per_shot)
 
 
 def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:

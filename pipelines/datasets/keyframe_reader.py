@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.movienet import KeyframeFolder, read_jpeg
+from pipelines.datasets.movienet import keyframe_name, read_jpeg
 from pipelines.errors import StoreError
 from pipelines.files import os_reason
 from pipelines.stores.index import Index, read_index
@@ -56,11 +56,10 @@ class KeyframeReader:
         if path is None:
             raise StoreError(f"{index.path}: {index.video_ids[video]} has no keyframes")
         if path.suffix != ".h5":
-            span = index.span(video)
-            folder = KeyframeFolder(path, span.stop - span.start, index.keyframes)
+            first = index.span(video).start
             return [
-                [read_jpeg(folder[int(row) - span.start][int(k)]) for k in chosen]
-                for row, chosen in zip(rows, images, strict=True)
+                [read_jpeg(path / keyframe_name(row - first, k)) for k in chosen]
+                for row, chosen in zip(rows.tolist(), images.tolist(), strict=True)
             ]
         start, end = int(index.jpeg[rows[0], 0]), int(index.jpeg[rows[-1], -1])
         content = self._pread(video, path, start, end - start)

@@ -10,15 +10,22 @@ Local-to-Global Approach to Multi-modal Movie Scene Segmentation", CVPR 2020). O
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import DOUBTFUL, INSIDE, SCENE_END, VideoAnnotation, by_id, read_inclusive_ranges
+from pipelines.datasets.annotations import (
+    DOUBTFUL,
+    INSIDE,
+    SCENE_END,
+    KeyframeFolder,
+    VideoAnnotation,
+    by_id,
+    read_inclusive_ranges,
+)
 from pipelines.datasets.parsing import (
     as_int,
     as_list,
@@ -49,31 +56,6 @@ _SPLIT = Path("scene318/meta/split318.json")
 _LISTS = Path("anno")
 _JPEG_TAIL = 4096  # bytes at the end of a file in which the JPEG must end: some programs append data
 _LIST_PARTS = (*SPLITS, "trainvaltest", "pretrain")
-
-
-@dataclass(frozen=True)
-class KeyframeFolder(Sequence[tuple[Path, ...]]):
-    """The keyframe files of a film, a tuple of paths for each shot. Paths are made on access: MovieNet has
-    4.8 million files, and their names follow from their numbers."""
-
-    folder: Path
-    shots: int
-    """Number of shots, N."""
-    images: int
-    """Number of keyframes per shot."""
-
-    def __len__(self) -> int:
-        return self.shots
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[Path, ...]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[tuple[Path, ...]]: ...
-    def __getitem__(self, index: int | slice) -> tuple[Path, ...] | Sequence[tuple[Path, ...]]:
-        if isinstance(index, slice):
-            return [self[shot] for shot in range(self.shots)[index]]
-        shot = range(self.shots)[index]
-        return tuple(self.folder / _keyframe_name(shot, image) for image in range(self.images))
 
 
 def is_movienet(root: Path) -> bool:
@@ -189,13 +171,13 @@ def _film(
     if shots is not None:
         number, counted = len(shots), shot_file
     elif keyframes is not None:
-        number, counted = len(keyframes), keyframe_folder
+        number, counted = keyframes.shots, keyframe_folder
     elif listed is not None:
         number, counted = listed.shots, listed.path
     else:
         number, counted = 0, None
-    if keyframes is not None and len(keyframes) != number:
-        raise fault(keyframes.folder, f"has keyframes of {len(keyframes)} shots, but {counted} lists {number} shots")
+    if keyframes is not None and keyframes.shots != number:
+        raise fault(keyframes.folder, f"has keyframes of {keyframes.shots} shots, but {counted} lists {number} shots")
     if listed is not None and not number - MAX_UNLABELLED <= listed.shots <= number:
         raise fault(listed.path, f"gives {video_id} {listed.shots} shots, but {counted} has {number}", line=listed.line)
 
@@ -217,7 +199,7 @@ def _film(
         split = listed.part
     source = next(path for path in (label_file, shot_file, keyframe_folder, listed and listed.path) if path)
     return VideoAnnotation(
-        video_id, source, shots, scene_end=scene_end, keyframe_files=keyframes, split=split, frame_rate=FRAME_RATE
+        video_id, source, shots, scene_end=scene_end, keyframes=keyframes, split=split, frame_rate=FRAME_RATE
     )
 
 
@@ -347,7 +329,8 @@ def _subfolders(folder: Path) -> list[str]:
     return [name for name in listed_names(folder) if (folder / name).is_dir()]
 
 
-def _keyframe_name(shot: int, image: int) -> str:
+def keyframe_name(shot: int, image: int) -> str:
+    """The name of the file of a keyframe in the folder of its film."""
     return f"shot_{shot:04d}_img_{image}.jpg"
 
 
@@ -358,15 +341,15 @@ def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
     shots = images = 0
     for name in names:
         numbers = re.fullmatch(r"shot_([0-9]{4,9})_img_([0-9]{1,3})\.jpg", name)
-        if not numbers or name != _keyframe_name(shot := int(numbers[1]), image := int(numbers[2])):
+        if not numbers or name != keyframe_name(shot := int(numbers[1]), image := int(numbers[2])):
             raise fault(folder / name, "is not named like a keyframe (shot_0000_img_0.jpg)")
         shots, images = max(shots, shot + 1), max(images, image + 1)
     if len(names) != shots * images:
         # Names are distinct and in range, so one is missing, and is found in at most len(names) + 1 steps.
         there = set(names)
         every = ((shot, image) for shot in range(shots) for image in range(images))
-        shot, image = next(pair for pair in every if _keyframe_name(*pair) not in there)
-        raise fault(folder, f"lacks {_keyframe_name(shot, image)}, keyframe {image} of shot {shot}")
+        shot, image = next(pair for pair in every if keyframe_name(*pair) not in there)
+        raise fault(folder, f"lacks {keyframe_name(shot, image)}, keyframe {image} of shot {shot}")
     return KeyframeFolder(folder, shots, images)
 
 

@@ -182,7 +182,7 @@ def _cut_to(
         shots=one.shots[kept],
         shots_seconds=np.clip(seconds[kept], *part),
         scene_end=scene_end,
-        keyframe_files=None,
+        keyframes=None,
         scores=None if one.scores is None else one.scores[kept],
     )
 

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.checkpoints import part_of, read_tensors, save_model, settings_fit
+from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
 from pipelines.models.crn import ContextualRelationNetwork, TransformerBoundary
 from pipelines.models.shapes import CRNSettings
+from pipelines.models.torch_networks import tensors_of
 
 KIND = "bassl"
 PARTS = ("encoder", "crn", "heads")
@@ -84,7 +85,8 @@ def save_bassl_model(path: Path, weights: BasslWeights) -> None:
 def load_bassl_model(path: Path) -> BasslWeights:
     """Read a model that `save_bassl_model` wrote. Raises StoreError: the file is missing, damaged, of another version
     or kind, or its weights and settings do not fit."""
-    tensors, stored = read_tensors(path, KIND)
+    arrays, stored = read_arrays(path, KIND)
+    tensors = tensors_of(arrays)
     with settings_fit(path):
         parts = {part: part_of(tensors, part) for part in PARTS}
         if sum(map(len, parts.values())) < len(tensors):
@@ -124,7 +126,7 @@ def boundary_of_weights(
         network.head_sbd.load_state_dict(part_of(weights.heads, head))
     return BoundaryModel(
         crn="transformer",
-        networks=(network,),
+        network=network,
         shape=shape,
         encoder=encoder,
         encoder_name=weights.settings.encoder,

@@ -14,7 +14,7 @@ from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.networks import NETWORKS, Shape
-from pipelines.models.relational import LinearModel, ensemble_logits, relational_member, shot_tokens
+from pipelines.models.relational import LinearModel, relational_logits, relational_member, shot_tokens
 
 if TYPE_CHECKING:  # optional dependency: torch
     from torch import Tensor
@@ -25,12 +25,11 @@ Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BoundaryModel:
-    """Networks that score the shots of a film, and what they need to know of its encodings."""
+    """A network that scores the shots of a film, and what it needs to know of its encodings."""
 
-    crn: str  # which kind the networks are, of `pipelines.models.networks`
-    # one, or for `relational` several that vote: modules of torch in evaluation mode, or linear models
-    networks: tuple[Any, ...]
-    shape: Shape  # of each network
+    crn: str  # which kind the network is, of `pipelines.models.networks`
+    network: Any  # a module of torch, in evaluation mode; or a linear model
+    shape: Shape  # of the network
     calibration: Calibration = field(default_factory=Calibration)  # how a logit becomes a score
     encoder: str | None = None  # id of the shot encoder whose features it reads; None for any
     encoder_name: str | None = None  # that encoder's name on the command line; None where it has none
@@ -47,13 +46,10 @@ class BoundaryModel:
     training: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.networks or (len(self.networks) > 1 and self.crn != "relational"):
-            raise ValueError(f"{len(self.networks)} networks cannot be one model of kind {self.crn}")
-        if self.crn == "relational" and any(network.settings != self.shape for network in self.networks):
-            raise ValueError("the networks of a model are all of its shape")
-        for network in self.networks:
-            if not isinstance(network, LinearModel):
-                network.eval()
+        if self.crn == "relational" and self.network.settings != self.shape:
+            raise ValueError("the network is of another shape than the model")
+        if not isinstance(self.network, LinearModel):
+            self.network.eval()
 
     @property
     def width(self) -> int | None:
@@ -77,13 +73,11 @@ class BoundaryModel:
             raise ValueError(f"durations must be ({len(features)},), not {durations.shape}")
         reads = NETWORKS[self.crn].reads
         if reads == "tokens":
-            return ensemble_logits(
-                self.networks, shot_tokens(features.astype(np.float32, copy=False), durations, colour)
-            )
+            tokens = shot_tokens(features.astype(np.float32, copy=False), durations, colour)
+            return relational_logits(self.network, tokens)
         from pipelines.models.torch_networks import LOGITS  # optional dependency: torch
 
-        (network,) = self.networks
-        return LOGITS[reads](network, self.shape, features)
+        return LOGITS[reads](self.network, self.shape, features)
 
     def score(self, features: Numbers, durations: Numbers, colour: Numbers | None = None) -> NDArray[np.float64]:
         """How likely it is that a scene ends with each shot.
@@ -100,6 +94,7 @@ class BoundaryModel:
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
+_NETWORK = "networks.0"  # of the names of its weights; a model has one network
 _PLAIN: Mapping[str, tuple[type, ...]] = {
     "encoder": (str, type(None)),
     "encoder_name": (str, type(None)),
@@ -114,17 +109,16 @@ _PLAIN: Mapping[str, tuple[type, ...]] = {
 def save_boundary_model(path: Path, model: BoundaryModel) -> None:
     """Write a model as one safetensors file; it appears whole or not at all. Raises BasslError: the file cannot be
     written."""
-    tensors: dict[str, Any] = {}
-    for i, network in enumerate(model.networks):
-        if model.crn == "relational":
-            weights = network.arrays()
-        else:
-            weights = {name: tensor.float() for name, tensor in network.state_dict().items()}
-        tensors |= {f"networks.{i}.{name}": each for name, each in weights.items()}
+    weights: dict[str, Any]
+    if isinstance(model.network, LinearModel):
+        weights = model.network.arrays()
+    else:
+        weights = {name: tensor.float().cpu() for name, tensor in model.network.state_dict().items()}
+    tensors = {f"{_NETWORK}.{name}": each for name, each in weights.items()}
     tensors |= {f"encoder.{name}": tensor for name, tensor in model.encoder_weights.items()}
     settings = {
         "crn": model.crn,
-        "networks": len(model.networks),
+        "networks": 1,
         "shape": asdict(model.shape),
         "calibration": asdict(model.calibration),
         **{name: getattr(model, name) for name in _PLAIN},
@@ -142,12 +136,9 @@ def load_boundary_model(path: Path) -> BoundaryModel:
             raise ValueError(f"settings {sorted(stored)}")
         crn, kind = stored["crn"], NETWORKS[stored["crn"]].shape
         shape = kind(**numbers_of(stored["shape"], kind))
-        count, encoder = stored["networks"], part_of(arrays, "encoder")
-        if type(count) is not int or not 1 <= count <= len(arrays):
-            raise ValueError(f"{count} networks")
-        networks = [part_of(arrays, f"networks.{i}") for i in range(count)]
-        if sum(map(len, networks)) + len(encoder) < len(arrays):
-            raise ValueError("weights of no part")
+        network, encoder = part_of(arrays, _NETWORK), part_of(arrays, "encoder")
+        if stored["networks"] != 1 or len(network) + len(encoder) < len(arrays):
+            raise ValueError("more than one network, or weights of no part")
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("weights that are not finite")
         for name, kinds in _PLAIN.items():
@@ -155,7 +146,7 @@ def load_boundary_model(path: Path) -> BoundaryModel:
                 raise ValueError(f"{name} is {stored[name]}")
         return BoundaryModel(
             crn=crn,
-            networks=tuple(_network(path, crn, shape, network) for network in networks),
+            network=_network(path, crn, shape, network),
             shape=shape,
             calibration=Calibration(**numbers_of(stored["calibration"], Calibration)),
             encoder_weights=_tensors(encoder),

@@ -33,47 +33,54 @@ _KINDS = {
 
 
 def save_model(
-    path: Path, tensors: Mapping[str, Tensor | NDArray[Any]], kind: str, settings: Mapping[str, Any]
+    path: Path, weights: Mapping[str, Tensor | NDArray[Any]], kind: str, settings: Mapping[str, Any]
 ) -> None:
     """Write a model. The file appears under its name only when it is whole; missing folders are made.
 
     Args:
         path: the file.
-        tensors: weights by name, any shapes and types that safetensors holds.
-        kind: what the weights are, such as `boundary`; `read_tensors` asks for it.
+        weights: by name, arrays or tensors on the CPU, of types that NumPy has.
+        kind: what the weights are, such as `boundary`; `read_arrays` asks for it.
         settings: all that is needed to build the model again, as plain JSON values.
     Raises BasslError: the file cannot be written.
     Raises TypeError, ValueError: the settings are not plain JSON values (NaN and infinity are not).
     """
+    import numpy as np  # start-up time: reading headers needs none
+    from safetensors.numpy import save  # start-up time: NumPy
+
     metadata = {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
         "kind": kind,
         "settings": json.dumps(settings, sort_keys=True, allow_nan=False),
     }
-    write_atomically(path, _add_digest(_as_bytes(tensors, metadata)))
-
-
-def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a model that `save_model` wrote, as tensors of torch.
-
-    Returns: The tensors by name, and the settings.
-    Raises StoreError: no such file; not safetensors, or truncated; not one of ours; of another version or kind.
-    """
-    return _read(path, kind, "pt")
+    arrays = {name: np.asarray(each, order="C") for name, each in weights.items()}
+    write_atomically(path, _add_digest(save(arrays, metadata)))
 
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read a model that `save_model` wrote, as NumPy arrays; imports no torch.
+    """Read a model that `save_model` wrote; imports no torch.
 
-    Returns: The arrays by name, and the settings.
-    Raises StoreError as `read_tensors`, and for types that NumPy does not have, such as bfloat16.
+    Returns: The weights by name, and the settings.
+    Raises StoreError: no such file; not safetensors, or truncated; not one of ours; of another version or kind.
     """
-    return _read(path, kind, "np")
+    _check_there(path)
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = _check_header(path, file.metadata())
+            if metadata.get("kind") != kind:
+                kinds = metadata.get("kind", ""), kind
+                found, needed = (_KINDS.get(each, f"a model of kind {each!r}") for each in kinds)
+                raise StoreError(f"{path}: holds {found}, and {needed} is needed; give another file")
+            _check_digest(path)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, TypeError, ValueError) as error:
+        raise _no_model(path) from error
+    return arrays, _settings(metadata, path)
 
 
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
-    """The kind and the settings of a model, without its weights. Raises StoreError as `read_tensors`, whatever the
+    """The kind and the settings of a model, without its weights. Raises StoreError as `read_arrays`, whatever the
     kind."""
     metadata = _check_header(path, _header(path).get("__metadata__"))
     return metadata.get("kind", ""), _settings(metadata, path)
@@ -104,27 +111,6 @@ def settings_fit(path: Path) -> Iterator[None]:
 def part_of(tensors: Mapping[str, T], part: str) -> dict[str, T]:
     """The tensors whose names begin with ``part.``, by the rest of the name."""
     return {name.removeprefix(f"{part}."): each for name, each in tensors.items() if name.startswith(f"{part}.")}
-
-
-def _read(path: Path, kind: str, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    with _open_tensors(path, framework) as file:
-        metadata = _check_header(path, file.metadata())
-        if metadata.get("kind") != kind:
-            found, needed = (_KINDS.get(each, f"a model of kind {each!r}") for each in (metadata.get("kind", ""), kind))
-            raise StoreError(f"{path}: holds {found}, and {needed} is needed; give another file")
-        _check_digest(path)
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    return tensors, _settings(metadata, path)
-
-
-@contextmanager
-def _open_tensors(path: Path, framework: str) -> Iterator[Any]:
-    _check_there(path)
-    try:
-        with safe_open(path, framework=framework) as file:
-            yield file
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
-        raise _no_model(path) from error
 
 
 def _header(path: Path) -> dict[str, Any]:
@@ -161,20 +147,6 @@ def _check_header(path: Path, metadata: Any) -> dict[str, str]:
             "use the bassl that wrote it, or train the model again"
         )
     return metadata
-
-
-def _as_bytes(tensors: Mapping[str, Tensor | NDArray[Any]], metadata: dict[str, str]) -> bytes:
-    import numpy as np  # start-up time: reading headers needs none
-    from safetensors.numpy import save as save_arrays  # start-up time: NumPy
-
-    arrays = {name: np.ascontiguousarray(each) for name, each in tensors.items() if isinstance(each, np.ndarray)}
-    if len(arrays) == len(tensors):
-        return bytes(save_arrays(arrays, metadata))
-    import torch  # optional dependency
-    from safetensors.torch import save as save_tensors  # optional dependency: torch
-
-    mixed = {name: torch.as_tensor(each).detach().cpu().contiguous() for name, each in tensors.items()}
-    return bytes(save_tensors(mixed, metadata))
 
 
 def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:

@@ -54,6 +54,12 @@ def check_encoder(encoder: str | Path) -> None:
     )
 
 
+def absolute_encoder(encoder: str | Path) -> str:
+    """An encoder for another working directory: a path made absolute, a name or an id as it is."""
+    named = encoder == DEFAULT_ENCODER or is_published(encoder)
+    return str(encoder if named or not Path(encoder).exists() else Path(encoder).absolute())
+
+
 @dataclass(frozen=True)
 class EncoderOptions:
     """How images are given to the network of ``--encoder FILE.onnx``; each field overrides the file's metadata.

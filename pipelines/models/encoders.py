@@ -235,7 +235,7 @@ def load_encoder(
     from pipelines.models import torch_encoders  # optional dependency: torch
 
     if is_published(source):
-        return torch_encoders.published_encoder(str(source), device, keyframes, how or "squeeze")
+        return torch_encoders.torch_encoder(str(source), None, device, keyframes, None, how or "squeeze")
     opened = open_model(source)
     if opened.has_weights:
         return torch_encoders.encoder_of_weights(opened.file, opened.weights, device, keyframes, how)
@@ -265,12 +265,12 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
             f"{file}: was trained on {model.keyframes} keyframes per shot and cannot read shots of {keyframes}; "
             f"extract keyframes with --keyframes {model.keyframes}, or train it again"
         )
-    from pipelines.models.torch_encoders import rebuild_encoder  # optional dependency: torch
+    from pipelines.models.torch_encoders import torch_encoder  # optional dependency: torch
 
     name, size = model.encoder_name or "", model.input_size or INPUT_SIZE
     try:
         for how in PREPARATIONS:
-            encoder = rebuild_encoder(name, model.encoder_weights, device, keyframes, size, how)
+            encoder = torch_encoder(name, model.encoder_weights, device, keyframes, size, how)
             if encoder.id == model.encoder:
                 return encoder
     except ValueError as error:

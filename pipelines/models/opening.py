@@ -110,7 +110,7 @@ class OpenedModel:
         else:
             model = self.boundary_model()
             if model.crn == "transformer":
-                return model.networks[0].crn, model.encoder
+                return model.network.crn, model.encoder
         raise StoreError(
             f"{self.path}: has no network that puts shots in context; name a feature store of its encoder instead"
         )

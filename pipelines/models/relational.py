@@ -11,7 +11,7 @@ The cut of a shot is the one after it; the film's last shot has none. The linear
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -61,16 +61,13 @@ def shot_tokens(
 
 
 class RelationalMember(Protocol):
-    """A member of the ensemble, which turns tokens into logits: a linear model, or a `RelationalNetwork` of torch."""
+    """What turns tokens into logits: a linear model, or a `RelationalNetwork` of torch."""
 
     @property
     def settings(self) -> RelationalSettings: ...
 
     def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
         """(N, F) tokens of a film to (N,)."""
-
-    def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Its weights by the names of `RelationalNetwork.state_dict`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +89,9 @@ class LinearModel:
         return {"weighing.weight": self.weight[None], "weighing.bias": np.array([self.bias], np.float32)}
 
 
-def ensemble_logits(members: Sequence[RelationalMember], tokens: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Mean logits of the members for a film, after soft non-maximum suppression: tokens (N, F) to (N,)."""
-    logits: NDArray[np.float64] = np.mean([member.token_logits(tokens) for member in members], axis=0)
+def relational_logits(network: RelationalMember, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Logits of a network for a film, after soft non-maximum suppression: tokens (N, F) to (N,)."""
+    logits = network.token_logits(tokens)
     if len(logits) > 1:
         logits[:-1] = suppress_neighbours(logits[:-1])
         # The film's last shot has no cut, and so no evidence: it gets the lowest logit.
@@ -118,7 +115,7 @@ def suppress_neighbours(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def relational_member(path: Path, settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]) -> RelationalMember:
-    """A linear model, or where the settings have a width a network, out of weights as `RelationalMember.arrays` gives.
+    """A linear model, or where the settings have a width a network, out of weights by the names of its state dict.
     Raises StoreError for weights of other evidence than is found here, ValueError for others that do not fit the
     settings. `path`: the file that they are from."""
     weighed = arrays["weighing.weight"].shape[-1]

@@ -78,7 +78,3 @@ class RelationalNetwork(nn.Module):
         shots = torch.arange(len(tokens), device=weight.device)
         logits = torch.cat([self(windows(table, some, K)) for some in torch.split(shots, BATCH)])
         return np.asarray(logits.double().cpu().numpy())
-
-    def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Its state dict in single precision."""
-        return {name: tensor.detach().float().cpu().numpy() for name, tensor in self.state_dict().items()}

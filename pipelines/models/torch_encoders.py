@@ -17,7 +17,7 @@ from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.models import encoders
 from pipelines.models.bassl import BasslWeights
 from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, Preparation, ShotEncoder, encoder_of_id, preparation
-from pipelines.models.image_networks import Colour, TrainableEncoder, trainable_encoder
+from pipelines.models.image_networks import Colour, trainable_encoder
 from pipelines.models.threads import one_thread
 
 
@@ -54,48 +54,50 @@ def torch_encoder_id(name: str, weights: Mapping[str, Tensor], preprocessing: Ma
     return encoders.encoder_id(name, parts(), preprocessing)
 
 
-def published_encoder(
-    name: str, device: str = "auto", keyframes: int = KEYFRAMES, how: Preparation = "squeeze"
-) -> TorchEncoder:
-    """An encoder with published ImageNet weights, as :func:`pipelines.models.encoders.load_encoder` has it by name.
-
-    Raises:
-        BasslError: one line, for an unknown name or device, or weights that cannot be downloaded.
-    """
-    place = choose_device(device)
-    built = trainable_encoder(name, pretrained=True)
-    return _ready(name, built, built.network.state_dict(), place, keyframes, how)
-
-
-def rebuild_encoder(
+def torch_encoder(
     name: str,
-    weights: Mapping[str, Tensor],
+    weights: Mapping[str, Tensor] | None,
     device: str = "auto",
     keyframes: int = KEYFRAMES,
-    size: int = INPUT_SIZE,
+    size: int | None = INPUT_SIZE,
     how: Preparation | None = None,
-) -> ShotEncoder:
-    """The encoder that a model file says it has.
+) -> TorchEncoder:
+    """A shot encoder of a network by name, with published weights or those of a model file.
 
     Args:
         name: ``resnet18`` to ``resnet152`` or ``timm:NAME``.
-        weights: its state dict.
-        device: as for :func:`load_encoder`.
-        keyframes: N_k.
-        size: side of its input.
-        how: as for :func:`load_encoder`.
+        weights: its state dict; None: those of ImageNet, downloaded once.
+        device, keyframes, how: as for :func:`pipelines.models.encoders.load_encoder`.
+        size: side of its input; None: that of its published weights.
 
     Raises:
-        BasslError: one line, for an unknown name or device.
+        BasslError: one line, for an unknown name or device, or weights that cannot be downloaded.
         ValueError: the weights are not those of such a network.
     """
     place = choose_device(device)
-    built = trainable_encoder(name, pretrained=False, size=size)
-    try:
-        built.network.load_state_dict(weights)
-    except RuntimeError as error:
-        raise ValueError(first_line(error)) from error
-    return _ready(name, built, weights, place, keyframes, how or "centre")
+    built = trainable_encoder(name, pretrained=weights is None, size=size)
+    if weights is not None:
+        try:
+            built.network.load_state_dict(weights)
+        except RuntimeError as error:
+            raise ValueError(first_line(error)) from error
+    how = how or "centre"
+    mean, std = _scale_colour(built.mean), _scale_colour(built.std)
+    dtype = _fastest_dtype(place)
+    network = built.network.eval().requires_grad_(False)
+    return TorchEncoder(
+        name=name,
+        id=torch_encoder_id(name, weights or network.state_dict(), preparation(built.size, mean, std, keyframes, how)),
+        width=built.width,
+        size=built.size,
+        mean=mean,
+        std=std,
+        device=str(place),
+        precision=str(dtype).removeprefix("torch."),
+        keyframes=keyframes,
+        preparation=how,
+        network=network.to(place, dtype, memory_format=torch.channels_last),  # type: ignore[call-overload]
+    )
 
 
 def encoder_of_weights(
@@ -122,37 +124,11 @@ def encoder_of_weights(
         return encoder_of_id(name, device, keyframes, str(path))
     size = (model.training.get("augmentation") or {}).get("size", INPUT_SIZE)
     try:
-        return rebuild_encoder(name, model.encoder, device, keyframes, int(size), how)
+        return torch_encoder(name, model.encoder, device, keyframes, int(size), how)
     except (TypeError, ValueError) as error:
         raise StoreError(f"{path}: its shot encoder is not a {name}; train or download the model again") from error
     except BasslError as error:
         raise BasslError(f"{path}: {error}") from error
-
-
-def _ready(
-    name: str,
-    built: TrainableEncoder,
-    weights: Mapping[str, Tensor],
-    device: torch.device,
-    keyframes: int,
-    how: Preparation,
-) -> TorchEncoder:
-    mean, std = _scale_colour(built.mean), _scale_colour(built.std)
-    dtype = _fastest_dtype(device)
-    network = built.network.eval().requires_grad_(False)
-    return TorchEncoder(
-        name=name,
-        id=torch_encoder_id(name, weights, preparation(built.size, mean, std, keyframes, how)),
-        width=built.width,
-        size=built.size,
-        mean=mean,
-        std=std,
-        device=str(device),
-        precision=str(dtype).removeprefix("torch."),
-        keyframes=keyframes,
-        preparation=how,
-        network=network.to(device, dtype, memory_format=torch.channels_last),  # type: ignore[call-overload]
-    )
 
 
 def choose_device(name: str) -> torch.device:

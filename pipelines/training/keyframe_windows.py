@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing import parent_process
 from pathlib import Path
 from threading import Thread
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import cv2
 import numpy as np
@@ -62,14 +62,9 @@ class WindowOrder:
                 yield step, epoch, order[at * self.batch : (at + 1) * self.batch]
 
 
-class WindowRows(Protocol):
-    """Which rows of an index a window consists of, and the seed of the draws of keyframes; must be picklable."""
-
-    @property
-    def seed(self) -> int: ...
-
-    def rows(self, epoch: int, centres: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        """(B, T) rows of the windows around (B,) centres, and (B,) where two videos are joined, if they are."""
+WindowRows = Callable[[int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64] | None]]
+"""From an epoch and (B,) centres to (B, T) rows of the windows around them, and (B,) where two videos are joined, if
+they are; must be picklable."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,18 +83,18 @@ class KeyframeWindows:
     """Windows of keyframes, resized to squares of side ``size`` Q, read and decoded by worker processes; 0 workers read
     in this one. The videos need keyframes, see `Index.check_keyframes`."""
 
-    def __init__(self, index: Index, windows: WindowRows, process: Process, workers: int, size: int) -> None:
+    def __init__(self, index: Index, rows: WindowRows, process: Process, workers: int, size: int) -> None:
         self.index, self.process, self.workers = index, process, workers
-        self._windows = _Windows(index.path, windows, size)
+        self._windows = _Windows(index.path, rows, size)
 
     def batches(self, order: WindowOrder, start: int) -> Iterator[WindowBatch]:
         """The batches of this process from a step on."""
         own, device = self.process.share(order.batch), self.process.device
 
-        def items() -> Iterator[tuple[int, NDArray[np.int64]]]:
+        def items() -> Iterator[_Item]:
             for _, epoch, centres in order.centres(start):
                 for at in range(own.start, own.stop, _CHUNK):
-                    yield epoch, centres[at : min(at + _CHUNK, own.stop)]
+                    yield order.seed, epoch, centres[at : min(at + _CHUNK, own.stop)]
 
         per_batch = -(-(own.stop - own.start) // _CHUNK)
         chunks = read_ahead(self._windows, items, workers=self.workers, device=device, ahead=2 * per_batch)
@@ -115,30 +110,29 @@ class KeyframeWindows:
             )
 
 
-@dataclass(frozen=True, eq=False)
-class _Chunk:
+class _Chunk(NamedTuple):  # which the loader knows how to pin
     frames: Tensor  # (b, T, 3, Q, Q) uint8
     frame_size: Tensor  # (b, 2)
     joins: Tensor | None
 
-    def pin_memory(self) -> _Chunk:
-        """Called by the loader's thread for this."""
-        joins = None if self.joins is None else self.joins.pin_memory()
-        return _Chunk(self.frames.pin_memory(), self.frame_size, joins)
+
+_Item = tuple[int, int, NDArray[np.int64]]
+"""Some windows of a step: seed, epoch and centres."""
 
 
 class _Windows(Dataset["_Chunk | BasslError"]):
-    """Some windows of a step, by (epoch, centres)."""
+    """Windows by `_Item`."""
 
-    def __init__(self, index: Path, windows: WindowRows, size: int) -> None:
+    def __init__(self, index: Path, rows: WindowRows, size: int) -> None:
         self.reader = KeyframeReader(index)
-        self.windows, self.size = windows, size
+        self.rows, self.size = rows, size
 
-    def __getitem__(self, item: tuple[int, NDArray[np.int64]]) -> _Chunk | BasslError:
-        epoch, centres = item
+    def __getitem__(self, item: _Item) -> _Chunk | BasslError:
+        seed, epoch, centres = item
         try:
-            rows, joins = self.windows.rows(epoch, centres)
-            read = [self._window(epoch, int(c), window) for c, window in zip(centres, rows, strict=True)]
+            rows, joins = self.rows(epoch, centres)
+            draws = (np.random.default_rng((seed, KEYFRAMES, epoch, int(centre))) for centre in centres)
+            read = [self._window(window, rng) for window, rng in zip(rows, draws, strict=True)]
         except BasslError as error:
             return error  # raised here, it would reach the user as a traceback of the loader
         # Channels last in memory, as convolutions prefer it, and channels first in shape.
@@ -146,10 +140,9 @@ class _Windows(Dataset["_Chunk | BasslError"]):
         frame_size = torch.tensor([size for _, size in read])
         return _Chunk(frames, frame_size, None if joins is None else torch.from_numpy(joins))
 
-    def _window(self, epoch: int, centre: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], tuple[int, int]]:
+    def _window(self, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.uint8], tuple[int, int]]:
         """One random keyframe of each row (T, Q, Q, 3), and the size of the first row's frames."""
         index = self.reader.index
-        rng = np.random.default_rng((self.windows.seed, KEYFRAMES, epoch, centre))
         images = rng.integers(0, index.keyframes, (len(rows), 1))
         frames = np.empty((len(rows), self.size, self.size, 3), np.uint8)
         frame_size = (0, 0)

@@ -12,16 +12,12 @@ from torch import Tensor
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.models.relational import shot_tokens
 
-
-@dataclass(frozen=True)
-class VariationSettings:
-    """Variations of films in fine-tuning. The built-in model is fitted to the films as they are."""
-
-    views: int = 4  # forms of each film that are learned from: the film itself, and variations of it
-    reordered_share: float = 0.5  # share of variations whose scenes are put in a random order
-    # In a variation, non-negative features are raised to a random power from this range. It changes how alike shots
-    # look, as another encoder would.
-    powers: tuple[float, float] = (0.5, 1.25)
+# Of fine-tuning; the built-in model is fitted to the films as they are.
+VIEWS = 4  # forms of each film that are learned from: the film itself, and variations of it
+_REORDERED_SHARE = 0.5  # of the variations: their scenes are put in a random order
+# In a variation, non-negative features are raised to a random power from this range. It changes how alike shots look,
+# as another encoder would.
+_POWERS = (0.5, 1.25)
 
 
 @dataclass(frozen=True)
@@ -61,12 +57,12 @@ def film_tokens(film: LabelledFilm) -> tuple[Tensor, Tensor]:
     return tokens, torch.from_numpy(film.scene_end.astype(np.float32))
 
 
-def vary(film: LabelledFilm, variation: VariationSettings, generator: np.random.Generator) -> LabelledFilm:
+def vary(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """A random variation of a film: its scenes reordered, its features raised to a power.
 
     It is not reversed: the evidence at each cut would be the same, and the network reads in both directions.
     """
-    if generator.random() < variation.reordered_share:
+    if generator.random() < _REORDERED_SHARE:
         film = reorder_scenes(film, generator)
-    power = generator.uniform(*variation.powers)
+    power = generator.uniform(*_POWERS)
     return replace(film, features=film.features**power) if (film.features >= 0).all() else film

@@ -45,7 +45,7 @@ def make_default_model(
     member = fit(plain, study.penalty)
     model = BoundaryModel(
         crn="relational",
-        networks=(member,),
+        network=member,
         shape=member.settings,
         calibration=study.calibration,
         training=training_facts(study, FOLDS),

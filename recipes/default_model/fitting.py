@@ -17,7 +17,7 @@ from pipelines.evaluation.calibration import fit_calibration
 from pipelines.evaluation.metrics import average_precision
 from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration
-from pipelines.models.relational import LinearModel, ensemble_logits, shot_tokens, token_width
+from pipelines.models.relational import LinearModel, relational_logits, shot_tokens, token_width
 from pipelines.models.shapes import RelationalSettings
 from pipelines.training.relational_films import as_film
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
@@ -198,7 +198,7 @@ def choose(draws: Sequence[Sequence[Forms]], number: int = FOLDS) -> tuple[float
         [
             np.mean(
                 [
-                    average_precision(form.video.scene_end, ensemble_logits([models[i]], form.tokens))
+                    average_precision(form.video.scene_end, relational_logits(models[i], form.tokens))
                     for films in draws
                     for form in films[i].values()
                 ]
@@ -213,7 +213,7 @@ def choose(draws: Sequence[Sequence[Forms]], number: int = FOLDS) -> tuple[float
 
 def blind_logits(models: Sequence[LinearModel], forms: Sequence[Form]) -> Logits:
     """Logits of each video by its own model."""
-    return [ensemble_logits([model], form.tokens) for model, form in zip(models, forms, strict=True)]
+    return [relational_logits(model, form.tokens) for model, form in zip(models, forms, strict=True)]
 
 
 def calibrate(logits: Logits, videos: Sequence[ShotFeatures]) -> Calibration:

@@ -12,7 +12,7 @@ from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
-from pipelines.models.relational import ensemble_logits
+from pipelines.models.relational import relational_logits
 from recipes.default_model.fitting import (
     FOLDS,
     UNCHANGED,
@@ -161,7 +161,7 @@ def learn_and_test(
     model = fit(known, penalty)
 
     def scores(forms: Sequence[Form]) -> list[FilmScores]:
-        logits = [ensemble_logits([model], form.tokens) for form in forms]
+        logits = [relational_logits(model, form.tokens) for form in forms]
         return film_scores([form.video for form in forms], [apply_calibration(values, operating) for values in logits])
 
     others = [plain[i] for i in tested_on]

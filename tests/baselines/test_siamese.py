@@ -83,11 +83,6 @@ def test_the_number_of_clusters_is_at_the_largest_eigenvalue_gap() -> None:
     assert greatest_gap(values[:1], 0, 3) == 1
 
 
-def test_a_given_number_of_scenes_is_the_number_of_clusters(network: SiameseNetwork) -> None:
-    features, times, _ = clear_film()
-    assert len(siamese(features, times, SiameseSettings(network, temporal=0.0, scenes=1)).ends) == 0
-
-
 def test_wrong_arguments_are_refused(network: SiameseNetwork) -> None:
     features, times = random_film(0, 8)
     with pytest.raises(ValueError, match="needs a network"):

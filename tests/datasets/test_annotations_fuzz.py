@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets.annotations import VideoAnnotation, check_labels
+from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation, check_labels
 from pipelines.datasets.bbc import read_bbc
 from pipelines.datasets.movienet import read_movienet
 from pipelines.datasets.ovsd import read_ovsd
@@ -221,11 +221,8 @@ def assert_sound(video: VideoAnnotation) -> None:
             assert (np.diff(edges)[::2] > 0).all()
             assert (np.diff(edges)[1::2] >= 0).all()
             assert edges[-1] < 2**31
-    lengths = {
-        len(each)
-        for each in (video.shots, video.shots_seconds, video.scene_end, video.keyframe_files)
-        if each is not None
-    }
+    lengths = {len(each) for each in (video.shots, video.shots_seconds, video.scene_end) if each is not None}
+    lengths |= {video.keyframes.shots} if video.keyframes is not None else set()
     assert len(lengths) <= 1
     assert lengths or video.scenes_frames is not None or video.scenes_seconds is not None
     if video.shots is not None:
@@ -386,7 +383,7 @@ def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
         ({"shots": [[0, 1]], "shots_seconds": [[0.0, 1.0], [1.0, 2.0]]}, "2 shots in seconds, but 1"),
         ({"shots": [[0, 1]], "scene_end": [1]}, "label of the last shot is 1"),
         ({"shots": [[0, 1], [1, 2]], "scene_end": [3, 0]}, "label of shot 0 is 3"),
-        ({"shots": [[0, 1]], "keyframe_files": [(), ()]}, "2 shots with keyframes, but 1"),
+        ({"shots": [[0, 1]], "keyframes": KeyframeFolder(Path("x"), 2, 1)}, "2 shots with keyframes, but 1"),
         ({"shots": [[0, 1]], "frame_rate": float("nan")}, "nan is not a number of frames per second"),
         ({"shots": [[0, 1]], "split": ""}, "'' is not the name of a split"),
         ({"shots_seconds": [[0.0, float("nan")]]}, "shot 0, from 0.0 to nan, is outside the valid range"),

@@ -1,5 +1,4 @@
 import json
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets.movienet import KeyframeFolder, is_movienet, read_jpeg, read_movienet, read_movienet_splits
+from pipelines.datasets.annotations import KeyframeFolder
+from pipelines.datasets.movienet import is_movienet, read_jpeg, read_movienet, read_movienet_splits
 from pipelines.errors import DatasetError
 from tests.small_stores import jpeg
 
@@ -78,10 +78,7 @@ def test_all_files_of_a_movienet_film_are_read(tmp_path: Path) -> None:
     assert film.scene_end.tolist() == [0, 1, -1, 0, 0]
     assert film.split == "val"
     assert film.frame_rate == 24.0
-    assert film.keyframe_files is not None
-    assert len(film.keyframe_files) == 5
-    assert film.keyframe_files[1] == tuple(folder / f"shot_0001_img_{image}.jpg" for image in range(3))
-    assert list(film.keyframe_files) == list(film.keyframe_files[:])
+    assert film.keyframes == KeyframeFolder(folder, shots=5, images=3)
     assert read_movienet_splits(tmp_path) == {FILM: "val", "tt0000001": "train"}
 
 
@@ -156,14 +153,6 @@ def test_films_of_an_unlabelled_list_count_only_if_they_have_other_files(tmp_pat
     put_keyframes(tmp_path, "tt2", 2)
     [film] = read_movienet(tmp_path)
     assert (film.video_id, film.split, film.scene_end) == ("tt2", "pretrain", None)
-
-
-def test_keyframe_folders_give_file_names_and_can_be_pickled(tmp_path: Path) -> None:
-    frames = KeyframeFolder(tmp_path, shots=12_000, images=3)
-    assert pickle.loads(pickle.dumps(frames)) == frames
-    assert frames[-1][2].name == "shot_11999_img_2.jpg"
-    with pytest.raises(IndexError):
-        frames[12_000]
 
 
 def test_a_keyframe_folder_may_have_more_than_ten_thousand_shots(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from pipelines.models import torch_networks
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import KIND, BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
-from pipelines.models.checkpoints import read_tensors, save_model
+from pipelines.models.checkpoints import read_arrays, save_model
 from pipelines.models.networks import Shape
 from pipelines.models.opening import open_model
 from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
@@ -36,7 +36,7 @@ KINDS = list(SHAPES)
 
 def model_of(crn: Any, **more: Any) -> BoundaryModel:
     torch.manual_seed(0)
-    return BoundaryModel(crn=crn, networks=(build_network(crn, SHAPES[crn]),), shape=SHAPES[crn], **more)
+    return BoundaryModel(crn=crn, network=build_network(crn, SHAPES[crn]), shape=SHAPES[crn], **more)
 
 
 def film(shots: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
@@ -54,7 +54,7 @@ def test_each_shot_is_scored_by_its_window(crn: str, shots: int) -> None:
     expected = []
     for i in range(shots):
         window = np.stack([features[min(max(i + k, 0), shots - 1)] for k in range(-2, 3)])
-        logits = model.networks[0](torch.from_numpy(window)[None])[0].softmax(dim=0)
+        logits = model.network(torch.from_numpy(window)[None])[0].softmax(dim=0)
         expected.append(float(logits[1].detach()))
     np.testing.assert_allclose(model.score(features, durations), expected, rtol=1e-4)
 
@@ -70,7 +70,7 @@ def test_the_ms_lstm_reads_a_film_in_sequences(shots: int) -> None:
         cuts = [
             [features[min(max(begin + i + k, 0), shots - 1)] for k in (-1, 0, 1, 2)] for i in range(length)
         ]  # two shots up to the cut and two after it
-        logits = model.networks[0](torch.from_numpy(np.array(cuts))[None])[0].detach()
+        logits = model.network(torch.from_numpy(np.array(cuts))[None])[0].detach()
         expected[begin : begin + length] = (logits[:, 1] - logits[:, 0]).numpy()
     np.testing.assert_allclose(model.logits(features, durations), expected, rtol=1e-4, atol=1e-5)
 
@@ -102,7 +102,7 @@ def test_scores_are_deterministic_without_dropout_and_calibrated(crn: str) -> No
 def test_a_network_in_double_precision_gives_the_same_scores(crn: str) -> None:
     model, (features, durations) = model_of(crn), film(9)
     single = model.logits(features, durations)
-    model.networks[0].double()
+    model.network.double()
     np.testing.assert_allclose(model.logits(features, durations), single, rtol=1e-4, atol=1e-6)
 
 
@@ -140,12 +140,7 @@ def test_head_and_crn_are_initialised_as_in_bert_and_the_mask_embedding_is_fixed
     assert fixed == ["crn.shot_embedding.mask_embedding.weight"]
 
 
-def test_only_relational_models_may_have_several_networks() -> None:
-    model = model_of("relational")
-    assert len(replace(model, networks=model.networks * 2).networks) == 2
-    for crn, networks in (("mlp", 2), ("mlp", 0)):
-        with pytest.raises(ValueError):
-            replace(model_of(crn), networks=model_of(crn).networks * networks)
+def test_a_network_of_another_shape_is_refused() -> None:
     with pytest.raises(TypeError):
         build_network("mlp", SHAPES["transformer"])
 
@@ -235,12 +230,11 @@ def test_a_damaged_file_gives_a_one_line_error(crn: str, tmp_path: Path) -> None
 
 def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path) -> None:
     save_boundary_model(tmp_path / "good", full("transformer"))
-    tensors, good = read_tensors(tmp_path / "good", KIND)
+    tensors, good = read_arrays(tmp_path / "good", KIND)
     wrong: list[dict[str, Any]] = [
         {"crn": "mlp"},
         {"crn": "other"},
         {"networks": 2},
-        {"networks": True},
         {"shape": {**good["shape"], "width": 10**18}},
         {"shape": {**good["shape"], "layers": 10**9}},
         {"shape": {**good["shape"], "neighbors": 3}},
@@ -259,7 +253,7 @@ def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path) -> No
     some = "networks.0.head_sbd.weight"
     for j, content in enumerate(
         (
-            {**tensors, some: torch.full_like(tensors[some], torch.nan)},
+            {**tensors, some: np.full_like(tensors[some], np.nan)},
             {**tensors, "other.weight": torch.ones(1)},
             {**tensors, "networks.1.weight": torch.ones(1)},
             {name: tensor for name, tensor in tensors.items() if name != some},

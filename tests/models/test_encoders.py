@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pipelines.errors import BasslError, StoreError
 from pipelines.models import torch_encoders as module
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
-from pipelines.models.encoder_options import named_encoder
+from pipelines.models.encoder_options import absolute_encoder, named_encoder
 from pipelines.models.encoders import (
     PREPARATIONS,
     ShotEncoder,
@@ -27,7 +27,7 @@ from pipelines.models.encoders import (
     preparation,
 )
 from pipelines.models.image_networks import import_torchvision, trainable_encoder
-from pipelines.models.torch_encoders import TorchEncoder, choose_device, rebuild_encoder, torch_encoder_id
+from pipelines.models.torch_encoders import TorchEncoder, choose_device, torch_encoder, torch_encoder_id
 from pipelines.video.resizing import resize_to_square
 from tests.small_stores import refusal
 
@@ -47,6 +47,17 @@ def mean_colour(**changes: Any) -> ShotEncoder:
 
 def plain(value: float, size: int = 8) -> NDArray[np.uint8]:
     return np.full((size, size, 3), value, np.uint8)
+
+
+def test_the_path_of_an_encoder_is_made_absolute_and_a_name_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("run", "resnet50", "efficientnet_lite0"):
+        Path(name).mkdir()
+    assert absolute_encoder("run") == absolute_encoder(Path("run")) == str(tmp_path / "run")
+    for name in ("resnet50", "efficientnet_lite0", "timm:resnet50", "resnet50-0123456789ab"):
+        assert absolute_encoder(name) == name
 
 
 def test_the_encoding_of_a_shot_is_the_mean_over_its_keyframes() -> None:
@@ -285,7 +296,7 @@ def test_other_weights_and_another_size_are_another_encoder(state: dict[str, Ten
     ids.add(load_encoder(smaller, "cpu").id)
     assert load_encoder(smaller, "cpu").size == 96
     assert len(ids) == 3
-    assert rebuild_encoder("resnet18", state, "cpu", size=96).id == load_encoder(smaller, "cpu").id
+    assert torch_encoder("resnet18", state, "cpu", size=96).id == load_encoder(smaller, "cpu").id
 
 
 def test_a_model_on_a_frozen_encoder_names_it_by_its_id(tmp_path: Path) -> None:

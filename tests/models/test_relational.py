@@ -16,12 +16,12 @@ from pipelines.errors import StoreError
 from pipelines.models import relational_network
 from pipelines.models.boundary import BoundaryModel, load_boundary_model, save_boundary_model
 from pipelines.models.calibration import Calibration
-from pipelines.models.checkpoints import read_tensors, save_model
+from pipelines.models.checkpoints import read_arrays, save_model
 from pipelines.models.cut_evidence import cut_evidence
 from pipelines.models.opening import BUILT_IN, open_model
 from pipelines.models.relational import (
     SUPPRESSION_WEIGHT,
-    ensemble_logits,
+    relational_logits,
     shot_tokens,
     suppress_neighbours,
     token_width,
@@ -50,13 +50,13 @@ def network(settings: RelationalSettings = SMALL, seed: int = 0) -> RelationalNe
     return made
 
 
-def model_of(*networks: RelationalNetwork, calibration: Calibration = Calibration()) -> BoundaryModel:
-    return BoundaryModel(crn="relational", networks=networks, shape=SMALL, calibration=calibration)
+def model_of(network: RelationalNetwork, calibration: Calibration = Calibration()) -> BoundaryModel:
+    return BoundaryModel(crn="relational", network=network, shape=SMALL, calibration=calibration)
 
 
 @pytest.fixture(scope="module")
 def scorer() -> BoundaryModel:
-    return model_of(network(seed=0), network(seed=1), calibration=Calibration(slope=0.7, offset=0.1))
+    return model_of(network(seed=0), calibration=Calibration(slope=0.7, offset=0.1))
 
 
 @pytest.fixture(scope="module")
@@ -116,14 +116,13 @@ def test_a_reversed_film_has_the_same_score_at_each_cut(scorer: BoundaryModel) -
     np.testing.assert_allclose(backward[:-1][::-1], forward[:-1], atol=1e-4)
 
 
-def test_the_logits_of_ensemble_members_are_averaged() -> None:
+def test_logits_are_those_of_the_network_with_neighbours_suppressed() -> None:
     tokens = shot_tokens(*film(20, 8))
-    one, two = network(seed=0), network(seed=1)
+    one = network()
     with torch.no_grad():
         read = windows(pad_tokens(torch.from_numpy(tokens), 3), torch.arange(20), 3)
-        mean = ((one(read) + two(read)) / 2).double().numpy()
-    expected = suppress_neighbours(mean[:-1])
-    np.testing.assert_allclose(ensemble_logits([one, two], tokens)[:-1], expected, atol=1e-6)
+        expected = suppress_neighbours(one(read).double().numpy()[:-1])
+    np.testing.assert_allclose(relational_logits(one, tokens)[:-1], expected, atol=1e-6)
 
 
 def test_the_network_correction_starts_at_zero_and_is_added_to_the_linear_model() -> None:
@@ -278,19 +277,17 @@ def test_a_saved_model_scores_the_same(tmp_path: Path, scorer: BoundaryModel) ->
 def altered(tmp_path: Path, scorer: BoundaryModel, change: str) -> Path:
     path = tmp_path / "model"
     save_boundary_model(path, scorer)
-    tensors, settings = read_tensors(path, "boundary")
+    tensors, settings = read_arrays(path, "boundary")
     if change == "a tensor is missing":
-        tensors.pop("networks.1.weighing.bias")
+        tensors.pop("networks.0.weighing.bias")
     elif change == "a tensor is too many":
-        tensors["networks.1.more"] = torch.zeros(1)
+        tensors["networks.0.more"] = torch.zeros(1)
     elif change == "a tensor of another shape":
         tensors["networks.0.weighing.weight"] = torch.zeros(2, 2)
     elif change == "a weight is NaN":
         tensors["networks.0.weighing.bias"] = torch.tensor([float("nan")])
-    elif change == "no member":
-        settings["networks"] = 0
-    elif change == "a member too many":
-        settings["networks"] = 3
+    elif change == "several networks":
+        settings["networks"] = 2
     elif change == "a setting is missing":
         del settings["shape"]["width"]
     elif change == "a setting of another type":
@@ -310,8 +307,7 @@ def altered(tmp_path: Path, scorer: BoundaryModel, change: str) -> Path:
         "a tensor is too many",
         "a tensor of another shape",
         "a weight is NaN",
-        "no member",
-        "a member too many",
+        "several networks",
         "a setting is missing",
         "a setting of another type",
         "a size below zero",
@@ -328,9 +324,8 @@ def test_a_file_with_inconsistent_parts_is_refused(tmp_path: Path, scorer: Bound
 
 def test_a_model_of_other_kinds_of_evidence_is_refused(tmp_path: Path, scorer: BoundaryModel) -> None:
     path = altered(tmp_path, scorer, "nothing")
-    tensors, settings = read_tensors(path, "boundary")
-    for i in range(2):
-        tensors[f"networks.{i}.weighing.weight"] = tensors[f"networks.{i}.weighing.weight"][:, :185]
+    tensors, settings = read_arrays(path, "boundary")
+    tensors["networks.0.weighing.weight"] = tensors["networks.0.weighing.weight"][:, :185]
     save_model(path, tensors, "boundary", settings)
     with pytest.raises(StoreError, match=r"weighs 184 kinds of evidence, and this bassl finds 219; .* train it again"):
         load_boundary_model(path)
@@ -346,11 +341,9 @@ def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
         load_boundary_model(tmp_path / "model")
 
 
-def test_networks_of_another_shape_are_refused() -> None:
-    with pytest.raises(ValueError, match="0 networks cannot be one model"):
-        model_of()
-    with pytest.raises(ValueError, match="of its shape"):
-        model_of(network(), network(replace(SMALL, width=4)))
+def test_a_network_of_another_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match="of another shape"):
+        model_of(network(replace(SMALL, width=4)))
 
 
 def test_the_built_in_model_file_is_small(shipped: BoundaryModel) -> None:

@@ -15,7 +15,7 @@ from pipelines.evaluation.calibration import best_f1_threshold, platt_slope
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import BoundaryModel, load_boundary_model
 from pipelines.models.calibration import apply_calibration
-from pipelines.models.relational import LinearModel, ensemble_logits
+from pipelines.models.relational import LinearModel, relational_logits
 from pipelines.training.relational_films import LabelledFilm, as_film, reorder_scenes
 from recipes.default_model import __main__ as make, fitting
 from recipes.default_model.__main__ import main
@@ -98,7 +98,7 @@ def test_every_video_is_in_one_fold() -> None:
 @pytest.fixture(scope="module")
 def trained() -> BoundaryModel:
     member = fit([form_of(made_up(seed)) for seed in range(8)], PENALTY)
-    return BoundaryModel(crn="relational", networks=(member,), shape=member.settings)
+    return BoundaryModel(crn="relational", network=member, shape=member.settings)
 
 
 def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> float:
@@ -195,7 +195,7 @@ def test_the_penalty_has_the_best_mean_ap_over_all_forms_of_held_out_films(drawn
         for i in range(3):
             model = fit([forms[UNCHANGED] for k, forms in enumerate(shown) if k % 2 != i % 2], penalty)
             precision = [
-                average_precision(form.video.scene_end, ensemble_logits([model], form.tokens))
+                average_precision(form.video.scene_end, relational_logits(model, form.tokens))
                 for films in drawn
                 for form in films[i].values()
             ]
@@ -326,7 +326,6 @@ def test_the_command_writes_a_reproducible_model_and_card(
         assert whole == (tmp_path / "again" / file).read_bytes() == (tmp_path / "resumed" / file).read_bytes()
 
     model = load_boundary_model(tmp_path / "first" / "model.safetensors")
-    assert len(model.networks) == 1
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
     assert "| the other folds | each of 2 |" in card
     assert "| one | two |" in card

@@ -101,7 +101,7 @@ def result_of(settings: FinetuneSettings) -> dict[str, Any]:
 
 
 def weights(settings: FinetuneSettings, name: str = "model") -> dict[str, torch.Tensor]:
-    (network,) = open_model(settings.output / f"{name}.safetensors").boundary_model().networks
+    network = open_model(settings.output / f"{name}.safetensors").boundary_model().network
     return dict(network.state_dict())
 
 
@@ -769,7 +769,7 @@ def pictures(frames: Path, settings: FinetuneSettings) -> FinetuneSettings:
 
 
 def test_features_are_computed_once_and_the_model_records_their_encoder(pictures: FinetuneSettings) -> None:
-    from pipelines.models.torch_encoders import rebuild_encoder
+    from pipelines.models.torch_encoders import torch_encoder
 
     result = finetune(pictures)
     assert any("computes the features" in note for note in result.notes)
@@ -778,7 +778,7 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(pictures
     assert store.stem == model.encoder == result_of(pictures)["encoder"]
     assert (model.encoder_name, model.keyframes, model.input_size) == ("resnet18", 3, 32)
     assert model.pictures["keyframes"] == 3
-    encoder = rebuild_encoder("resnet18", model.encoder_weights, "cpu", 3, 32)
+    encoder = torch_encoder("resnet18", model.encoder_weights, "cpu", 3, 32)
     assert encoder.id == model.encoder
     made = store.stat().st_mtime_ns
     again = finetune(replace(pictures, overwrite=True))
@@ -831,13 +831,13 @@ def test_several_processes_share_the_encoding_of_features(pictures: FinetuneSett
     assert stores[0] == stores[1]
     two = open_model(tmp_path / "two" / "run").boundary_model()
     for name, tensor in weights(one).items():
-        torch.testing.assert_close(dict(two.networks[0].state_dict())[name], tensor, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(dict(two.network.state_dict())[name], tensor, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.slow
 def test_end_to_end_training_updates_the_encoder(pictures: FinetuneSettings, tmp_path: Path) -> None:
     from pipelines.models.bassl import load_bassl_model
-    from pipelines.models.torch_encoders import rebuild_encoder
+    from pipelines.models.torch_encoders import torch_encoder
 
     settings = replace(pictures, end_to_end=True, size=32, rate=1e-3, epochs=2)
     result = finetune(settings)
@@ -846,7 +846,7 @@ def test_end_to_end_training_updates_the_encoder(pictures: FinetuneSettings, tmp
     began = load_bassl_model(Path(settings.init) / "model.safetensors").encoder
     assert not torch.equal(model.encoder_weights["conv1.weight"], began["conv1.weight"])
     assert model.encoder != result.notes
-    assert rebuild_encoder("resnet18", model.encoder_weights, "cpu", 3, 32, "squeeze").id == model.encoder
+    assert torch_encoder("resnet18", model.encoder_weights, "cpu", 3, 32, "squeeze").id == model.encoder
     assert model.training["transfer"] == "encoder+crn"
     again = replace(settings, output=tmp_path / "again")
 

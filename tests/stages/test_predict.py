@@ -29,7 +29,7 @@ from pipelines.models.image_networks import trainable_encoder
 from pipelines.models.networks import Shape
 from pipelines.models.opening import BUILT_IN, OpenedModel, open_model
 from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
-from pipelines.models.torch_encoders import rebuild_encoder
+from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
 from pipelines.progress import FilmProgress
 from pipelines.scenes import entry
@@ -311,7 +311,7 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
     encoder = load_encoder("efficientnet_lite0", "cpu", index.keyframes)
     model = BoundaryModel(
         crn=crn,
-        networks=(build_network(crn, SHAPES[crn]),),
+        network=build_network(crn, SHAPES[crn]),
         shape=SHAPES[crn],
         # Networks that have learned nothing say nearly the same of all shots; steep, they say different things.
         calibration=Calibration(slope=2.0 if crn == "relational" else 20.0, offset=0.1),
@@ -405,7 +405,7 @@ def test_a_pre_trained_encoder_is_stored_in_the_model_file(film: Path, tmp_path:
     run = put_run(
         tmp_path / "run",
         read_index(tmp_path / "index.h5"),
-        networks=(build_network("mlp", shape),),
+        network=build_network("mlp", shape),
         shape=shape,
         encoder=load_encoder(pretrained, "cpu").id,
         encoder_name="resnet18",
@@ -415,7 +415,7 @@ def test_a_pre_trained_encoder_is_stored_in_the_model_file(film: Path, tmp_path:
     result = predict(film, PredictSettings(model=run, device="cpu"))
     expected = as_score_sees_it(run, tmp_path / "index.h5", pretrained)
     np.testing.assert_allclose([shot.score for shot in result.shots], expected, rtol=0, atol=1e-5)
-    assert result.settings["encoder_id"] == rebuild_encoder("resnet18", weights, "cpu").id
+    assert result.settings["encoder_id"] == torch_encoder("resnet18", weights, "cpu").id
     # By that name, the published weights would be meant.
     with pytest.raises(BasslError, match=r"was trained on features of resnet18-.* cannot read those of resnet18;"):
         predict(film, PredictSettings(model=run, encoder="resnet18", device="cpu"))
@@ -452,7 +452,7 @@ def test_a_model_with_another_encoder_is_an_error(film: Path, staged: Path, tmp_
         ({"pictures": {"lines": "many"}}, None, "does not say how its keyframes were made"),
     ):
         if "shape" in changes:
-            changes["networks"] = (build_network("mlp", changes["shape"]),)
+            changes["network"] = build_network("mlp", changes["shape"])
         put_run(tmp_path, index, **changes)
         with pytest.raises(BasslError, match=words) as caught:
             predict(film, PredictSettings(model=tmp_path, encoder=encoder, device="cpu"))
@@ -540,7 +540,10 @@ def test_a_cluster_gives_the_same_scenes_though_a_worker_is_killed(
     library: Path, model: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = PredictSettings(model=model, device="cpu")
+    encoder = write_network(
+        Path("means.onnx"), shape=("B", 3, 32, 32), metadata={"mean": "[0, 0, 0]", "std": "[1, 1, 1]"}
+    )
+    settings = PredictSettings(model=model, encoder=str(encoder), device="cpu")
     for name in ("c", "d"):
         shutil.copy(library / "a.mp4", library / f"{name}.mp4")
     predict_films([library], Path("alone"), settings)

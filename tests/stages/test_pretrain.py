@@ -441,7 +441,7 @@ def test_batches_of_keyframes_do_not_depend_on_the_number_of_workers(films: Path
     index = read_index(films)
     plan = WindowOrder(index.rows_of(), 10, 1, seed=0)
     chooser = PretextWindows(index.first_row, PretextSettings(pseudo_boundary="synthesized"), 2, 0)
-    here, there = (list(KeyframeWindows(index, chooser, HERE, workers, 40).batches(plan, 1)) for workers in (0, 2))
+    here, there = (list(KeyframeWindows(index, chooser.rows, HERE, workers, 40).batches(plan, 1)) for workers in (0, 2))
     assert len(here) == plan.steps - 1
     for one, other in zip(here, there, strict=True):
         assert one.shots.shape == (10, 5, 3, 40, 40)
@@ -555,7 +555,7 @@ def test_processes_share_the_validation_keyframes(
     chooser = PretextWindows(index.first_row, pixels.pretext, 2, 0)
 
     def encoded(place: Process) -> torch.Tensor:
-        source = KeyframeWindows(index, chooser, place, 0, 40)
+        source = KeyframeWindows(index, chooser.rows, place, 0, 40)
         with torch.inference_mode():
             return pretrain_validation._encode_shots(make_trainer(pixels, model, place), source, encoder, rows, 32)
 

@@ -21,7 +21,7 @@ from pipelines.models.encoders import PREPARATIONS, Preparation
 from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
 from pipelines.models.opening import open_model
 from pipelines.models.shapes import MLPSettings
-from pipelines.models.torch_encoders import rebuild_encoder
+from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
@@ -219,11 +219,11 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     labelled: Path, tmp_path: Path, how: Preparation
 ) -> None:
     name, weights = tiny_encoder()
-    encoder = rebuild_encoder(name, weights, "cpu", size=32, how=how)
+    encoder = torch_encoder(name, weights, "cpu", size=32, how=how)
     shape = MLPSettings(2, encoder.width, 8)
     tuned = BoundaryModel(
         crn="mlp",
-        networks=(build_network("mlp", shape),),
+        network=build_network("mlp", shape),
         shape=shape,
         encoder=encoder.id,
         encoder_name=name,
@@ -235,7 +235,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     assert len(score(tmp_path / "m.safetensors", settings=settings).films) == 2
     assert [store.stem for store in settings.features.iterdir()] == [encoder.id]
     other = tmp_path / "other.safetensors"
-    of_five = rebuild_encoder(name, weights, "cpu", 5, 32, how)
+    of_five = torch_encoder(name, weights, "cpu", 5, 32, how)
     save_boundary_model(other, replace(tuned, encoder=of_five.id, keyframes=5))
     refusal(lambda: score(other, settings=settings), other, "--keyframes 5", error=BasslError)
 
@@ -288,7 +288,7 @@ def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
     single: ScoreSettings, tmp_path: Path, head: str, own: bool
 ) -> None:
     name, weights = tiny_encoder()
-    encoder = rebuild_encoder(name, weights, "cpu")
+    encoder = torch_encoder(name, weights, "cpu")
     shape = replace(SHAPE, input_width=encoder.width)
     network = TransformerBoundary(shape)
     heads = {f"{head}.{part}": tensor for part, tensor in network.head_sbd.state_dict().items()}

@@ -14,16 +14,16 @@ from xml.etree import ElementTree
 
 from pipelines.outputs.exports.segments import film_name, segments_of
 from pipelines.outputs.exports.timecode import parse_smpte, smpte, timecode_base
-from pipelines.outputs.exports.timeline import Clip, Media, Timeline, timeline_of
+from pipelines.outputs.exports.timeline import Clip, Timeline, timeline_of
 from pipelines.scenes import SceneList, timecode
 
 # Timecode counts no more frames per second than this.
 FASTEST_EDL = 60
 
 
-def edl_channels(media: Media) -> str:
+def edl_channels(timeline: Timeline) -> str:
     """Channels of an event: pictures alone, with one channel of sound, with two."""
-    return ("V", "B", "AA/V")[min(media.channels, 2)]
+    return ("V", "B", "AA/V")[min(timeline.channels, 2)]
 
 
 def edl(scenes: SceneList, shots: bool = False) -> str:
@@ -40,7 +40,7 @@ def edl(scenes: SceneList, shots: bool = False) -> str:
     def label(frame: int) -> str:
         return smpte(frame, timeline.rate, timeline.drop)
 
-    channels = edl_channels(timeline.media)
+    channels = edl_channels(timeline)
     lines = [f"TITLE: {timeline.name}", f"FCM: {'DROP FRAME' if timeline.drop else 'NON-DROP FRAME'}", ""]
     for clip in timeline.clips:
         source = f"{label(timeline.source_start + clip.start)} {label(timeline.source_start + clip.end)}"
@@ -48,7 +48,7 @@ def edl(scenes: SceneList, shots: bool = False) -> str:
             f"{clip.number:03d}  AX       {channels:<5} C        {source} {label(clip.at)} "
             f"{label(clip.at + clip.end - clip.start)}"
         )
-        lines.append(f"* FROM CLIP NAME: {timeline.media.name}")
+        lines.append(f"* FROM CLIP NAME: {timeline.file}")
         lines.append(f"* COMMENT: {clip.name}")
         if (how := clip.transition) is not None and how.kind != "cut":
             lines.append(f"* ENDS WITH {how.kind.upper()}: {timecode(how.start)} TO {timecode(how.end)}")
@@ -63,7 +63,7 @@ def marker_edl(scenes: SceneList, shots: bool = False) -> str:
     timeline = timeline_of(scenes, shots, FASTEST_EDL)
     hour = 3600 * timecode_base(timeline.rate)
     first = timeline.source_start
-    if timeline.media.start_timecode is None:
+    if timeline.video.start_timecode is None:
         found = parse_smpte(f"01:00:00{';' if timeline.drop else ':'}00", timeline.rate)
         first = hour if found is None else found[0]
     lines = [f"TITLE: {timeline.name}", f"FCM: {'DROP FRAME' if timeline.drop else 'NON-DROP FRAME'}", ""]
@@ -103,8 +103,8 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
 
     media = {
         "OTIO_SCHEMA": "ExternalReference.1",
-        "name": timeline.media.name,
-        "target_url": timeline.media.uri,
+        "name": timeline.file,
+        "target_url": timeline.uri,
         "available_range": span(timeline.source_start, timeline.source_start + timeline.length),
         "metadata": {},
     }
@@ -131,7 +131,7 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
         }
         for clip in timeline.clips
     ]
-    kinds = ["Video", "Audio"] if timeline.media.channels else ["Video"]
+    kinds = ["Video", "Audio"] if timeline.channels else ["Video"]
     tracks = [item("Track.1", f"{kind} 1", None, {}, kind=kind, children=clips) for kind in kinds]
     content = {
         "OTIO_SCHEMA": "Timeline.1",
@@ -155,23 +155,30 @@ def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str
 
     root = ElementTree.Element("fcpxml", version="1.10")
     resources = _add(root, "resources")
-    _add(resources, "format", id="r1", frameDuration=time(1), width=str(timeline.width), height=str(timeline.height))
+    _add(
+        resources,
+        "format",
+        id="r1",
+        frameDuration=time(1),
+        width=str(timeline.video.width),
+        height=str(timeline.video.height),
+    )
     asset = _add(
         resources,
         "asset",
         id="r2",
-        name=timeline.media.name,
+        name=timeline.file,
         start=time(timeline.source_start),
         duration=time(timeline.length),
         hasVideo="1",
         format="r1",
     )
-    if timeline.media.channels:
+    if timeline.channels:
         asset.set("hasAudio", "1")
-        asset.set("audioSources", str(timeline.media.sound_tracks))
-        asset.set("audioChannels", str(timeline.media.channels))
-        asset.set("audioRate", str(timeline.media.sound_rate))
-    _add(asset, "media-rep", kind="original-media", src=timeline.media.uri)
+        asset.set("audioSources", str(timeline.video.sound_tracks or 0))
+        asset.set("audioChannels", str(timeline.channels))
+        asset.set("audioRate", str(timeline.video.sound_rate or 0))
+    _add(asset, "media-rep", kind="original-media", src=timeline.uri)
     event = _add(root, "event", name=timeline.name)
     project = _add(event, "project", name=timeline.name)
     sequence = _add(
@@ -200,7 +207,6 @@ def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
     with ``markers`` the film with a marker at the start of each."""
     timeline = timeline_of(scenes, shots)
     timeline = timeline.with_markers() if markers else timeline
-    media = timeline.media
     root = ElementTree.Element("xmeml", version="5")
     sequence = _add(root, "sequence", id="sequence-1")
     _add(sequence, "name", timeline.name)
@@ -210,11 +216,11 @@ def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
     tracks = _add(sequence, "media")
     video = _add(tracks, "video")
     characteristics = _add(_add(video, "format"), "samplecharacteristics")
-    _add(characteristics, "width", timeline.width)
-    _add(characteristics, "height", timeline.height)
+    _add(characteristics, "width", timeline.video.width)
+    _add(characteristics, "height", timeline.video.height)
     _rate(characteristics, timeline)
     pictures = _add(video, "track")
-    channels = range(1, media.channels + 1)
+    channels = range(1, timeline.channels + 1)
     audio = _add(tracks, "audio") if channels else None
     sounds = [] if audio is None else [_add(audio, "track") for _ in channels]
     for clip in timeline.clips:
@@ -247,19 +253,19 @@ def _clip_item(
         _add(item, name, frame)
     file = _add(item, "file", id="file-1")
     if clip.number == 1 and kind == "video":  # described once, then referred to by id
-        _add(file, "name", timeline.media.name)
-        _add(file, "pathurl", timeline.media.uri)
+        _add(file, "name", timeline.file)
+        _add(file, "pathurl", timeline.uri)
         _rate(file, timeline)
         _add(file, "duration", timeline.length)
         _timecode(file, timeline, timeline.source_start)
         content = _add(file, "media")
         characteristics = _add(_add(content, "video"), "samplecharacteristics")
-        _add(characteristics, "width", timeline.width)
-        _add(characteristics, "height", timeline.height)
-        if timeline.media.channels:
+        _add(characteristics, "width", timeline.video.width)
+        _add(characteristics, "height", timeline.video.height)
+        if timeline.channels:
             sound = _add(content, "audio")
-            _add(_add(sound, "samplecharacteristics"), "samplerate", timeline.media.sound_rate)
-            _add(sound, "channelcount", timeline.media.channels)
+            _add(_add(sound, "samplecharacteristics"), "samplerate", timeline.video.sound_rate or 0)
+            _add(sound, "channelcount", timeline.channels)
     if kind == "audio":
         source = _add(item, "sourcetrack")
         _add(source, "mediatype", kind)

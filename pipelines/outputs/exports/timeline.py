@@ -1,4 +1,4 @@
-"""Clips on a timeline with a constant frame rate, and the media file that they refer to."""
+"""Clips on a timeline with a constant frame rate, and the film that they refer to."""
 
 from __future__ import annotations
 
@@ -9,26 +9,11 @@ from pathlib import Path, PureWindowsPath
 
 from pipelines.outputs.exports.segments import film_name, segments_of
 from pipelines.outputs.exports.timecode import edit_rate, may_drop, parse_smpte, timecode_base
-from pipelines.scenes import SceneList, Transition
+from pipelines.scenes import SceneList, Transition, VideoFacts
 from pipelines.video.films import film_at
 
 # Rates that differ by less are the same: 23.98 means 23.976, but 24 does not.
 _SAME_RATE = 5e-4
-
-
-@dataclass(frozen=True)
-class Media:
-    """The film's file: its name and URI, its sound, and the timecode that a camera wrote into it.
-
-    Sound and timecode are missing if neither the file nor what is known of it says.
-    """
-
-    name: str
-    uri: str
-    channels: int = 0
-    sound_rate: int = 0
-    sound_tracks: int = 0
-    start_timecode: str | None = None
 
 
 @dataclass(frozen=True)
@@ -54,10 +39,10 @@ class Timeline:
     drop: bool  # whether its timecodes are drop-frame
     source_start: int  # the frame that the film's own timecode gives to its first frame; 0 where it has none
     length: int  # frames of the film
-    width: int  # pixels as shown
-    height: int  # pixels as shown
     clips: tuple[Clip, ...]  # in order
-    media: Media
+    video: VideoFacts  # of the film, its sound and timecode as its file says where there is one
+    file: str  # its name, without its folder
+    uri: str
     markers: tuple[Clip, ...] = ()  # marked ranges of the timeline
 
     def seconds(self, frames: int) -> Fraction:
@@ -69,9 +54,14 @@ class Timeline:
         """Frames of all clips."""
         return self.clips[-1].at + self.clips[-1].end - self.clips[-1].start
 
+    @property
+    def channels(self) -> int:
+        """Of the film's sound; 0 where it has none, or nothing is known of it."""
+        return self.video.sound_channels or 0
+
     def with_markers(self) -> Timeline:
         """The same with the film as the only clip, and a marker for each clip that there was."""
-        return replace(self, clips=(Clip(1, self.media.name, 0, self.length, 0, 1.0),), markers=self.clips)
+        return replace(self, clips=(Clip(1, self.file, 0, self.length, 0, 1.0),), markers=self.clips)
 
 
 def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = None) -> Timeline:
@@ -82,23 +72,29 @@ def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = No
     if fastest is not None:
         rate = edit_rate(float(rate / -(-timecode_base(rate) // fastest)))
     places = timeline_frames(scenes, rate)
-    media = media_of(scenes)
-    start = parse_smpte(media.start_timecode or "", rate)
+    video, path, windows = scenes.video, Path(scenes.video.path), PureWindowsPath(scenes.video.path)
+    if film_at(path, video):
+        from pipelines.video.decoding import container_facts, open_container  # start-up time: FFmpeg
+
+        with open_container(path) as container:
+            video = replace(video, **container_facts(container))
+    start = parse_smpte(video.start_timecode or "", rate)
     clips: list[Clip] = []
     for each in segments_of(scenes, shots):
         first, last = places[each.start_frame], places[each.end_frame]
         at = clips[-1].at + clips[-1].end - clips[-1].start if clips else 0
         clips.append(Clip(each.number, each.name, first, last, at, each.score, each.transition))
     return Timeline(
-        name=PureWindowsPath(media.name).stem,
+        name=PureWindowsPath(film_name(scenes)).stem,
         rate=rate,
         drop=may_drop(rate) if start is None else start[1],
         source_start=0 if start is None else start[0],
         length=places[scenes.shots[-1].end_frame],
-        width=scenes.video.width,
-        height=scenes.video.height,
         clips=tuple(clips),
-        media=media,
+        video=video,
+        file=film_name(scenes),
+        # an absolute path of Windows may be read elsewhere
+        uri=windows.as_uri() if windows.is_absolute() and not path.is_absolute() else path.absolute().as_uri(),
     )
 
 
@@ -126,25 +122,4 @@ def _runs_at(scenes: SceneList, rate: Fraction) -> bool:
         # The duration of the last frame is not always known.
         and abs(scenes.shots[-1].end * steady - scenes.shots[-1].end_frame) <= 1.0
         for steady in (float(rate), declared)
-    )
-
-
-def media_of(scenes: SceneList) -> Media:
-    """The name and URI of the film's file, its sound and its timecode, as the ``scenes.json`` has them if there is no
-    such file. Raises VideoError: there is a file, but it is not a video."""
-    facts, path = scenes.video, Path(scenes.video.path)
-    windows = PureWindowsPath(facts.path)
-    if film_at(path, facts):
-        from pipelines.video.decoding import container_facts, open_container  # start-up time: FFmpeg
-
-        with open_container(path) as container:
-            facts = replace(facts, **container_facts(container))
-    return Media(
-        name=film_name(scenes),
-        # an absolute path of Windows may be read elsewhere
-        uri=windows.as_uri() if windows.is_absolute() and not path.is_absolute() else path.absolute().as_uri(),
-        channels=facts.sound_channels or 0,
-        sound_rate=facts.sound_rate or 0,
-        sound_tracks=facts.sound_tracks or 0,
-        start_timecode=facts.start_timecode,
     )

@@ -129,12 +129,12 @@ def _timeline(result: SceneList) -> dict[str, Any] | None:
     places = timeline_frames(result, timeline.rate)
     return {
         "title": timeline.name,
-        "clip": timeline.media.name,
+        "clip": timeline.file,
         "rate": float(timeline.rate),
         "base": timecode_base(timeline.rate),
         "drop": timeline.drop,
         "start": timeline.source_start,
-        "channels": edl_channels(timeline.media),
+        "channels": edl_channels(timeline),
         "steady": all(frame == place for frame, place in places.items()),
     }
 

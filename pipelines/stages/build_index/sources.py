@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from pipelines.datasets.annotations import VideoAnnotation
-from pipelines.datasets.movienet import KeyframeFolder, is_movienet, movienet_of_part, read_jpeg, read_movienet
+from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation
+from pipelines.datasets.movienet import is_movienet, keyframe_name, movienet_of_part, read_jpeg, read_movienet
 from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
@@ -126,9 +126,7 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
             f"{record.source}: labels times of {record.video_id}, not its shots; extract its keyframes and "
             f"give this file with --labels"
         )
-    pictures = record.keyframe_files
-    if pictures is not None and not isinstance(pictures, KeyframeFolder):
-        raise DatasetError(f"{record.source}: its keyframes are not in one folder per film")
+    pictures = record.keyframes
     # MovieNet's films without a shot list have keyframes only: each shot then counts as one frame.
     frames = record.shots if record.shots is not None else np.arange(shots)[:, None] + np.arange(2)
     if record.shots_seconds is not None:
@@ -151,23 +149,26 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
     return video if settings.pack is None or pictures is None else _pack(video, pictures, settings)
 
 
-def _pack(video: IndexedVideo, pictures: Sequence[tuple[Path, ...]], settings: IndexSettings) -> IndexedVideo:
+def _pack(video: IndexedVideo, pictures: KeyframeFolder, settings: IndexSettings) -> IndexedVideo:
     """The video with its JPEG files copied into a keyframe store, as they are."""
     assert settings.pack is not None
     path = settings.pack / f"{video.video_id}.h5"
     if settings.overwrite or not path.exists():
         # A packed film's keyframes are those of MovieNet, at 1/4, 1/2 and 3/4; a store needs times, too.
         seconds = video.seconds if np.isfinite(video.seconds).all() else video.frames.astype(np.float64)
+        count = pictures.images
         shots = (
             StoredShot(
-                (int(start), int(end)),
-                (float(begin), float(finish)),
-                tuple(int(start + (end - start) * k // (len(files) + 1)) for k in range(1, len(files) + 1)),
-                tuple(read_jpeg(file) for file in files),
+                (start, end),
+                (begin, finish),
+                tuple(start + (end - start) * k // (count + 1) for k in range(1, count + 1)),
+                tuple(read_jpeg(pictures.folder / keyframe_name(shot, image)) for image in range(count)),
             )
-            for (start, end), (begin, finish), files in zip(video.frames, seconds, pictures, strict=True)
+            for shot, ((start, end), (begin, finish)) in enumerate(
+                zip(video.frames.tolist(), seconds.tolist(), strict=True)
+            )
         )
-        width, height = _picture_size(pictures[0][0])
+        width, height = _picture_size(pictures.folder / keyframe_name(0, 0))
         facts = VideoFacts(
             video.video_id, width, height, float(seconds[-1, 1]), int(video.frames[-1, 1]), video.frame_rate
         )

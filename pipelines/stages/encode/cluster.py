@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pipelines.errors import BasslError
 from pipelines.film_jobs import run_on_dask
+from pipelines.models.encoder_options import absolute_encoder
 from pipelines.options import settings_from, values_of
 from pipelines.processes import Send
 from pipelines.progress import ReportProgress
@@ -43,13 +44,6 @@ class VideoTask:
         """The task as plain JSON values."""
         return vars(self) | {"film": str(self.film), "settings": values_of(self.settings)}
 
-    def absolute(self) -> VideoTask:
-        """The same with absolute paths."""
-        encoder = Path(self.settings.encoder)
-        paths = {name: getattr(self.settings, name).absolute() for name in ("index", "output")}
-        paths |= {"encoder": encoder.absolute()} if encoder.exists() else {}
-        return replace(self, settings=replace(self.settings, **paths))
-
     def finished(self, fields: Mapping[str, Any]) -> VideoResult:
         """The result of a video whose part is written."""
         return VideoResult(self.number, "done")
@@ -67,6 +61,7 @@ def encode_on_dask(
 ) -> dict[int, str]:
     """Encode videos of an index into parts of its store; by video, why those failed that cannot be encoded. Raises
     BasslError where the cluster cannot be used."""
+    settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     assert settings.dask is not None
     tasks = [
         VideoTask(index.pictures[video] or index.path, index.video_ids[video], video, encoder, settings)

@@ -46,11 +46,6 @@ class FilmTask:
         """The task of plain JSON values."""
         return cls(Path(task["film"]), task["video_id"], ExtractSettings(**task["settings"]), task["threads"])
 
-    def absolute(self) -> FilmTask:
-        """The same with absolute paths."""
-        settings = replace(self.settings, output=self.settings.output.absolute())
-        return replace(self, film=self.film.absolute(), settings=settings)
-
     def finished(self, fields: Mapping[str, Any], status: Literal["done", "kept"] = "done") -> FilmResult:
         """The result of a film whose store is written."""
         return FilmResult(self.video_id, self.film, self.store, status, **fields)

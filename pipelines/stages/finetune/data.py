@@ -23,14 +23,14 @@ from torch import Tensor
 from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.networks import NETWORKS, Shape
-from pipelines.models.relational import ensemble_logits
+from pipelines.models.relational import relational_logits
 from pipelines.models.relational_network import pad_tokens, windows
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import sequence_windows
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process
-from pipelines.training.relational_films import LabelledFilm, VariationSettings, film_tokens, vary
+from pipelines.training.relational_films import VIEWS, LabelledFilm, film_tokens, vary
 from pipelines.training.seeds import EXAMPLE_ORDER, VARIATIONS
 
 Loss = Literal["balanced", "plain"]
@@ -204,7 +204,7 @@ def view_of(films: LabelledFilms, video: int, view: int) -> tuple[Tensor, NDArra
             None if films.colour is None else films.colour[span],
         )
         if view:
-            film = vary(film, VariationSettings(), np.random.default_rng((VARIATIONS, view, video)))
+            film = vary(film, np.random.default_rng((VARIATIONS, view, video)))
         tokens, ends = film_tokens(film)
         assert film.known is not None
         films.views[video, view] = tokens, ends.numpy().astype(np.int64), film.known
@@ -217,7 +217,7 @@ def token_epoch(
     """Every labelled shot as tokens of the window around its cut; an epoch shows one view of each film."""
     tables, first, targets, rows = [], [], [], 0
     for video in videos:
-        tokens, ends, known = view_of(films, video, epoch % VariationSettings().views)
+        tokens, ends, known = view_of(films, video, epoch % VIEWS)
         tables.append(pad_tokens(tokens, shape.neighbors))
         first.append(rows + np.flatnonzero(known))
         targets.append(ends[known])
@@ -303,7 +303,7 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
 def film_logits(model: BoundaryModel, films: LabelledFilms, videos: Sequence[int]) -> list[NDArray[np.float64]]:
     """The logits of whole films, (N,) each."""
     if NETWORKS[model.crn].reads == "tokens":
-        return [ensemble_logits(model.networks, view_of(films, video, 0)[0].numpy()) for video in videos]
+        return [relational_logits(model.network, view_of(films, video, 0)[0].numpy()) for video in videos]
     logits = []
     for video in videos:
         span = films.index.span(video)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration
 from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
-from pipelines.models.torch_encoders import rebuild_encoder
+from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import LabelledBatch, durations_of, loss_weights
 from pipelines.stages.finetune.features import known_keyframe_facts
@@ -37,17 +37,11 @@ from pipelines.video.resizing import resize_to_square
 _SHOTS_AT_A_TIME = 16
 
 
-@dataclass(frozen=True, eq=False)
-class ClippedWindows:
-    """Windows of fine-tuning: at a film's edges its first and last shot repeat."""
-
-    first_row: NDArray[np.int64]  # (V + 1,) of the videos
-    neighbours: int  # K
-    seed: int  # of the draws of keyframes
-
-    def rows(self, epoch: int, centres: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        """(B, 2K+1) rows of the windows around the centres; none are joined."""
-        return window_rows(self.first_row, centres, self.neighbours, "clip"), None
+def clipped_windows(
+    first_row: NDArray[np.int64], neighbours: int, epoch: int, centres: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], None]:
+    """(B, 2K+1) rows of windows; at a film's edges its first and last shot repeat."""
+    return window_rows(first_row, centres, neighbours, "clip"), None
 
 
 class EndToEnd(nn.Module):
@@ -117,8 +111,8 @@ class KeyframeTask:
         self, videos: Sequence[int], batch: int, *, epochs: int, seed: int, step: int
     ) -> Iterator[LabelledBatch]:
         order = self._order(videos, batch, epochs, seed)
-        windows = ClippedWindows(self.index.first_row, self.shape.neighbors, seed)
-        source = KeyframeWindows(self.index, windows, self.process, self.settings.workers, self.settings.size)
+        rows = partial(clipped_windows, self.index.first_row, self.shape.neighbors)
+        source = KeyframeWindows(self.index, rows, self.process, self.settings.workers, self.settings.size)
         own = self.process.share(batch)
         for (_, _, centres), read in zip(order.centres(step), source.batches(order, step), strict=True):
             weights = loss_weights(self.targets[centres], self.index.usable[centres], self.settings.loss)[own]
@@ -131,7 +125,7 @@ class KeyframeTask:
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
         assert isinstance(network, EndToEnd)
         network.eval()
-        boundary = BoundaryModel(crn=self.settings.crn, networks=(network.boundary,), shape=self.shape)
+        boundary = BoundaryModel(crn=self.settings.crn, network=network.boundary, shape=self.shape)
         values = []
         for video in videos:
             rows = self.index.rows([video])
@@ -146,10 +140,10 @@ class KeyframeTask:
         weights = plain_weights(network.encoder)
         return BoundaryModel(
             crn=self.settings.crn,
-            networks=(network.boundary,),
+            network=network.boundary,
             shape=self.shape,
             calibration=calibration,
-            encoder=rebuild_encoder(self.encoder, weights, "cpu", keyframes, size, "squeeze").id,
+            encoder=torch_encoder(self.encoder, weights, "cpu", keyframes, size, "squeeze").id,
             encoder_name=self.encoder,
             encoder_weights=weights,
             keyframes=keyframes,

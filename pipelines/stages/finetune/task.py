@@ -91,7 +91,7 @@ class FeatureTask:
         """The trained model, to be saved."""
         return BoundaryModel(
             crn=self._crn,
-            networks=(network,),
+            network=network,
             shape=self._shape,
             calibration=calibration,
             encoder=self.encoder,

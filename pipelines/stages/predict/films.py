@@ -13,6 +13,7 @@ from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_inputs_kept, check_writable, remove_partials
 from pipelines.film_jobs import run_here, run_on_dask
+from pipelines.models.encoder_options import absolute_encoder
 from pipelines.options import settings_from, values_of
 from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json, save
@@ -98,13 +99,6 @@ class PredictTask:
     overwrite: bool
     cores: int
 
-    def absolute(self) -> PredictTask:
-        """The same with absolute paths."""
-        paths = {name: getattr(self, name) for name in ("film", "output", "storyboard", "page")}
-        own = {name: getattr(self.settings, name) for name in ("shots", "model")}
-        settings = replace(self.settings, **{name: path and path.absolute() for name, path in own.items()})
-        return replace(self, settings=settings, **{name: path and path.absolute() for name, path in paths.items()})
-
     def to_json(self) -> dict[str, Any]:
         """The task as plain JSON values."""
         plain = {name: str(value) if isinstance(value, Path) else value for name, value in vars(self).items()}
@@ -159,6 +153,8 @@ def predict_all(
         results[result.video_id] = result
         progress(FilmProgress(result.video_id, result=result))
 
+    if dask is not None and settings.encoder is not None:
+        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     waiting = []
     for film, name in zip(films, names, strict=True):
         board = None if storyboards is None else storyboards / f"{name}.png"

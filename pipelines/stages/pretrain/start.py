@@ -51,7 +51,7 @@ def open_source(
     if settings.features:
         return FeatureWindows(index, settings.features, windows, process, videos)
     index.check_keyframes(videos)
-    return KeyframeWindows(index, windows, process, settings.workers, settings.decoded_size)
+    return KeyframeWindows(index, windows.rows, process, settings.workers, settings.decoded_size)
 
 
 def make_model(
