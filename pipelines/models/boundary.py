@@ -14,7 +14,7 @@ from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.networks import NETWORKS, Shape
-from pipelines.models.relational import LinearModel, relational_logits, relational_member, shot_tokens
+from pipelines.models.relational import LinearModel, relational_logits, shot_tokens, token_scorer
 
 if TYPE_CHECKING:  # optional dependency: torch
     from torch import Tensor
@@ -156,7 +156,7 @@ def load_boundary_model(path: Path) -> BoundaryModel:
 
 def _network(path: Path, crn: str, shape: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
     if crn == "relational":
-        return relational_member(path, shape, arrays)
+        return token_scorer(path, shape, arrays)
     from pipelines.models.torch_networks import network_of_arrays  # optional dependency: torch
 
     return network_of_arrays(crn, shape, arrays)

@@ -60,7 +60,7 @@ def shot_tokens(
     return tokens
 
 
-class RelationalMember(Protocol):
+class TokenScorer(Protocol):
     """What turns tokens into logits: a linear model, or a `RelationalNetwork` of torch."""
 
     @property
@@ -89,7 +89,7 @@ class LinearModel:
         return {"weighing.weight": self.weight[None], "weighing.bias": np.array([self.bias], np.float32)}
 
 
-def relational_logits(network: RelationalMember, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
+def relational_logits(network: TokenScorer, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
     """Logits of a network for a film, after soft non-maximum suppression: tokens (N, F) to (N,)."""
     logits = network.token_logits(tokens)
     if len(logits) > 1:
@@ -114,7 +114,7 @@ def suppress_neighbours(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return logits - lost
 
 
-def relational_member(path: Path, settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]) -> RelationalMember:
+def token_scorer(path: Path, settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]) -> TokenScorer:
     """A linear model, or where the settings have a width a network, out of weights by the names of its state dict.
     Raises StoreError for weights of other evidence than is found here, ValueError for others that do not fit the
     settings. `path`: the file that they are from."""
@@ -127,7 +127,7 @@ def relational_member(path: Path, settings: RelationalSettings, arrays: Mapping[
     if settings.width:
         from pipelines.models.torch_networks import network_of_arrays  # optional dependency: torch
 
-        return cast("RelationalMember", network_of_arrays("relational", settings, arrays))
+        return cast("TokenScorer", network_of_arrays("relational", settings, arrays))
     shapes = {name: array.shape for name, array in arrays.items()}
     if shapes != {"weighing.weight": (1, token_width()), "weighing.bias": (1,)}:
         raise ValueError(f"weights {shapes}")

@@ -42,11 +42,11 @@ def make_default_model(
     draws = prepare(videos, DRAWS, report, evidence)
     study = measure(videos, draws, FOLDS, report)
     plain = [forms[UNCHANGED] for forms in draws[0]]
-    member = fit(plain, study.penalty)
+    network = fit(plain, study.penalty)
     model = BoundaryModel(
         crn="relational",
-        network=member,
-        shape=member.settings,
+        network=network,
+        shape=network.settings,
         calibration=study.calibration,
         training=training_facts(study, FOLDS),
     )

@@ -97,8 +97,8 @@ def test_every_video_is_in_one_fold() -> None:
 
 @pytest.fixture(scope="module")
 def trained() -> BoundaryModel:
-    member = fit([form_of(made_up(seed)) for seed in range(8)], PENALTY)
-    return BoundaryModel(crn="relational", network=member, shape=member.settings)
+    network = fit([form_of(made_up(seed)) for seed in range(8)], PENALTY)
+    return BoundaryModel(crn="relational", network=network, shape=network.settings)
 
 
 def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> float:
