@@ -333,10 +333,11 @@ def test_missing_files_and_splits_are_refused(
         ({"within": float("nan")}, ["tolerance"]),
         ({"frame_rate": 0.0}, ["frames per second"]),
         ({"resamples": -1}, ["resamples"]),
+        ({"resamples": 10_000_000_000}, ["at most 100,000 resamples"]),
         ({"seed": -1}, ["seed must be at least 0"]),
         ({"doubtful": "maybe"}, ["one of end, ignore", "'maybe'"]),
     ],
-    ids=["threshold", "tolerance", "within", "frame rate", "resamples", "seed", "doubtful"],
+    ids=["threshold", "tolerance", "within", "frame rate", "resamples", "too many resamples", "seed", "doubtful"],
 )
 def test_invalid_settings_are_refused_on_construction(change: dict[str, object], words: list[str]) -> None:
     refusal(lambda: ScoreSettings(**change), *words, error=ValueError)  # type: ignore[arg-type]
