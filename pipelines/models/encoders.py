@@ -235,7 +235,9 @@ def load_encoder(
     from pipelines.models import torch_encoders  # optional dependency: torch
 
     if is_published(source):
-        return torch_encoders.torch_encoder(str(source), None, device, keyframes, None, how or "squeeze")
+        return torch_encoders.torch_encoder(
+            str(source), None, device, keyframes=keyframes, size=None, how=how or "squeeze"
+        )
     opened = open_model(source)
     if opened.has_weights:
         return torch_encoders.encoder_of_weights(opened.file, opened.weights, device, keyframes, how)
@@ -270,7 +272,7 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
     name, size = model.encoder_name or "", model.input_size or INPUT_SIZE
     try:
         for how in PREPARATIONS:
-            encoder = torch_encoder(name, model.encoder_weights, device, keyframes, size, how)
+            encoder = torch_encoder(name, model.encoder_weights, device, keyframes=keyframes, size=size, how=how)
             if encoder.id == model.encoder:
                 return encoder
     except ValueError as error:

@@ -58,6 +58,7 @@ def torch_encoder(
     name: str,
     weights: Mapping[str, Tensor] | None,
     device: str = "auto",
+    *,
     keyframes: int = KEYFRAMES,
     size: int | None = INPUT_SIZE,
     how: Preparation | None = None,
@@ -124,7 +125,7 @@ def encoder_of_weights(
         return encoder_of_id(name, device, keyframes, str(path))
     size = (model.training.get("augmentation") or {}).get("size", INPUT_SIZE)
     try:
-        return torch_encoder(name, model.encoder, device, keyframes, int(size), how)
+        return torch_encoder(name, model.encoder, device, keyframes=keyframes, size=int(size), how=how)
     except (TypeError, ValueError) as error:
         raise StoreError(f"{path}: its shot encoder is not a {name}; train or download the model again") from error
     except BasslError as error:

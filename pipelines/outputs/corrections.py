@@ -56,6 +56,5 @@ def _is_corrected(left: SceneList, names: Collection[str]) -> bool:
         found = choose_scenes(left.shots, **{name: choice[name] for name in CHOICE})
     except (BasslError, TypeError, ValueError):
         return True
-    return [(scene.start_shot, scene.end_shot) for scene in found] != [
-        (scene.start_shot, scene.end_shot) for scene in left.scenes
-    ]
+    chosen, stored = ([(scene.start_shot, scene.end_shot) for scene in scenes] for scenes in (found, left.scenes))
+    return chosen != stored

@@ -778,7 +778,7 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(pictures
     assert store.stem == model.encoder == result_of(pictures)["encoder"]
     assert (model.encoder_name, model.keyframes, model.input_size) == ("resnet18", 3, 32)
     assert model.pictures["keyframes"] == 3
-    encoder = torch_encoder("resnet18", model.encoder_weights, "cpu", 3, 32)
+    encoder = torch_encoder("resnet18", model.encoder_weights, "cpu", size=32)
     assert encoder.id == model.encoder
     made = store.stat().st_mtime_ns
     again = finetune(replace(pictures, overwrite=True))
@@ -846,7 +846,7 @@ def test_end_to_end_training_updates_the_encoder(pictures: FinetuneSettings, tmp
     began = load_bassl_model(Path(settings.init) / "model.safetensors").encoder
     assert not torch.equal(model.encoder_weights["conv1.weight"], began["conv1.weight"])
     assert model.encoder != result.notes
-    assert torch_encoder("resnet18", model.encoder_weights, "cpu", 3, 32, "squeeze").id == model.encoder
+    assert torch_encoder("resnet18", model.encoder_weights, "cpu", size=32, how="squeeze").id == model.encoder
     assert model.training["transfer"] == "encoder+crn"
     again = replace(settings, output=tmp_path / "again")
 

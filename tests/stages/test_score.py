@@ -235,7 +235,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     assert len(score(tmp_path / "m.safetensors", settings=settings).films) == 2
     assert [store.stem for store in settings.features.iterdir()] == [encoder.id]
     other = tmp_path / "other.safetensors"
-    of_five = torch_encoder(name, weights, "cpu", 5, 32, how)
+    of_five = torch_encoder(name, weights, "cpu", keyframes=5, size=32, how=how)
     save_boundary_model(other, replace(tuned, encoder=of_five.id, keyframes=5))
     refusal(lambda: score(other, settings=settings), other, "--keyframes 5", error=BasslError)
 

@@ -138,12 +138,13 @@ class KeyframeTask:
         assert isinstance(network, EndToEnd)
         keyframes, size = self.index.keyframes, self.settings.size
         weights = plain_weights(network.encoder)
+        encoder = torch_encoder(self.encoder, weights, "cpu", keyframes=keyframes, size=size, how="squeeze")
         return BoundaryModel(
             crn=self.settings.crn,
             network=network.boundary,
             shape=self.shape,
             calibration=calibration,
-            encoder=torch_encoder(self.encoder, weights, "cpu", keyframes, size, "squeeze").id,
+            encoder=encoder.id,
             encoder_name=self.encoder,
             encoder_weights=weights,
             keyframes=keyframes,

@@ -127,10 +127,10 @@ def _train(
             if step % settings.log_steps == 0 or ends_epoch or stopped:
                 recent = losses.of_last_step()  # waits for this step, as nothing before does
                 weights = torch.nn.utils.get_total_norm(list(model.parameters()))  # after the step: its gradient counts
-                if not math.isfinite(recent["loss"]) or not math.isfinite(weights):
-                    what = "a weight" if math.isfinite(recent["loss"]) else "the loss"
-                    advice = "try a smaller --base-rate, or --precision float32"
-                    raise BasslError(f"{what} of step {step} is not finite; {advice}")
+                for what, value in (("the loss", recent["loss"]), ("a weight", weights)):
+                    if not math.isfinite(value):
+                        advice = "try a smaller --base-rate, or --precision float32"
+                        raise BasslError(f"{what} of step {step} is not finite; {advice}")
                 speed, waiting = throughput.measure(settings.batch)
                 state = replace(state, losses=recent, rate=rate, speed=speed, waiting=waiting)
                 row = {"step": step, "epoch": state.epoch, "learning_rate": rate, **recent}
