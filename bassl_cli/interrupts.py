@@ -1,9 +1,10 @@
-"""Ctrl-C while the program starts: one line, where Python would show the traceback of an import."""
+"""Ctrl-C: one line while the program starts, then KeyboardInterrupt, but never in the middle of an import."""
 
 from __future__ import annotations
 
 import os
 import signal
+from types import FrameType
 
 
 def exit_on_sigint() -> None:
@@ -12,12 +13,26 @@ def exit_on_sigint() -> None:
         signal.signal(signal.SIGINT, _end)
 
 
-def restore_sigint() -> None:
-    """Let SIGINT raise KeyboardInterrupt again, which commands handle."""
+def raise_on_sigint() -> None:
+    """Let SIGINT raise KeyboardInterrupt, which commands handle; during an import, as soon as it has ended.
+
+    Within an import it could be lost (in a callback of ``importlib``), become an ImportError (in a compiled module), or
+    change the exit code (``python -m`` ends by the signal if ``exec`` was interrupted, as dataclasses use it).
+    """
     if signal.getsignal(signal.SIGINT) is _end:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, _raise_outside_imports)
+        signal.signal(signal.SIGALRM, _raise_outside_imports)
 
 
-def _end(number: int, frame: object) -> None:
+def _end(number: int, frame: FrameType | None) -> None:
     os.write(2, b"bassl: interrupted\n")
     os._exit(130)
+
+
+def _raise_outside_imports(number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            signal.setitimer(signal.ITIMER_REAL, 0.01)  # try again
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from bassl_cli import console
-from bassl_cli.interrupts import restore_sigint
+from bassl_cli.interrupts import raise_on_sigint
 from pipelines.errors import BasslError
 from pipelines.options import Option, Time, kind_of, options_of, settings_from
 
@@ -191,8 +191,8 @@ def with_settings(
                     made[name] = settings_from(kind, {key: value for key, value in values.items() if value is not None})
                 except ValueError as error:
                     raise BasslError(str(error)) from error
-            restore_sigint()
             try:
+                raise_on_sigint()
                 command(**given, **made)
             except KeyboardInterrupt:  # Typer would exit without a message
                 console.complain("interrupted")
