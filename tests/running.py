@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -24,6 +25,10 @@ def soon(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
     return True
 
 
-def children(pid: int) -> list[int]:
+def children_of(pid: int) -> set[int]:
     """The processes that a process started and that still run."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    found: set[int] = set()
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found.update(map(int, task.read_text().split()))
+    return found

@@ -17,8 +17,7 @@ from pipelines.progress import FilmProgress
 from pipelines.stages.extract_keyframes import FilmResult
 from tests import films
 from tests.command import Bassl, running
-from tests.stages.test_extract_keyframes import children_of
-from tests.test_processes import alive, soon
+from tests.running import alive, children_of, soon
 
 HOME = Path(__file__).parents[2]
 

@@ -16,7 +16,7 @@ import torch
 from pipelines.models.opening import open_model
 from tests.command import Bassl
 from tests.labelled_films import write_labelled_films
-from tests.running import alive, children, soon
+from tests.running import alive, children_of, soon
 
 BASSL = [sys.executable, "-m", "bassl_cli", "finetune"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
@@ -114,7 +114,7 @@ def test_training_processes_end_when_their_launcher_is_killed(small: list[str], 
     try:
         log = tmp_path / "runs" / "run" / "log.csv"
         assert soon(lambda: log.exists() and log.read_text().count("\n") > 3, 240)
-        workers = children(job.pid)
+        workers = children_of(job.pid)
         assert len(workers) == 2
         again = run(*small, "--resume", "--epochs", "100000")
         assert (again.returncode, again.stderr.count("\n")) == (2, 1)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from io import BytesIO
@@ -28,8 +27,8 @@ from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
 from tests import films
 from tests.dask_cluster import Cluster
+from tests.running import alive, children_of, soon
 from tests.small_stores import read_jpegs
-from tests.test_processes import alive, soon
 
 stage = import_module("pipelines.stages.extract_keyframes.running")
 HOME = Path(__file__).parents[2]
@@ -404,15 +403,6 @@ def test_an_interrupt_ends_the_children_and_leaves_no_partial_files(
     monkeypatch.undo()
     extract(library, output=tmp_path)
     assert checksums(tmp_path) == checksums(stores)
-
-
-def children_of(pid: int) -> set[int]:
-    """The processes that a process started."""
-    found: set[int] = set()
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            found.update(map(int, task.read_text().split()))
-    return found
 
 
 @pytest.mark.slow
