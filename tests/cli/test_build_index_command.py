@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from pipelines.stores.index import read_index
-from tests.datasets.test_bbc import SHOTS as BBC_SHOTS, write as put_bbc
-from tests.datasets.test_ovsd import write as put_ovsd
-from tests.datasets.test_scene_files import scenes_json
+from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_npz, put_ovsd, scenes_json
+from tests.datasets.movienet_files import put_movienet
+from tests.scored_things import put_csv
 from tests.small_stores import put_store
-from tests.stages.test_build_index import put_csv, put_movienet, put_npz
 
 ROOT = Path(__file__).parents[2]
 
@@ -136,8 +135,8 @@ def _drawn(folder: Path) -> tuple[list[list[str]], list[list[str]]]:
 
 def test_the_matching_of_labels_is_reported(run: Run, tmp_path: Path) -> None:
     put_store(tmp_path / "stores" / "film.h5", 5)
-    put_csv(tmp_path / "labels" / "film.csv", (0, 2.2), (2.2, 6.9), (6.9, 10))
-    put_csv(tmp_path / "labels" / "nobody.csv", (0, 3))
+    put_csv(tmp_path / "labels" / "film.csv", 0, 2.2, 6.9, 10)
+    put_csv(tmp_path / "labels" / "nobody.csv", 0, 3)
     done = run("stores", "--labels", "labels", "--tolerance", 0.5)
     assert table(done)[1][:5] == ["none", "1", "1", "2", "5"]
     assert done.stderr.splitlines() == [

@@ -21,7 +21,7 @@ from pipelines.datasets.parsing import read_text, text_lines
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import DatasetError
 from pipelines.video.films import video_ids
-from tests.datasets.test_scene_files import scenes_json
+from tests.datasets.annotation_files import scenes_json
 
 CASES_PER_FORMAT = 350
 

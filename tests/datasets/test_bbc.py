@@ -5,23 +5,13 @@ import pytest
 
 from pipelines.datasets.bbc import is_bbc, read_bbc
 from pipelines.errors import DatasetError
+from tests.datasets.annotation_files import BBC_SHOTS as SHOTS, put_bbc
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
 
-def write(root: Path, shots: str, scenes: str, name: str = "bbc_01", annotator: int = 0) -> Path:
-    for folder, text in (("shots", shots), (f"scenes/annotator_{annotator}", scenes)):
-        file = root / "annotations" / folder / f"{name}.txt"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, newline="")
-    return root
-
-
-SHOTS = "0\t9\n10\t19\n25\t39\n40\t49\n"
-
-
 def test_first_shots_of_bbc_scenes_are_converted_to_last_shots(tmp_path: Path) -> None:
-    write(tmp_path, SHOTS, "0,1,3,4")
+    put_bbc(tmp_path, SHOTS, "0,1,3,4")
     [video] = read_bbc(tmp_path)
     assert video.video_id == "bbc_01"
     assert video.shots is not None
@@ -32,22 +22,22 @@ def test_first_shots_of_bbc_scenes_are_converted_to_last_shots(tmp_path: Path) -
 
 
 def test_windows_line_ends_and_a_byte_order_mark_are_accepted(tmp_path: Path) -> None:
-    write(tmp_path, "\ufeff" + SHOTS.replace("\n", "\r\n"), "\ufeff0,1,3,4\r\n")
+    put_bbc(tmp_path, "\ufeff" + SHOTS.replace("\n", "\r\n"), "\ufeff0,1,3,4\r\n")
     [video] = read_bbc(tmp_path)
     assert video.scene_end is not None
     assert video.scene_end.tolist() == [1, 0, 1, 0]
 
 
 def test_a_frame_in_two_shots_belongs_to_the_later_one(tmp_path: Path) -> None:
-    write(tmp_path, "0 9\n9 19\n20 29\n", "0,3")
+    put_bbc(tmp_path, "0 9\n9 19\n20 29\n", "0,3")
     [video] = read_bbc(tmp_path)
     assert video.shots is not None
     assert video.shots.tolist() == [[0, 9], [9, 20], [20, 30]]
 
 
 def test_the_labels_of_another_annotator_can_be_read(tmp_path: Path) -> None:
-    write(tmp_path, SHOTS, "0,1,4")
-    write(tmp_path, SHOTS, "0,2,4", annotator=3)
+    put_bbc(tmp_path, SHOTS, "0,1,4")
+    put_bbc(tmp_path, SHOTS, "0,2,4", annotator=3)
     [video] = read_bbc(tmp_path, annotator=3)
     assert video.scene_end is not None
     assert video.scene_end.tolist() == [0, 1, 0, 0]
@@ -57,7 +47,7 @@ def test_the_labels_of_another_annotator_can_be_read(tmp_path: Path) -> None:
 
 def test_the_annotations_folder_itself_is_accepted_and_ids_are_sorted(tmp_path: Path) -> None:
     for name in ("bbc_02", "bbc_10", "bbc_01"):
-        write(tmp_path, SHOTS, "0,4", name)
+        put_bbc(tmp_path, SHOTS, "0,4", name)
     (tmp_path / "annotations" / "shots" / "._bbc_01.txt").write_bytes(b"\0\1\2")
     assert [video.video_id for video in read_bbc(tmp_path / "annotations")] == ["bbc_01", "bbc_02", "bbc_10"]
 
@@ -65,7 +55,7 @@ def test_the_annotations_folder_itself_is_accepted_and_ids_are_sorted(tmp_path: 
 def test_a_bbc_folder_is_recognised(tmp_path: Path) -> None:
     assert not is_bbc(tmp_path)
     assert not is_bbc(tmp_path / "missing")
-    write(tmp_path, SHOTS, "0,4")
+    put_bbc(tmp_path, SHOTS, "0,4")
     assert is_bbc(tmp_path)
     assert is_bbc(tmp_path / "annotations")
 
@@ -93,7 +83,7 @@ def test_a_bbc_folder_is_recognised(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_file_gives_one_line_that_names_it(tmp_path: Path, shots: str, scenes: str, message: str) -> None:
-    write(tmp_path, shots, scenes)
+    put_bbc(tmp_path, shots, scenes)
     with pytest.raises(DatasetError, match=message) as caught:
         read_bbc(tmp_path)
     assert "bbc_01.txt" in str(caught.value)
@@ -101,8 +91,8 @@ def test_a_damaged_file_gives_one_line_that_names_it(tmp_path: Path, shots: str,
 
 
 def test_a_shot_list_without_a_scene_list_is_refused_and_vice_versa(tmp_path: Path) -> None:
-    write(tmp_path, SHOTS, "0,4")
-    write(tmp_path, SHOTS, "0,4", "bbc_02")
+    put_bbc(tmp_path, SHOTS, "0,4")
+    put_bbc(tmp_path, SHOTS, "0,4", "bbc_02")
     (tmp_path / "annotations" / "scenes" / "annotator_0" / "bbc_02.txt").unlink()
     with pytest.raises(DatasetError, match=r"shots/bbc_02.txt: has no file of the same name in .*annotator_0"):
         read_bbc(tmp_path)

@@ -11,7 +11,6 @@ from pipelines.datasets.chapters import read_chapters
 from pipelines.datasets.sources import read_annotations, read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import DatasetError
 from pipelines.outputs.exports import export
-from pipelines.scenes import timecode
 from tests.outputs.exporting import FILM_23, scene_list
 from tests.small_stores import refusal
 
@@ -23,14 +22,6 @@ def times(path: Path) -> list[list[float]]:
     record = read_scenes_of_video(path)
     assert record.scenes_seconds is not None
     return record.scenes_seconds.tolist()  # type: ignore[no-any-return]
-
-
-def put_chapters(path: Path, *starts: float) -> Path:
-    """Chapters of a Matroska file that have a start, in seconds, and no end."""
-    atoms = [f"<ChapterTimeStart>{timecode(start)}</ChapterTimeStart>" for start in starts]
-    listed = "".join(f"<ChapterAtom>{atom}</ChapterAtom>" for atom in atoms)
-    path.write_text(f"<Chapters><EditionEntry>{listed}</EditionEntry></Chapters>")
-    return path
 
 
 @pytest.mark.parametrize("name", ["film.chapters.xml", "film.scenes.chapters.xml", "film.xml", "film.ffmetadata"])

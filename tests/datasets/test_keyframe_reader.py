@@ -17,9 +17,8 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import DatasetError
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stores.index import read_index, write_index
-from tests.datasets.test_movienet import put_labels, put_shots
+from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots
 from tests.small_stores import jpeg, put_store, read_all, refusal
-from tests.stages.test_build_index import put_frames
 from tests.stores.test_index import video
 
 LENGTHS = {"a": 12, "b": 3, "c": 9}
@@ -94,7 +93,7 @@ def movienet(tmp_path: Path) -> Path:
     for seed, film in enumerate(("tt01", "tt02")):
         put_shots(root, film)
         put_labels(root, [0, 1, -1, 0], film)
-        put_frames(root, film, 5, seed=seed)
+        put_keyframes(root, film, 5, seed=seed)
     build_index([root], IndexSettings(output=tmp_path / "movienet.h5"))
     return tmp_path / "movienet.h5"
 

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,50 +8,8 @@ import pytest
 from pipelines.datasets.annotations import KeyframeFolder
 from pipelines.datasets.movienet import is_movienet, read_jpeg, read_movienet, read_movienet_splits
 from pipelines.errors import DatasetError
+from tests.datasets.movienet_files import FILM, SHOTS, put, put_keyframes, put_labels, put_list, put_shots, put_split
 from tests.small_stores import jpeg
-
-FILM = "tt0047396"
-SHOTS = [(0, 48), (49, 329), (330, 340), (341, 400), (401, 499)]
-
-
-def put(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="")
-    return path
-
-
-def put_shots(root: Path, film: str = FILM, shots: Sequence[tuple[int, int]] = SHOTS) -> Path:
-    quarters = [[first + (last - first) * q // 4 for q in (1, 2, 3)] for first, last in shots]
-    lines = [f"{first} {last} {a} {b} {c}\n" for (first, last), (a, b, c) in zip(shots, quarters, strict=True)]
-    return put(root / "scene318" / "shot_movie318" / f"{film}.txt", "".join(lines))
-
-
-def put_labels(root: Path, labels: Sequence[int], film: str = FILM, first: int = 0) -> Path:
-    lines = [f"{shot:04d} {label}\n" for shot, label in enumerate(labels, first)]
-    return put(root / "scene318" / "label318" / f"{film}.txt", "".join(lines))
-
-
-def put_split(root: Path, **splits: list[str]) -> Path:
-    content = {"train": [], "val": [], "test": [], **splits}
-    return put(root / "scene318" / "meta" / "split318.json", json.dumps(content))
-
-
-def put_keyframes(root: Path, film: str = FILM, shots: int = 5, images: int = 3) -> Path:
-    folder = root / "240P_frames" / film
-    folder.mkdir(parents=True)
-    for shot in range(shots):
-        for image in range(images):
-            (folder / f"shot_{shot:04d}_img_{image}.jpg").touch()
-    return folder
-
-
-def put_list(root: Path, part: str, labels: Sequence[Any], film: str = FILM, num_shot: int | None = None) -> Path:
-    lines = [
-        {"video_id": film, "shot_id": f"{shot:04d}", "num_shot": num_shot or len(labels), "boundary_label": label}
-        | {"invideo_scene_id": 0, "global_scene_id": 0, "global_video_id": 0}
-        for shot, label in enumerate(labels)
-    ]
-    return put(root / "anno" / f"anno.{part}.ndjson", "".join(json.dumps(line) + "\n" for line in lines))
 
 
 def labels_of(root: Path) -> list[int]:

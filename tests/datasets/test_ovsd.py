@@ -5,20 +5,13 @@ import pytest
 
 from pipelines.datasets.ovsd import is_ovsd, read_ovsd
 from pipelines.errors import DatasetError
+from tests.datasets.annotation_files import OVSD_SHOTS as SHOTS, put_ovsd
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
-SHOTS = "0 99\n100 199\n201 299\n300 399\n"
-
-
-def write(root: Path, scenes: str, shots: str | None = SHOTS, name: str = "02") -> Path:
-    (root / f"{name}_scenes.txt").write_text(scenes, newline="")
-    if shots is not None:
-        (root / f"{name}_shots.txt").write_text(shots, newline="")
-    return root
 
 
 def test_a_scene_ends_with_the_shot_that_ends_nearest(tmp_path: Path) -> None:
-    write(tmp_path, "0\t110\n111\t270\n271\t399")  # as in the real files, no line end at the end
+    put_ovsd(tmp_path, "0\t110\n111\t270\n271\t399")  # as in the real files, no line end at the end
     [video] = read_ovsd(tmp_path)
     assert video.video_id == "02"
     assert video.shots is not None
@@ -31,21 +24,21 @@ def test_a_scene_ends_with_the_shot_that_ends_nearest(tmp_path: Path) -> None:
 
 
 def test_each_scene_end_has_its_own_shot(tmp_path: Path) -> None:
-    write(tmp_path, "0 99\n100 120\n121 399\n")
+    put_ovsd(tmp_path, "0 99\n100 120\n121 399\n")
     [video] = read_ovsd(tmp_path)
     assert video.scene_end is not None
     assert video.scene_end.tolist() == [1, 1, 0, 0]
 
 
 def test_ovsd_scenes_may_have_gaps_and_share_a_frame(tmp_path: Path) -> None:
-    write(tmp_path, "0 99\n99 150\n201 399\n")
+    put_ovsd(tmp_path, "0 99\n99 150\n201 399\n")
     [video] = read_ovsd(tmp_path)
     assert video.scenes_frames is not None
     assert video.scenes_frames.tolist() == [[0, 99], [99, 151], [201, 400]]
 
 
 def test_scenes_without_shots_label_the_time_line(tmp_path: Path) -> None:
-    write(tmp_path, "0 99\r\n100 399\r\n", shots=None)
+    put_ovsd(tmp_path, "0 99\r\n100 399\r\n", shots=None)
     [video] = read_ovsd(tmp_path)
     assert video.shots is None
     assert video.scene_end is None
@@ -57,7 +50,7 @@ def test_scenes_without_shots_label_the_time_line(tmp_path: Path) -> None:
 def test_an_ovsd_folder_is_recognised(tmp_path: Path) -> None:
     assert not is_ovsd(tmp_path)
     assert not is_ovsd(tmp_path / "missing")
-    write(tmp_path, "0 399")
+    put_ovsd(tmp_path, "0 399")
     assert is_ovsd(tmp_path)
     assert not is_ovsd(tmp_path / "02_scenes.txt")
 
@@ -76,7 +69,7 @@ def test_an_ovsd_folder_is_recognised(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_file_gives_one_line_that_names_it(tmp_path: Path, scenes: str, shots: str, message: str) -> None:
-    write(tmp_path, scenes, shots)
+    put_ovsd(tmp_path, scenes, shots)
     with pytest.raises(DatasetError, match=message) as caught:
         read_ovsd(tmp_path)
     assert "\n" not in str(caught.value)
@@ -85,7 +78,7 @@ def test_a_damaged_file_gives_one_line_that_names_it(tmp_path: Path, scenes: str
 def test_missing_ovsd_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="has no files"):
         read_ovsd(tmp_path)
-    write(tmp_path, "0 399")
+    put_ovsd(tmp_path, "0 399")
     (tmp_path / "03_shots.txt").write_text(SHOTS)
     with pytest.raises(DatasetError, match=r"03_shots.txt: has no 03_scenes.txt"):
         read_ovsd(tmp_path)

@@ -14,26 +14,7 @@ from pipelines.datasets.scene_files import is_scene_files, read_scenes_csv, read
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import DatasetError
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
-
-
-def scenes_json(ends: tuple[int, ...] = (2, 5), path: str = "movies/film.mp4") -> dict[str, Any]:
-    """A scenes.json of five shots of 50 frames at 25 frames per second."""
-
-    def timed(start: int, end: int) -> dict[str, Any]:
-        return {"start_frame": start, "end_frame": end, "start": start / 25, "end": end / 25}
-
-    firsts = (0, *ends[:-1])
-    return {
-        "schema": "bassl.scenes",
-        "version": 1,
-        "video": {"path": path, "width": 4, "height": 3, "duration": 10.0, "frames": 250, "frame_rate": 25.0},
-        "settings": {},
-        "shots": [{"index": i, **timed(50 * i, 50 * i + 50), "score": 0.5} for i in range(5)],
-        "scenes": [
-            {"index": m, "start_shot": first, "end_shot": end, **timed(50 * first, 50 * end), "confidence": None}
-            for m, (first, end) in enumerate(zip(firsts, ends, strict=True))
-        ],
-    }
+from tests.datasets.annotation_files import scenes_json
 
 
 def put(path: Path, content: Any) -> Path:

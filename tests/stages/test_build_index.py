@@ -22,56 +22,12 @@ from pipelines.stores.features import open_features
 from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_index
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.films import video_ids
-from tests.datasets.test_bbc import SHOTS as BBC_SHOTS, write as put_bbc
-from tests.datasets.test_chapters import put_chapters
-from tests.datasets.test_movienet import put_labels, put_list, put_shots, put_split
-from tests.datasets.test_ovsd import write as put_ovsd
-from tests.datasets.test_scene_files import scenes_json
-from tests.scored_things import scene_list
+from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_chapters, put_npz, put_ovsd, scenes_json
+from tests.datasets.movienet_files import put_keyframes, put_labels, put_list, put_movienet, put_shots, put_split
+from tests.scored_things import put_csv, scene_list
 from tests.small_stores import damaged, jpeg, put_store, read_all, refusal
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-
-
-def put_frames(root: Path, film: str, shots: int, images: int = 3, seed: int = 0) -> Path:
-    """MovieNet's keyframes of a film."""
-    folder = root / "240P_frames" / film
-    folder.mkdir(parents=True)
-    for shot in range(shots):
-        for image in range(images):
-            (folder / f"shot_{shot:04d}_img_{image}.jpg").write_bytes(jpeg(seed, shot, image))
-    return folder
-
-
-def put_movienet(root: Path) -> Path:
-    """Two labelled films and one with keyframes only."""
-    for seed, film in enumerate(("tt01", "tt02")):
-        put_shots(root, film, [(0, 48), (49, 329), (330, 499)])
-        put_frames(root, film, 3, seed=seed)
-    put_labels(root, [1, -1], "tt01")
-    put_labels(root, [0, 1], "tt02")
-    put_frames(root, "tt03", 2, seed=2)
-    put_split(root, train=["tt01", "tt99"], test=["tt02"])
-    return root
-
-
-def put_npz(folder: Path, name: str = "01", size: int = 4, **changes: Any) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    arrays = {
-        "features": np.arange(3 * size, dtype=np.float16).reshape(3, size) + len(name),
-        "shots": np.array([[0, 10], [10, 25], [30, 31]], np.int64),
-        "scene_end": np.array([0, 1, 0], np.uint8),
-        **changes,
-    }
-    path = folder / f"{name}.npz"
-    np.savez(path, **arrays)
-    return path
-
-
-def put_csv(path: Path, *times: tuple[float, float]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("start,end\n" + "".join(f"{start},{end}\n" for start, end in times))
-    return path
 
 
 @pytest.fixture
@@ -142,8 +98,8 @@ def test_only_complete_leaves_out_and_counts_incomplete_films(tmp_path: Path, se
         put_shots(root, film, [(0, 48), (49, 329), (330, 499)])
         put_labels(root, [0, 1], film)
     put_labels(root, [0, 1], "tt07")  # labels of shots that nothing lists
-    (put_frames(root, "tt05", 3) / "shot_0001_img_2.jpg").unlink()
-    put_frames(root, "tt06", 4)
+    (put_keyframes(root, "tt05", 3, seed=0) / "shot_0001_img_2.jpg").unlink()
+    put_keyframes(root, "tt06", 4, seed=0)
     refusal(lambda: build_index([root], settings()), error=BasslError)
     report = build_index([root], settings(only_complete=True))
     assert report.index.video_ids == ("tt01", "tt02", "tt03")
@@ -426,8 +382,8 @@ def test_several_sources_are_indexed_together(tmp_path: Path, settings: Settings
 def test_scenes_of_a_csv_are_matched_to_the_shots_of_the_store(tmp_path: Path, settings: Settings) -> None:
     put_store(tmp_path / "stores" / "film.h5", 5)
     put_store(tmp_path / "stores" / "other.h5", 3)
-    put_csv(tmp_path / "labels" / "film.csv", (0, 2.2), (2.2, 6.9), (6.9, 8.6), (8.6, 10))
-    put_csv(tmp_path / "labels" / "nobody.csv", (0, 3))
+    put_csv(tmp_path / "labels" / "film.csv", 0, 2.2, 6.9, 8.6, 10)
+    put_csv(tmp_path / "labels" / "nobody.csv", 0, 3)
     report = build_index([tmp_path / "stores"], settings(labels=(tmp_path / "labels",), tolerance=0.5))
     assert report.index.label.tolist() == [1, 0, 0, 0, 0, NO_LABEL, NO_LABEL, NO_LABEL]
     match = report.matches["film"]
@@ -444,7 +400,7 @@ def test_labels_with_the_name_of_the_film_match_its_store(tmp_path: Path, settin
     films = [tmp_path / name for name in ("1999/a.mp4", "2001/a.mp4", "with space.mp4", "3.45\u202fPM.mov")]
     for name in video_ids(films):
         put_store(tmp_path / "stores" / f"{name}.h5", shots=10)
-    labels = tuple(put_csv(film.with_suffix(".csv"), (0, 4), (4, 10)) for film in films)
+    labels = tuple(put_csv(film.with_suffix(".csv"), 0, 4, 10) for film in films)
     report = build_index([tmp_path / "stores"], settings(labels=labels, tolerance=math.inf))
     assert sorted(report.matches) == sorted(video_ids(films)) == ["1999_a", "2001_a", "3.45_PM", "with_space"]
     assert not any("not among the sources" in note for note in report.notes)
@@ -452,7 +408,7 @@ def test_labels_with_the_name_of_the_film_match_its_store(tmp_path: Path, settin
 
 def test_labels_match_a_film_whose_name_ends_like_a_scene_list(tmp_path: Path, settings: Settings) -> None:
     store = put_store(tmp_path / "stores" / "behind_the_scenes.h5")
-    labels = put_csv(tmp_path / "behind_the_scenes.csv", (0, 4), (4, 10))
+    labels = put_csv(tmp_path / "behind_the_scenes.csv", 0, 4, 10)
     report = build_index([store], settings(labels=(labels,)))
     assert report.index.label.tolist() == [0, 1, 0, 0, 0]
 
@@ -491,7 +447,7 @@ def test_for_a_part_of_a_film_labels_outside_it_are_reported_and_its_own_hours_c
 ) -> None:
     part = scene_list((3600, 4500, 5400, 7200), [0], (0.9, 0.2, 0.3))
     replace(part, settings={"start": 3600}).save(tmp_path / "film.json")
-    labels = put_csv(tmp_path / "labels" / "film.csv", (0, 1800), (1800, 5400), (5400, 8000), (8000, 9000))
+    labels = put_csv(tmp_path / "labels" / "film.csv", 0, 1800, 5400, 8000, 9000)
     report = build_index([tmp_path / "film.json"], settings(labels=(labels,)))
     assert report.index.label.tolist() == [0, 1, 0]
     match = report.matches["film"]
@@ -502,20 +458,20 @@ def test_for_a_part_of_a_film_labels_outside_it_are_reported_and_its_own_hours_c
 
 def test_labels_of_one_film_from_two_files_are_refused(tmp_path: Path, settings: Settings) -> None:
     put_store(tmp_path / "film.h5")
-    one, other = put_csv(tmp_path / "x" / "film.csv", (0, 4)), put_csv(tmp_path / "y" / "film.csv", (0, 4))
+    one, other = put_csv(tmp_path / "x" / "film.csv", 0, 4), put_csv(tmp_path / "y" / "film.csv", 0, 4)
     refusal(lambda: build_index([tmp_path / "film.h5"], settings(labels=(one, other))), one, other, error=DatasetError)
 
 
 def test_labels_that_cannot_be_matched_to_shots_are_refused(tmp_path: Path, settings: Settings) -> None:
     (tmp_path / "ovsd").mkdir()
     put_ovsd(tmp_path / "ovsd", "0\t110\n111\t270\n271\t399")
-    labels = put_csv(tmp_path / "02.csv", (0, 4))
+    labels = put_csv(tmp_path / "02.csv", 0, 4)
     build = lambda: build_index([tmp_path / "ovsd"], settings(labels=(labels,)))  # noqa: E731
     refusal(build, "02_scenes.txt", "no times in seconds", labels, error=DatasetError)
 
 
 def test_a_label_file_without_shots_is_refused_with_a_hint_at_labels_option(tmp_path: Path, settings: Settings) -> None:
-    labels = put_csv(tmp_path / "film.csv", (0, 4))
+    labels = put_csv(tmp_path / "film.csv", 0, 4)
     refusal(lambda: build_index([labels], settings()), labels, "--labels", error=DatasetError)
 
 

@@ -39,10 +39,9 @@ from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.lookup import find_features, keyframe_facts, store_path
 from pipelines.video.resizing import resize_to_square
 from tests.dask_cluster import Cluster
-from tests.datasets.test_movienet import put_shots
+from tests.datasets.movienet_files import put_movienet, put_shots
 from tests.released_layout import released_state
 from tests.small_stores import jpeg, put_store, refusal
-from tests.stages.test_build_index import put_movienet
 from tests.stores.test_index import video, written
 
 HOME = Path(__file__).parents[2]

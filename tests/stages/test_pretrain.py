@@ -47,9 +47,9 @@ from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from pipelines.training.settings import AugmentationSettings
 from pipelines.video.resizing import resize_to_square
 from tests import another_device
+from tests.datasets.annotation_files import put_npz
 from tests.labelled_films import write_relabelled
 from tests.small_stores import put_store, refusal
-from tests.stages.test_build_index import put_npz
 
 HERE = Process(0, 1, torch.device("cpu"))
 

@@ -44,9 +44,8 @@ from pipelines.stores.features import open_features
 from pipelines.stores.index import read_index
 from pipelines.training.settings import AugmentationSettings
 from tests.command import Bassl
-from tests.datasets.test_movienet import put_labels, put_shots, put_split
+from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots, put_split
 from tests.small_stores import refusal
-from tests.stages.test_build_index import put_frames
 
 SHOTS = 30
 LEARNING = ("Siamese", "MS-LSTM", "LGSS", "BaSSL (10 epochs)", "BaSSL (40 epochs)", "Relational network")
@@ -346,9 +345,9 @@ def put_movienet_of_five(root: Path) -> Path:
         put_shots(root, name, [(24 * shot, 24 * shot + 23) for shot in range(shots)])
         put_labels(root, [int(shot % 4 == 3) for shot in range(shots - 1)], name)
         if seed < 5:
-            put_frames(root, name, shots, seed=seed)
-    put_frames(root, "tt0000009", shots, seed=9)
-    (put_frames(root, "tt0000010", shots, seed=10) / "shot_0003_img_1.jpg").unlink()
+            put_keyframes(root, name, shots, seed=seed)
+    put_keyframes(root, "tt0000009", shots, seed=9)
+    (put_keyframes(root, "tt0000010", shots, seed=10) / "shot_0003_img_1.jpg").unlink()
     put_split(root, train=[names[0], names[1], names[5]], val=[names[2], names[6]], test=[*names[3:5], names[7]])
     return root
 

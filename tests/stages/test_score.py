@@ -29,11 +29,10 @@ from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.score import ScoreSettings, compare, score
 from pipelines.stages.score.result import SeedSpread, seed_spreads
 from pipelines.stores.index import read_index
-from tests.datasets.test_chapters import put_chapters
-from tests.datasets.test_movienet import put_labels, put_shots
+from tests.datasets.annotation_files import put_chapters
+from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots
 from tests.scored_things import SHAPE, WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
 from tests.small_stores import put_store, refusal
-from tests.stages.test_build_index import put_frames
 
 QUICK = ScoreSettings(resamples=20)
 
@@ -440,7 +439,7 @@ def test_labelled_features_are_compared_by_their_own_frame_rate(tmp_path: Path) 
 
 def test_labels_of_movienet_without_a_shot_list_are_refused(tmp_path: Path) -> None:
     guess = put_scenes(tmp_path / "guess" / "tt01.json")
-    put_frames(tmp_path / "movienet", "tt01", 5)
+    put_keyframes(tmp_path / "movienet", "tt01", seed=0)
     labels = put_labels(tmp_path / "movienet", [0, 1, 0, 1], "tt01")
     for truth in (tmp_path / "movienet", labels):
         for subject in (guess, guess.parent):
