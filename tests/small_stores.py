@@ -7,7 +7,9 @@ from hashlib import sha256
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from PIL import Image
@@ -15,6 +17,8 @@ from PIL import Image
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import StoreError
 from pipelines.scenes import VideoFacts
+from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stores.hdf5 import create_store
 from pipelines.stores.keyframes import KeyframeStore, StoredShot, write_keyframes
 
 RATE = 25.0
@@ -48,6 +52,14 @@ def put_store(
     source = {"name": f"{path.stem}.mp4", "bytes": 1, "sha256": sha256(f"{path.stem} {seed}".encode()).hexdigest()}
     write_keyframes(path, stored, lambda: (facts, source), {"keyframes": images})
     return path
+
+
+def put_indexed_stores(folder: Path, lengths: dict[str, int], seed: int = 0) -> Path:
+    """Stores of so many shots each, in `stores`, and an index of them; ``seed`` is that of the first."""
+    for number, (name, shots) in enumerate(lengths.items(), seed):
+        put_store(folder / "stores" / f"{name}.h5", shots, seed=number)
+    build_index([folder / "stores"], IndexSettings(output=folder / "index.h5", overwrite=True))
+    return folder / "index.h5"
 
 
 def read_jpegs(store: KeyframeStore, start_shot: int, end_shot: int) -> list[list[bytes]]:
@@ -87,3 +99,24 @@ def damaged(content: bytes, flips: int, cuts: int, seed: int = 0) -> Iterator[tu
         for place in places:
             changed[place] ^= int(rng.integers(1, 256))
         yield f"changed at {places}", bytes(changed)
+
+
+def forge(path: Path, out: Path, changes: dict[str, Any]) -> Path:
+    """A copy of a store with other data sets and attributes (``@name``; None: without it), under a seal that fits."""
+    with h5py.File(path) as file:
+        schema, version = str(file.attrs["schema"]), int(file.attrs["schema_version"])
+        with create_store(out, schema, version) as copy:
+            for key, value in file.attrs.items():
+                if f"@{key}" not in changes and key not in ("schema", "schema_version"):
+                    copy.attrs[key] = value
+            names: list[str] = []
+            file.visit(names.append)
+            for name in names:
+                if isinstance(file[name], h5py.Dataset) and name not in changes:
+                    file.copy(name, copy.require_group(str(Path(name).parent)))
+            for name, value in changes.items():
+                if value is not None and name.startswith("@"):
+                    copy.attrs[name[1:]] = value
+                elif value is not None:
+                    copy[name] = value
+    return out

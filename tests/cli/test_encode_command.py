@@ -12,12 +12,11 @@ import pytest
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stores.features import open_features
 from tests.command import Bassl
-from tests.small_stores import put_store
-from tests.stages.test_encode import put_index
+from tests.small_stores import put_indexed_stores, put_store
 
 
 def test_encode_without_options_writes_and_names_the_store(bassl: Bassl) -> None:
-    put_index(Path("data"), {"a": 3, "b": 2})
+    put_indexed_stores(Path("data"), {"a": 3, "b": 2})
     code, out, _ = bassl("encode", "--gpus", "0")
     assert code == 0
     store = open_features(Path(out.strip()))
@@ -27,7 +26,7 @@ def test_encode_without_options_writes_and_names_the_store(bassl: Bassl) -> None
 
 
 def test_a_damaged_film_is_named_at_the_end_and_the_others_are_encoded(bassl: Bassl) -> None:
-    put_index(Path("data"), {"a": 3, "b": 2})
+    put_indexed_stores(Path("data"), {"a": 3, "b": 2})
     put_store(Path("data/stores/a.h5"), 3, seed=7)
     code, _, err = bassl("encode", "--gpus", "0")
     assert code == 1
@@ -41,7 +40,7 @@ def test_a_damaged_film_is_named_at_the_end_and_the_others_are_encoded(bassl: Ba
 def test_two_processes_make_the_same_store_and_name_a_damaged_film_once(
     bassl: Bassl,
 ) -> None:
-    one = Path(bassl("encode", put_index(Path("data"), {"b": 7, "c": 2}), "--gpus", "0").out.strip())
+    one = Path(bassl("encode", put_indexed_stores(Path("data"), {"b": 7, "c": 2}), "--gpus", "0").out.strip())
     put_store(Path("data/stores/a.h5"), 3, seed=5)
     build_index([Path("data/stores")], IndexSettings(output=Path("data/index.h5"), overwrite=True))
     put_store(Path("data/stores/a.h5"), 3, seed=6)

@@ -18,8 +18,8 @@ from pipelines.errors import DatasetError
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stores.index import read_index, write_index
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots
+from tests.small_index import video
 from tests.small_stores import jpeg, put_store, read_all, refusal
-from tests.stores.test_index import video
 
 LENGTHS = {"a": 12, "b": 3, "c": 9}
 """Shots of the videos; the seeds of their keyframes are 0, 1, 2."""

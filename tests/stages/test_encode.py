@@ -41,8 +41,8 @@ from pipelines.video.resizing import resize_to_square
 from tests.dask_cluster import Cluster
 from tests.datasets.movienet_files import put_movienet, put_shots
 from tests.released_layout import released_state
-from tests.small_stores import jpeg, put_store, refusal
-from tests.stores.test_index import video, written
+from tests.small_index import video, written
+from tests.small_stores import jpeg, put_indexed_stores, put_store, refusal
 
 HOME = Path(__file__).parents[2]
 LENGTHS = {"a": 7, "b": 1, "c": 4}
@@ -69,14 +69,7 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> ShotEncoder:
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    return put_index(tmp_path, LENGTHS)
-
-
-def put_index(folder: Path, lengths: dict[str, int], seed: int = 0) -> Path:
-    for number, (name, shots) in enumerate(lengths.items(), seed):
-        put_store(folder / "stores" / f"{name}.h5", shots, seed=number)
-    build_index([folder / "stores"], IndexSettings(output=folder / "index.h5", overwrite=True))
-    return folder / "index.h5"
+    return put_indexed_stores(tmp_path, LENGTHS)
 
 
 def colour(*shot: int) -> np.ndarray:
@@ -171,7 +164,7 @@ def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    put_index(Path(), dict.fromkeys("abcde", 3))
+    put_indexed_stores(Path(), dict.fromkeys("abcde", 3))
     alone = encode_shots(EncodeSettings(Path("index.h5"), output=Path("alone"), device="cpu"))
     put_store(Path("stores/f.h5"), 3, jpegs=[[b"no picture"] * 3] * 3)
     build_index([Path("stores")], IndexSettings(output=Path("index.h5"), overwrite=True))
@@ -206,12 +199,12 @@ def test_existing_features_are_not_computed_again(index: Path, encoder: ShotEnco
 def test_new_videos_are_added_and_those_of_another_index_stay(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     old = open_features(encode_shots(settings)).videos["a"].copy()
-    put_index(index.parent, {**LENGTHS, "d": 2})
+    put_indexed_stores(index.parent, {**LENGTHS, "d": 2})
     assert shots_encoded(settings) == 2
     shutil.rmtree(index.parent / "stores")
-    put_index(index.parent, {"b": 1}, seed=1)
+    put_indexed_stores(index.parent, {"b": 1}, seed=1)
     assert shots_encoded(settings) == 0
-    put_index(index.parent, {"e": 3})
+    put_indexed_stores(index.parent, {"e": 3})
     assert shots_encoded(settings) == 3
     store = open_features(store_path(settings.output, encoder.id))
     assert list(store.videos) == list(store.shots) == ["a", "b", "c", "d", "e"]
@@ -231,7 +224,7 @@ def test_only_a_film_of_other_keyframes_is_encoded_again(index: Path, encoder: S
     np.testing.assert_allclose(new["c"], [colour(7, shot) for shot in range(4)], rtol=1e-5)
     assert hues is not None
     np.testing.assert_array_equal(hues[-1], hue_histogram(from_jpeg(jpeg(7, 3, 1))))
-    put_index(index.parent, {**LENGTHS, "c": 5})
+    put_indexed_stores(index.parent, {**LENGTHS, "c": 5})
     assert shots_encoded(settings) == 5
     assert shots_encoded(settings) == 0
 
@@ -240,7 +233,7 @@ def test_overwrite_encodes_the_films_of_the_index_and_keeps_those_of_others(inde
     settings = settings_of(index)
     old = dict(open_features(encode_shots(settings)).videos)
     shutil.rmtree(index.parent / "stores")
-    put_index(index.parent, {"c": 4}, seed=7)
+    put_indexed_stores(index.parent, {"c": 4}, seed=7)
     assert shots_encoded(replace(settings, overwrite=True)) == 4
     new = open_features(store_path(settings.output, encoder.id)).videos
     assert list(new) == ["a", "b", "c"]
@@ -296,7 +289,7 @@ def test_parts_that_cannot_be_used_are_made_again(index: Path, encoder: ShotEnco
         write_features(part, "other-0123456789ab", dict(found.videos), found.shots)
     else:
         seed, missing = 5, sum(LENGTHS.values())
-        put_index(index.parent, LENGTHS, seed)
+        put_indexed_stores(index.parent, LENGTHS, seed)
     assert shots_encoded(settings) == missing
     _, features = features_of(read_index(index), [store_path(settings.output, encoder.id)])
     np.testing.assert_allclose(features[:7], [colour(seed, shot) for shot in range(7)], rtol=1e-5)
@@ -440,11 +433,11 @@ def test_features_of_other_shots_or_only_some_videos_are_not_used(index: Path, e
     settings = settings_of(index)
     store = encode_shots(settings)
     assert find_features(read_index(index), encoder.id, settings.output) == (store,)
-    put_index(index.parent, {**LENGTHS, "d": 2})
+    put_indexed_stores(index.parent, {**LENGTHS, "d": 2})
     assert find_features(read_index(index), encoder.id, settings.output) == ()
     encode_shots(settings)
     assert find_features(read_index(index), encoder.id, settings.output) == (store,)
-    put_index(index.parent, LENGTHS, seed=1)
+    put_indexed_stores(index.parent, LENGTHS, seed=1)
     assert find_features(read_index(index), encoder.id, settings.output) == ()
     refusal(lambda: features_of(read_index(index), [store]), store, "features of a are of other shots")
 

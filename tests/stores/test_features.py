@@ -25,8 +25,8 @@ from pipelines.stores.features import (
     write_features,
 )
 from pipelines.stores.hdf5 import create_store
-from tests.small_stores import damaged, refusal
-from tests.stores.test_index import forge, pictured, video, written
+from tests.small_index import pictured, video, written
+from tests.small_stores import damaged, forge, refusal
 
 LENGTHS = {"a": 4, "b": 1, "c": 3}
 

@@ -21,41 +21,14 @@ from pipelines.stores.index import (
     SCHEMA,
     VERSION,
     Index,
-    IndexedVideo,
     read_index,
     window_rows,
     write_index,
 )
-from tests.small_stores import damaged, refusal
+from tests.small_index import pictured, video, written
+from tests.small_stores import damaged, forge, refusal
 
 Edge = Literal["shift", "clip"]
-
-
-def video(name: str = "a", shots: int = 4, **changes: Any) -> IndexedVideo:
-    """A video without pictures, of shots of ten frames and one second."""
-    starts = np.arange(shots)[:, None]
-    made = IndexedVideo(
-        video_id=name,
-        source=f"{name}.txt",
-        frames=10 * starts + np.array([0, 10]),
-        seconds=(starts + np.array([0, 1])).astype(np.float64),
-        label=np.zeros(shots, np.int8),
-        frame_rate=10.0,
-    )
-    return replace(made, **changes)
-
-
-def pictured(name: str, folder: Path, shots: int = 4, images: int = 2, **changes: Any) -> IndexedVideo:
-    """A video whose keyframes are said to be in a store."""
-    positions = 100 + 7 * (np.arange(shots)[:, None] * images + np.arange(images + 1))
-    crc = np.arange(shots * images, dtype=np.uint32).reshape(shots, images)
-    store = folder / f"{name}.h5"
-    return video(name, shots, pictures=store, keyframes=images, jpeg=positions, jpeg_crc32=crc, **changes)
-
-
-def written(path: Path, *videos: IndexedVideo, **arguments: Any) -> Index:
-    write_index(path, videos or (video(),), {}, **arguments)
-    return read_index(path)
 
 
 # Windows
@@ -403,26 +376,6 @@ FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
         "",
     ),
 }
-
-
-def forge(path: Path, out: Path, changes: dict[str, Any]) -> None:
-    """A copy of a store with other content and a digest that fits it."""
-    with h5py.File(path) as file:
-        schema, version = str(file.attrs["schema"]), int(file.attrs["schema_version"])
-        with create_store(out, schema, version) as copy:
-            for key, value in file.attrs.items():
-                if f"@{key}" not in changes and key not in ("schema", "schema_version"):
-                    copy.attrs[key] = value
-            names: list[str] = []
-            file.visit(names.append)
-            for name in names:
-                if isinstance(file[name], h5py.Dataset) and name not in changes:
-                    file.copy(name, copy.require_group(str(Path(name).parent)))
-            for name, value in changes.items():
-                if value is not None and name.startswith("@"):
-                    copy.attrs[name[1:]] = value
-                elif value is not None:
-                    copy[name] = value
 
 
 @pytest.mark.parametrize("name", FORGERIES)

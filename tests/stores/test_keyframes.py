@@ -25,7 +25,7 @@ from pipelines.stores.keyframes import (
     read_keyframes,
     write_keyframes,
 )
-from tests.small_stores import read_jpegs
+from tests.small_stores import forge, read_jpegs
 
 FACTS = VideoFacts("film.mp4", 320, 180, 10.0, 240, 24.0)
 SOURCE = {"name": "film.mp4", "bytes": 1234, "sha256": "ab" * 32}
@@ -183,22 +183,6 @@ def test_contradictory_content_is_not_read(tmp_path: Path, name: str) -> None:
     assert message in complaint(write(tmp_path / "a.h5", **changes))
 
 
-def forge(path: Path, changes: dict[str, Any]) -> Path:
-    """A store with data sets and attributes (``@name``) that are other than they must be, under a seal that fits."""
-    with h5py.File(write(path.with_name("good.h5"))) as good:
-        content = {f"@{name}": value for name, value in good.attrs.items() if not name.startswith("schema")}
-        good.visititems(
-            lambda name, item: content.update({name: item[...]}) if isinstance(item, h5py.Dataset) else None
-        )
-    with hdf5.create_store(path, SCHEMA, VERSION) as file:
-        for name, value in (content | changes).items():
-            if value is not None and name.startswith("@"):
-                file.attrs[name[1:]] = value
-            elif value is not None:
-                file[name] = value
-    return path
-
-
 def transitions(*kinds: str) -> dict[str, Any]:
     ranges = np.zeros((len(kinds), 2))
     content = {"kind": np.array(kinds, "S"), "frames": ranges.astype(np.int64), "seconds": ranges}
@@ -237,15 +221,16 @@ FORGERIES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_manipulated_stores_are_refused(tmp_path: Path, name: str) -> None:
-    complaint(forge(tmp_path / "forged.h5", FORGERIES[name]))
+    complaint(forge(write(tmp_path / "good.h5"), tmp_path / "forged.h5", FORGERIES[name]))
 
 
 def test_a_store_rebuilt_without_changes_is_read(tmp_path: Path) -> None:
-    assert read_jpegs(read_keyframes(forge(tmp_path / "forged.h5", {})), 0, 3) == [list(shot.jpegs) for shot in SHOTS]
+    path = forge(write(tmp_path / "good.h5"), tmp_path / "forged.h5", {})
+    assert read_jpegs(read_keyframes(path), 0, 3) == [list(shot.jpegs) for shot in SHOTS]
 
 
 def test_keyframes_in_chunked_storage_are_refused(tmp_path: Path) -> None:
-    path = forge(tmp_path / "forged.h5", {"jpeg": None})
+    path = forge(write(tmp_path / "good.h5"), tmp_path / "forged.h5", {"jpeg": None})
     with hdf5.create_store(tmp_path / "chunks.h5", SCHEMA, VERSION) as file, h5py.File(path) as good:
         for name in ("shots", "jpeg_offsets", "jpeg_crc32"):
             good.copy(name, file)

@@ -8,8 +8,8 @@ import numpy as np
 
 from pipelines.stores.features import write_features
 from pipelines.stores.lookup import find_features, store_path
+from tests.small_index import video, written
 from tests.small_stores import refusal
-from tests.stores.test_index import video, written
 
 
 def put_features(path: Path, *videos: str) -> Path:
