@@ -20,9 +20,6 @@ from tests.dask_cluster import Cluster
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-CUTS = (30, 61, 90)
-"""Where the new shots of the numbered films begin."""
-
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -32,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def film(folder: Path) -> Path:
     """Five seconds in four shots; the index of an MP4 stands at its end."""
-    return films.write_film(folder / "film.mp4", films.pictures(120, CUTS))
+    return films.write_film(folder / "film.mp4", films.pictures(films.FRAMES, films.CUTS))
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 
 import av
@@ -17,7 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from pipelines.scenes import SceneList, Shot, group_shots
+from pipelines.video.decoding import VideoDecoder
+
 Picture = NDArray[np.uint8]
+
+CUTS, FRAMES = (30, 61, 90), 120
+"""Where new shots begin in a film of four, and its length."""
+GROUPS = {"preset": "ultrafast", "crf": "12", "g": "12", "bf": "2", "x264-params": "scenecut=0"}
+"""Options: a keyframe each 12 frames, and frames that are not in the order in which they are shown."""
 
 _BITS = 12
 _DARK, _BRIGHT = 40, 215
@@ -172,6 +181,22 @@ def decoded(path: Path) -> list[Picture]:
     """All pictures of a film as FFmpeg converts them to RGB."""
     with av.open(str(path)) as container:
         return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+
+
+def numbers(path: Path) -> list[int]:
+    """The number that each frame of a film has in its strip."""
+    return [number_of(picture) for picture in decoded(path)]
+
+
+def scenes_of(path: Path, cuts: tuple[int, ...] = CUTS) -> SceneList:
+    """Scenes that begin at ``cuts``, with the times that decoding gives."""
+    with VideoDecoder(path) as film:
+        times = [time for _, time, _ in film.frames()]
+        facts = film.facts
+    borders = [0, *cuts, facts.frames]
+    at = [*times, facts.duration]
+    shots = tuple(Shot(i, a, b, at[a], at[b], 0.5) for i, (a, b) in enumerate(pairwise(borders)))
+    return SceneList(facts, {}, shots, group_shots(shots, range(len(shots))))
 
 
 def _texture(rng: np.random.Generator, width: int, height: int) -> Picture:

@@ -23,8 +23,8 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.video import READ_FILM
 from tests import films
 from tests.command import Bassl, Run
-from tests.conftest import CUTS
-from tests.video.test_decoding import NO_FILMS
+from tests.films import CUTS
+from tests.no_films import NO_FILMS
 
 SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
 HOME = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from pipelines.scenes import SceneList, group_shots
 from pipelines.video.films import fingerprint
 from tests import films
 from tests.command import Bassl, running
-from tests.stages.test_split import CUTS, FRAMES, GROUPS, numbers, scenes_of
+from tests.films import CUTS, FRAMES, GROUPS, numbers, scenes_of
 
 
 @pytest.fixture(scope="module")

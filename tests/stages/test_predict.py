@@ -43,8 +43,8 @@ from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import keyframe_facts
 from pipelines.video.shots import FilmedShot, ReaderSettings
 from tests import films
-from tests.conftest import CUTS
 from tests.dask_cluster import Cluster
+from tests.films import CUTS
 from tests.onnx_networks import write_network
 
 SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())

@@ -16,8 +16,8 @@ from pipelines.stages.save_images import ImageSettings, save_images
 from pipelines.video.stills import StillReader
 from tests import films
 from tests.command import Bassl, running
+from tests.films import CUTS, FRAMES, GROUPS, scenes_of
 from tests.small_stores import refusal
-from tests.stages.test_split import CUTS, FRAMES, GROUPS, scenes_of
 
 
 @pytest.fixture(scope="module")

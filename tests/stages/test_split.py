@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 
 import av
@@ -15,32 +14,11 @@ import numpy as np
 import pytest
 
 from pipelines.errors import BasslError, VideoError
-from pipelines.scenes import SceneList, Shot, group_shots
+from pipelines.scenes import SceneList, group_shots
 from pipelines.stages.split import SplitSettings, split, write_chapters
 from pipelines.video import cutting
-from pipelines.video.decoding import VideoDecoder
 from tests import films
-
-CUTS = (30, 61, 90)
-FRAMES = 120
-# A keyframe each 12 frames, and frames that are not in the order in which they are shown.
-GROUPS = {"preset": "ultrafast", "crf": "12", "g": "12", "bf": "2", "x264-params": "scenecut=0"}
-
-
-def scenes_of(path: Path, cuts: tuple[int, ...] = CUTS) -> SceneList:
-    """Scenes that begin at ``cuts``, with the times that decoding gives."""
-    with VideoDecoder(path) as film:
-        times = [time for _, time, _ in film.frames()]
-        facts = film.facts
-    borders = [0, *cuts, facts.frames]
-    at = [*times, facts.duration]
-    shots = tuple(Shot(i, a, b, at[a], at[b], 0.5) for i, (a, b) in enumerate(pairwise(borders)))
-    return SceneList(facts, {}, shots, group_shots(shots, range(len(shots))))
-
-
-def numbers(path: Path) -> list[int]:
-    """The number that each frame of a piece had in the film."""
-    return [films.number_of(picture) for picture in films.decoded(path)]
+from tests.films import CUTS, FRAMES, GROUPS, numbers, scenes_of
 
 
 def lengths(path: Path) -> list[float]:

@@ -20,7 +20,7 @@ from pipelines.video.detectors import DETECTORS, MIN_SHOT_SECONDS, PySceneDetect
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary
 from tests import films
-from tests.conftest import CUTS
+from tests.films import CUTS
 
 Pictures = Sequence[NDArray[np.uint8]]
 

@@ -13,7 +13,7 @@ from pipelines.video.decoding import VideoDecoder
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import FilmedShot, ReaderSettings, part_of
 from tests import films
-from tests.stages.test_split import CUTS, FRAMES, GROUPS
+from tests.films import CUTS, FRAMES, GROUPS
 
 SMALL = {"width": 64, "height": 48}
 # Film by what its container and codec know of times and of frames at which a decoder can begin.

@@ -21,7 +21,7 @@ from pipelines.video.frames import RGBImage, YUVImage
 from pipelines.video.reader import FilmReader, FrameBuffer, keyframe_indices
 from pipelines.video.shots import Boundary, FilmedShot, ReaderSettings
 from tests import films
-from tests.conftest import CUTS
+from tests.films import CUTS
 
 BIG_BUCK_BUNNY = Path(__file__).parents[3] / "shared" / "data" / "video" / "big_buck_bunny_252p.mp4"
 

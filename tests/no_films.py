@@ -1,0 +1,65 @@
+"""Files that are not films: how they are made, and the reason that a message about them gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tests import films
+
+
+def as_text(path: Path) -> Path:
+    path.write_text("this is no film\n" * 200)
+    return path
+
+
+def empty(path: Path) -> Path:
+    path.write_bytes(b"")
+    return path
+
+
+def noise(path: Path) -> Path:
+    path.write_bytes(np.random.default_rng(0).integers(0, 256, 50_000).astype(np.uint8).tobytes())
+    return path
+
+
+def without_index(path: Path) -> Path:
+    return films.truncated(films.write_film(path, films.pictures(48)), path, 0.6)
+
+
+def of_unknown_codec(path: Path) -> Path:
+    films.write_film(path, films.pictures(10))
+    path.write_bytes(path.read_bytes().replace(b"avc1", b"zzzz"))
+    return path
+
+
+def png_as_mp4(path: Path) -> Path:
+    path.write_bytes(films.write_still(path.with_suffix(".png")).read_bytes())
+    return path
+
+
+def folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+NO_FILMS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
+    "missing": ("gone.mp4", lambda path: path, "no such file"),
+    "missing with a long name": ("x" * 300 + ".mp4", lambda path: path, "name too long"),
+    "inside a file": ("gone.mp4", lambda path: as_text(path) / "film.mp4", "not a directory"),
+    "folder": ("folder.mp4", folder, "is a folder"),
+    "empty": ("empty.mp4", empty, "is empty"),
+    "text": ("text.txt", as_text, "plain text"),
+    "text renamed": ("text.mp4", as_text, "not a video"),
+    "noise": ("noise.mp4", noise, "not a video"),
+    "MP4 without its index": ("cut.mp4", without_index, "not a video that can be read"),
+    "unknown codec": ("unknown.mp4", of_unknown_codec, "codec"),
+    "sound": ("sound.m4a", films.write_sound, "no video stream"),
+    "sound with a cover": ("song.mp3", films.write_sound_with_cover, "no video stream"),
+    "PNG": ("still.png", films.write_still, "still image"),
+    "JPEG": ("still.jpg", films.write_still, "still image"),
+    "WebP": ("still.webp", films.write_still, "still image"),
+    "PNG renamed": ("still.mp4", png_as_mp4, "still image"),
+}
