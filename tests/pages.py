@@ -1,8 +1,9 @@
-"""Pages for tests: a film, its shots as the reader finds them with scores of our own, and pictures of them."""
+"""Pages for tests: a film, its shots as the reader finds them with scores of our own, their pictures, and a parser."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,30 @@ from tests import films
 CUTS = (12, 30, 41, 60, 78, 90, 103)
 SCORES = (0.2, 0.9, 0.35, 0.6, 0.7, 0.1, 0.55, 0.95)
 """Of the eight shots between the cuts; the last ends the film, whatever its score."""
+HOSTILE = "</script><!--<img src=x onerror=\"harm()\">&amp; 'name'\u2028\ud800"
+"""A name that would run as code if it were not escaped."""
+
+
+class Elements(HTMLParser):
+    """All elements with their attributes, and the text of those that hold data or code."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, str] = {}
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        self.found.append((tag, attributes))
+        self._inside = attributes.get("id") or tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        self.texts[self._inside] = self.texts.get(self._inside, "") + data
 
 
 def grouped(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+"""In which a process imports this checkout, whatever its working folder."""
 
 
 def alive(pid: int) -> bool:

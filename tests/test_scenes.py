@@ -7,13 +7,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-import pipelines
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots, timecode
 from pipelines.video.films import fingerprint
-
-SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
+from tests.scenes_schema import SCHEMA
 
 SCORES = (0.1, 0.8, 0.3, 0.6, 0.9)
 

@@ -15,7 +15,6 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-import pipelines
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.page import save_page
@@ -24,8 +23,8 @@ from pipelines.stages.regroup import RegroupSettings, regroup
 from pipelines.stages.report import ReportSettings, report
 from tests import films, pages
 from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
+from tests.scenes_schema import SCHEMA
 
-SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
 # The film of `made` ends its scenes with shots 1, 3, 4, 6 and 7, its scores are pages.SCORES.
 
 

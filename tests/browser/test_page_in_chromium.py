@@ -15,7 +15,6 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-import pipelines
 from pipelines.datasets.scene_files import read_scenes_json
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.models.scene_ends import choose_scene_ends
@@ -25,8 +24,8 @@ from pipelines.scenes import group_shots, timecode
 from pipelines.stages.score import ScoreSettings, score
 from tests import films, pages
 from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
+from tests.scenes_schema import SCHEMA
 
-SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
 HOSTILE = "</script><img src=x onerror=\"window.harmed = 1\"> & 'name'"
 
 

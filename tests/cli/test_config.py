@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bassl_cli import config
-from tests.cli.test_output import ENVIRONMENT
 from tests.command import Bassl
 from tests.outputs.exporting import scene_list
+from tests.running import ENVIRONMENT
 
 
 @pytest.fixture

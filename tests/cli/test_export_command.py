@@ -17,9 +17,9 @@ from pipelines.outputs.exports import FORMATS
 from tests import films
 from tests.command import Bassl, running
 from tests.outputs.exporting import NTSC, scene_list
+from tests.scenes_schema import SCHEMA
 
 HOME = Path(__file__).parents[2]
-SCHEMA = json.loads((HOME / "pipelines/scenes.schema.json").read_text())
 
 
 @pytest.fixture

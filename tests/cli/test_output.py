@@ -18,10 +18,9 @@ from pipelines.errors import BasslWarning
 from pipelines.stages.list_models import ListedModel
 from tests.command import Bassl
 from tests.outputs.exporting import scene_list
+from tests.running import ENVIRONMENT
 
-HOME = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "bassl_cli"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HOME)}
 
 
 @pytest.fixture

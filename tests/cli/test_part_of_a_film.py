@@ -15,9 +15,9 @@ from pipelines.datasets.scene_list import read_scene_list
 from pipelines.outputs.exports import FORMATS
 from pipelines.stages.regroup import RegroupSettings, regroup
 from pipelines.stores.keyframes import read_keyframes
-from tests.cli.test_predict_command import SCHEMA
 from tests.command import Bassl
 from tests.outputs.exporting import scene_list
+from tests.scenes_schema import SCHEMA
 
 
 def read(path: str) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from tests import films
 from tests.command import Bassl, Run
 from tests.films import CUTS
 from tests.no_films import NO_FILMS
+from tests.scenes_schema import SCHEMA
 
-SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
 HOME = Path(__file__).parents[2]
 
 

@@ -10,27 +10,7 @@ from sklearn.metrics import average_precision_score, f1_score, precision_score, 
 from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, flatten, measure
 from pipelines.evaluation.boundary_metrics import coverage_overflow, film_boundaries
 from pipelines.evaluation.metrics import FilmScores, film_miou, recall_within_counts
-
-
-def films(number: int = 6, shots: int = 60, seed: int = 0, levels: int = 0, timed: bool = True) -> list[FilmScores]:
-    rng = np.random.default_rng(seed)
-    made = []
-    for i in range(number):
-        N = shots + int(rng.integers(0, 30))
-        labels = (rng.random(N) < 0.15).astype(np.uint8)
-        labels[[3, 9]] = 1
-        labels[-1] = 0
-        scores = np.clip(rng.normal(0.35, 0.2, N) + 0.2 * labels, 0, 1)
-        if levels:
-            scores = np.round(scores * levels) / levels
-        edges = np.append(0, np.cumsum(rng.integers(10, 150, N)))
-        frames = np.stack([edges[:-1], edges[1:]], axis=1)
-        known = rng.random(N) > 0.05
-        known[[3, 4]] = True
-        made.append(
-            FilmScores(labels, scores, frames, seconds=frames / 24 if timed else None, known=known, film=f"film {i}")
-        )
-    return made
+from tests.evaluation.scored_films import films, one_film
 
 
 def drawn(some: list[FilmScores], weights: np.ndarray) -> list[FilmScores]:
@@ -177,12 +157,6 @@ def test_only_the_same_films_can_be_compared() -> None:
 
 
 # --- edges ----------------------------------------------------------------------------------------------------------
-
-
-def one_film(labels: list[int], scores: list[float]) -> FilmScores:
-    N = len(labels)
-    shots = np.stack([np.arange(N), np.arange(1, N + 1)], axis=1)
-    return FilmScores(np.array(labels, np.uint8), np.array(scores), shots, seconds=shots.astype(float))
 
 
 def test_a_single_film_has_no_interval() -> None:

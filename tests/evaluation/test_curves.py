@@ -3,7 +3,7 @@ import pytest
 
 from pipelines.evaluation.curves import pooled_shots, reliability
 from pipelines.evaluation.metrics import FilmScores
-from tests.evaluation.test_bootstrap import films, one_film
+from tests.evaluation.scored_films import films, one_film
 
 
 def test_the_reliability_diagram_has_the_share_of_scene_ends_by_score() -> None:

@@ -10,7 +10,6 @@ import re
 from base64 import b64decode, b64encode
 from dataclasses import replace
 from hashlib import sha256
-from html.parser import HTMLParser
 from io import BytesIO
 from pathlib import Path
 
@@ -22,30 +21,7 @@ from pipelines.outputs.page import TrueEnds, page, save_page
 from pipelines.outputs.page.thumbnails import BUDGET, page_pictures
 from pipelines.scenes import SceneList
 from tests import pages
-
-HOSTILE = "</script><!--<img src=x onerror=\"harm()\">&amp; 'name'\u2028\ud800"
-
-
-class Elements(HTMLParser):
-    """All elements with their attributes, and the text of those that hold data or code."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: dict[str, str] = {}
-        self._inside = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = dict(attrs)
-        self.found.append((tag, attributes))
-        self._inside = attributes.get("id") or tag
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = ""
-
-    def handle_data(self, data: str) -> None:
-        self.texts[self._inside] = self.texts.get(self._inside, "") + data
+from tests.pages import HOSTILE, Elements
 
 
 def hostile() -> SceneList:

@@ -16,7 +16,7 @@ from pipelines.errors import BasslError
 from pipelines.outputs.page import save_page
 from pipelines.outputs.page.films import save_index
 from tests import pages
-from tests.outputs.test_page import HOSTILE, Elements
+from tests.pages import HOSTILE, Elements
 
 
 def test_a_strip_has_the_scenes_of_a_film_at_their_times(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from PIL import Image
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.outputs.figures.precision_recall import save_curves
-from tests.evaluation.test_bootstrap import films, one_film
+from tests.evaluation.scored_films import films, one_film
 from tests.small_stores import refusal
 
 

@@ -12,7 +12,7 @@ from pipelines.pretext.gather import gather, mean_over_processes
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
-from tests.pretext.test_objective import D_C, D_E, S, TinyCRN
+from tests.pretext.tiny_crn import D_C, D_E, S, TinyCRN
 
 WINDOWS, PROCESSES = 8, 2
 CASES = [

@@ -7,30 +7,17 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pipelines.pretext import losses
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.pseudo_boundary import discover
 from pipelines.pretext.sampling import draw_noise, sample_group_shots, sample_mask, sample_other_shot
 from pipelines.pretext.settings import Method, PretextSettings, PseudoBoundary, Task
+from tests.pretext.tiny_crn import D_C, D_E, S, TinyCRN
 
-B, S, D_E, D_C = 6, 9, 16, 12
+B = 6
 SUBSETS = [tasks for size in range(1, 5) for tasks in combinations(get_args(Task), size)]
-
-
-class TinyCRN(nn.Module):
-    """Stands for the CRN: each shot sees the window's mean, a masked shot nothing of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(2 * D_E, D_C)
-
-    def forward(self, shots: Tensor, mask: Tensor | None) -> Tensor:
-        if mask is not None:
-            shots = shots * ~mask[:, :, None]
-        output: Tensor = self.linear(torch.cat([shots, shots.mean(1, keepdim=True).expand_as(shots)], dim=2))
-        return output
 
 
 @pytest.fixture(autouse=True)

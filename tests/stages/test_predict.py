@@ -46,8 +46,7 @@ from tests import films
 from tests.dask_cluster import Cluster
 from tests.films import CUTS
 from tests.onnx_networks import write_network
-
-SCHEMA = json.loads((Path(pipelines.__file__).parent / "scenes.schema.json").read_text())
+from tests.scenes_schema import SCHEMA
 
 needs_model = pytest.mark.skipif(not BUILT_IN.exists(), reason="the model in the package has not been made yet")
 

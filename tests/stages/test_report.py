@@ -26,7 +26,7 @@ from pipelines.stores.keyframes import StoredShot, write_keyframes
 from pipelines.video.films import film_at
 from tests import films, pages
 from tests.command import Bassl
-from tests.outputs.test_page import Elements
+from tests.pages import Elements
 from tests.small_stores import jpeg
 
 

@@ -1,0 +1,36 @@
+"""Scores and labels of films that do not exist."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipelines.evaluation.metrics import FilmScores
+
+
+def films(number: int = 6, shots: int = 60, seed: int = 0, levels: int = 0, timed: bool = True) -> list[FilmScores]:
+    """Films with noisy scores, of ``levels`` + 1 different values if it is not 0; some shots have no label."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for i in range(number):
+        N = shots + int(rng.integers(0, 30))
+        labels = (rng.random(N) < 0.15).astype(np.uint8)
+        labels[[3, 9]] = 1
+        labels[-1] = 0
+        scores = np.clip(rng.normal(0.35, 0.2, N) + 0.2 * labels, 0, 1)
+        if levels:
+            scores = np.round(scores * levels) / levels
+        edges = np.append(0, np.cumsum(rng.integers(10, 150, N)))
+        frames = np.stack([edges[:-1], edges[1:]], axis=1)
+        known = rng.random(N) > 0.05
+        known[[3, 4]] = True
+        made.append(
+            FilmScores(labels, scores, frames, seconds=frames / 24 if timed else None, known=known, film=f"film {i}")
+        )
+    return made
+
+
+def one_film(labels: list[int], scores: list[float]) -> FilmScores:
+    """A film of shots of one frame and one second."""
+    N = len(labels)
+    shots = np.stack([np.arange(N), np.arange(1, N + 1)], axis=1)
+    return FilmScores(np.array(labels, np.uint8), np.array(scores), shots, seconds=shots.astype(float))
