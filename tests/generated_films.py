@@ -21,7 +21,7 @@ def write_generated_films(folder: Path, splits: Mapping[int, str], **film: Any) 
     """An index of the films with these seeds, ``index.h5``, each in its split; the settings of a film are ``film``."""
     ends: list[bool] = []
     for seed in sorted(splits):
-        planned = plan_film(SyntheticFilmSettings(seed=seed, width=96, height=54, dissolves=0, **film))
+        planned = plan_film(SyntheticFilmSettings(seed=seed, **{"width": 96, "height": 54, "dissolves": 0} | film))
         jpegs = [[_jpeg(picture) for picture in shot] for shot in render_keyframes(planned)]
         put_store(folder / "stores" / f"film{seed:03}.h5", len(jpegs), 3, jpegs=jpegs)
         ends += [one != other for one, other in pairwise(planned.scene_of_shot)] + [False]

@@ -10,17 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from sklearn.metrics import average_precision_score, f1_score
 
-from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.encoders import load_encoder
@@ -30,7 +27,6 @@ from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.threads import one_thread
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
-from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.finetune import FinetuneSettings, evaluation, finetune, loop
 from pipelines.stages.finetune.data import (
     EPOCHS,
@@ -51,8 +47,9 @@ from pipelines.training.distributed import Process
 from pipelines.training.launching import launch
 from pipelines.training.machines import Machines
 from pipelines.training.settings import AugmentationSettings
+from tests.generated_films import write_generated_films
 from tests.labelled_films import WIDTH, write_labelled_films, write_relabelled
-from tests.small_stores import put_store, refusal
+from tests.small_stores import refusal
 
 HERE = Process(0, 1, torch.device("cpu"))
 
@@ -714,22 +711,11 @@ def test_a_pre_training_method_without_a_crn_transfers_only_its_encoder(
 def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of the keyframes of three generated films, every fourth shot a scene end; and a run beside it."""
     folder = tmp_path_factory.mktemp("frames")
-    for seed in (1, 2, 3):
-        film = plan_film(
-            SyntheticFilmSettings(seed=seed, scenes=3, shots_per_scene=(4, 5), width=64, height=36, dissolves=0)
-        )
-        jpegs: list[list[bytes]] = []
-        for shot in render_keyframes(film):
-            jpegs.append([])
-            for picture in shot:
-                buffer = BytesIO()
-                Image.fromarray(picture).save(buffer, "JPEG")
-                jpegs[-1].append(buffer.getvalue())
-        put_store(folder / "stores" / f"film{seed}.h5", len(jpegs), 3, jpegs=jpegs)
-    build_index([folder / "stores"], IndexSettings(output=folder / "plain.h5"))
-    label = (np.arange(len(read_index(folder / "plain.h5").label)) % 4 == 3).astype(np.int8)
+    splits = {1: "train", 2: "train", 3: "val"}
+    index = write_generated_films(folder, splits, scenes=3, shots_per_scene=(4, 5), width=64, height=36)
+    label = (np.arange(len(read_index(index).label)) % 4 == 3).astype(np.int8)
     label[-1] = NO_LABEL
-    write_relabelled(folder / "plain.h5", folder / "index.h5", label, ["train", "train", "val"])
+    write_relabelled(index, index, label)
     with one_thread():
         pretrain(
             PretrainSettings(

@@ -12,18 +12,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from io import BytesIO
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
-from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.errors import BasslError
 from pipelines.evaluation.representation import knn_precision
 from pipelines.models.bassl import load_bassl_model
@@ -48,8 +44,8 @@ from pipelines.training.settings import AugmentationSettings
 from pipelines.video.resizing import resize_to_square
 from tests import another_device
 from tests.datasets.annotation_files import put_npz
-from tests.labelled_films import write_relabelled
-from tests.small_stores import put_store, refusal
+from tests.generated_films import write_generated_films
+from tests.small_stores import refusal
 
 HERE = Process(0, 1, torch.device("cpu"))
 
@@ -94,22 +90,7 @@ def settings(data: Path, tmp_path: Path) -> PretrainSettings:
 def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of the keyframes of two generated films, with their labels, the second to validate on."""
     folder = tmp_path_factory.mktemp("films")
-    ends: list[bool] = []
-    for seed in (1, 2):
-        film = plan_film(
-            SyntheticFilmSettings(seed=seed, scenes=4, shots_per_scene=(4, 6), width=96, height=54, dissolves=0)
-        )
-        jpegs = []
-        for shot in render_keyframes(film):
-            jpegs.append([])
-            for picture in shot:
-                buffer = BytesIO()
-                Image.fromarray(picture).save(buffer, "JPEG")
-                jpegs[-1].append(buffer.getvalue())
-        put_store(folder / "stores" / f"film{seed}.h5", len(jpegs), 3, jpegs=jpegs)
-        ends += [a != b for a, b in pairwise(film.scene_of_shot)] + [False]
-    build_index([folder / "stores"], IndexSettings(output=folder / "plain.h5"))
-    return write_relabelled(folder / "plain.h5", folder / "index.h5", np.array(ends, np.int8), ["train", "val"])
+    return write_generated_films(folder, {1: "train", 2: "val"}, scenes=4, shots_per_scene=(4, 6))
 
 
 @pytest.fixture
@@ -429,8 +410,8 @@ def test_videos_of_other_splits_need_no_features(settings: PretrainSettings, tmp
 
 def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, films: Path, tmp_path: Path) -> None:
     put_npz(tmp_path / "npz", "bare")
-    (tmp_path / "split.json").write_text('{"train": ["film1"], "val": ["npz/bare"]}')
-    sources, output = [films.parent / "stores" / "film1.h5", tmp_path / "npz"], tmp_path / "index" / "index.h5"
+    (tmp_path / "split.json").write_text('{"train": ["film001"], "val": ["npz/bare"]}')
+    sources, output = [films.parent / "stores" / "film001.h5", tmp_path / "npz"], tmp_path / "index" / "index.h5"
     build_index(sources, IndexSettings(output, split=tmp_path / "split.json", feature_folder=tmp_path / "index"))
     some = replace(pixels, index=output, validate_epochs=1, encoder="timm:test_resnet")
     refusal(lambda: pretrain(some), "no keyframes of npz/bare", "--only-complete", error=BasslError)
