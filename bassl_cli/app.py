@@ -61,7 +61,8 @@ class _Commands(PlainGroup):
         name, *rest = arguments
         if name in NAMES:
             self.commands[name] = command = load(name)
-            file = None if context.resilient_parsing else config.read(context.params.get("config"))
+            given = context.params.get("config")  # text or a path, depending on Typer's version
+            file = None if context.resilient_parsing else config.read(given and Path(given))
             if file is not None and config.apply(*file, self.commands, name):
                 command.epilog = f"Defaults from {file[0]}"
                 if "--debug" in rest:

@@ -32,6 +32,9 @@ from pipelines.video.runs import Damage, ParallelDecoder, decode, frames_at_a_ti
 # FFmpeg's messages about damaged packets would reach the user's terminal; damage is reported as a warning here.
 logging.getLogger("libav").setLevel(logging.CRITICAL)
 
+# Metadata that is not UTF-8 is no error: PyAV 19 has no such option, and keeps the bytes.
+_METADATA: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
+
 # Demuxers that read a still image or plain text as video.
 _STILL_FORMATS = ("image2", "tty")
 
@@ -357,7 +360,7 @@ def open_container(path: Path) -> InputContainer:
         _check_playlist(path)
         # "file:" prevents FFmpeg from taking a name with a colon for a protocol. The option is for MPEG-TS: where the
         # streams of a programme get new ids, as between two broadcasts, they continue the old ones.
-        container = av.open(f"file:{path}", metadata_errors="replace", options={"merge_pmt_versions": "1"})
+        container: InputContainer = av.open(f"file:{path}", options={"merge_pmt_versions": "1"}, **_METADATA)
     except FileNotFoundError as error:
         raise VideoError(f"{path}: no such file") from error
     except PermissionError as error:
@@ -479,7 +482,7 @@ def _declared_duration(container: InputContainer, stream: VideoStream) -> float 
     tag = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
     if tag is not None:
         return int(tag[1]) * 3600 + int(tag[2]) * 60 + float(tag[3])
-    if stream.duration is not None and stream.time_base is not None and stream.duration > 0:
+    if stream.duration is not None and stream.time_base and stream.duration > 0:
         return float(stream.duration * stream.time_base)
     if container.duration is not None and container.duration > 0:
         return container.duration / 1_000_000
