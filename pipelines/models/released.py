@@ -51,10 +51,9 @@ _TRAINER_PACKAGES = {"pytorch_lightning", "lightning", "lightning_fabric", "omeg
 _TRAINER_NAMES = {
     "argparse.Namespace",
     "collections.defaultdict",
-    "pathlib.Path",
-    "pathlib.PosixPath",
-    "pathlib.WindowsPath",
     "typing.Any",
+    # Python 3.13 has the classes of paths in pathlib._local.
+    *(f"pathlib{module}.{name}" for module in ("", "._local") for name in ("Path", "PosixPath", "WindowsPath")),
     *(f"builtins.{name}" for name in ("bool", "dict", "float", "int", "list", "str", "tuple")),
 }
 """What their objects are made of beyond their own classes."""

@@ -314,12 +314,16 @@ def trainer(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     def define(module: str, name: str, *bases: type) -> type:
         parts = module.split(".")
         for i in range(1, len(parts) + 1):
-            monkeypatch.setitem(sys.modules, ".".join(parts[:i]), types.ModuleType(".".join(parts[:i])))
+            name_so_far = ".".join(parts[:i])
+            if name_so_far not in sys.modules:
+                monkeypatch.setitem(sys.modules, name_so_far, types.ModuleType(name_so_far))
         made = type(name, bases, {"__module__": module})
         setattr(sys.modules[module], name, made)
         return made
 
+    of_python_3_13 = getattr(sys.modules.get("pathlib._local"), "PosixPath", None)
     return types.SimpleNamespace(
+        path=of_python_3_13 or define("pathlib._local", "PosixPath"),
         checkpointing=define("pytorch_lightning.callbacks.model_checkpoint", "ModelCheckpoint"),
         monitor=define("pytorch_lightning.callbacks.gpu_stats_monitor", "GPUStatsMonitor"),
         settings=define("omegaconf.dictconfig", "DictConfig"),
@@ -345,7 +349,7 @@ def test_callbacks_and_trainer_settings_are_ignored(tmp_path: Path, trainer: typ
         },
         hyper_parameters=config,
         cfg=easy,
-        paths=[Path("ckpt")],
+        paths=[Path("ckpt"), trainer.path()],
         counts=defaultdict(list, {"a": [1, 2]}),
         optimizer_states=[{"state": {0: {"momentum_buffer": torch.zeros(4)}}, "param_groups": [{"lr": 0.3}]}],
     )

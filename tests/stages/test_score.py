@@ -307,7 +307,9 @@ def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(labe
     result = score(path, settings=replace(settings, representation=True))
     (store,) = settings.features.iterdir()
     assert result.measures == {}
-    assert result.representation == score(store, settings=replace(settings, representation=True)).representation
+    # As text: NMI is nan, as these films have no scenes long enough, and nan differs from itself.
+    again = score(store, settings=replace(settings, representation=True))
+    assert repr(result.representation) == repr(again.representation)
 
 
 @pytest.mark.parametrize(
