@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FEATURES ?= data/features
 
-.PHONY: setup setup-base demo test test-slow test-minutes faults check format docs default-model reproduce-table1 clean
+.PHONY: setup setup-base demo test test-slow test-minutes test-lowest faults check format docs default-model reproduce-table1 clean
 
 setup: $(VENV)/.installed
 
@@ -38,6 +38,13 @@ test-slow: setup
 # Tests that train for minutes each.
 test-minutes: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m minutes --numprocesses auto
+
+# The test suite with the lowest versions of packages that pyproject.toml admits.
+test-lowest:
+	$(PYTHON) -m venv $(VENV)/lowest
+	$(VENV)/lowest/bin/pip install --quiet uv
+	$(VENV)/lowest/bin/uv pip install --quiet --python $(VENV)/lowest/bin/python --resolution lowest-direct --editable '.[dev]'
+	OMP_NUM_THREADS=1 $(VENV)/lowest/bin/python -m pytest --numprocesses auto --dist worksteal
 
 # Faults of machines, files and films by the hundred; prints how many were tried, held and broken.
 faults: setup

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import glob
 import os
-import secrets
 import shutil
 import stat
 import sys
@@ -139,7 +138,7 @@ def remove_partials(path: Path) -> None:
 def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     """A temporary file or folder of ``path``, locked as long as it is in use, and removed afterwards."""
     while True:
-        partial = path.with_name(f"{_hidden(path)}.{secrets.token_hex(4)}.partial")
+        partial = path.with_name(f"{_hidden(path)}.{os.urandom(4).hex()}.partial")
         make(partial)
         with ExitStack() as lock:
             try:
