@@ -14,7 +14,8 @@ def exit_on_sigint() -> None:
 
 
 def raise_on_sigint() -> None:
-    """Let SIGINT raise KeyboardInterrupt, which commands handle; during an import, as soon as it has ended.
+    """Let SIGINT raise KeyboardInterrupt, which commands handle; during an import, as soon as it has ended. A second
+    SIGINT before that ends the process at once.
 
     Within an import it could be lost (in a callback of ``importlib``), become an ImportError (in a compiled module), or
     change the exit code (``python -m`` ends by the signal if ``exec`` was interrupted, as dataclasses use it).
@@ -32,6 +33,8 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _raise_outside_imports(number: int, frame: FrameType | None) -> None:
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
+            if number == signal.SIGINT and signal.getitimer(signal.ITIMER_REAL)[0] > 0:
+                _end(number, frame)
             signal.setitimer(signal.ITIMER_REAL, 0.01)  # try again
             return
         frame = frame.f_back

@@ -112,10 +112,12 @@ def test_split_removes_its_temporary_files_on_sigterm(
     assert list((scenes.parent / "out").iterdir()) == []
 
 
-def test_an_interrupt_in_the_middle_of_an_import_waits_for_its_end(tmp_path: Path) -> None:
-    (tmp_path / "interrupted.py").write_text(
-        "import os, signal\nexec('os.kill(os.getpid(), signal.SIGINT)')\nprint('imported')\n"
-    )
+@pytest.mark.parametrize(("times", "printed"), [(1, "imported\n"), (2, "")])
+def test_an_interrupt_in_the_middle_of_an_import_waits_for_its_end_and_a_second_one_does_not(
+    tmp_path: Path, times: int, printed: str
+) -> None:
+    interrupt = "exec('os.kill(os.getpid(), signal.SIGINT)')\n"
+    (tmp_path / "interrupted.py").write_text(f"import os, signal\n{interrupt * times}print('imported', flush=True)\n")
     (tmp_path / "program.py").write_text(
         "import sys, time; from bassl_cli.interrupts import exit_on_sigint; exit_on_sigint()\n"
         "from bassl_cli.commands import models; from bassl_cli.app import main\n"
@@ -125,7 +127,7 @@ def test_an_interrupt_in_the_middle_of_an_import_waits_for_its_end(tmp_path: Pat
     # -m: Python ends by the signal, whatever the program does, if a KeyboardInterrupt left exec()
     command = [sys.executable, "-m", "program"]
     run = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
-    assert (run.returncode, run.stdout, run.stderr) == (130, "imported\n", "bassl: interrupted\n")
+    assert (run.returncode, run.stdout, run.stderr) == (130, printed, "bassl: interrupted\n")
 
 
 def test_an_interrupt_prints_one_line_and_a_stopped_run_only_how_to_resume(
