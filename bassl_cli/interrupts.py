@@ -25,6 +25,16 @@ def raise_on_sigint() -> None:
         signal.signal(signal.SIGALRM, _raise_outside_imports)
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an exception is KeyboardInterrupt, or was raised while one was handled, as torch may do where a call is
+    interrupted."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
+
+
 def _end(number: int, frame: FrameType | None) -> None:
     os.write(2, b"bassl: interrupted\n")
     os._exit(130)

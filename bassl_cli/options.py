@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from bassl_cli import console
-from bassl_cli.interrupts import raise_on_sigint
+from bassl_cli.interrupts import is_interrupt, raise_on_sigint
 from pipelines.errors import BasslError
 from pipelines.options import Option, Time, kind_of, options_of, settings_from
 
@@ -194,8 +194,10 @@ def with_settings(
             try:
                 raise_on_sigint()
                 command(**given, **made)
-            except KeyboardInterrupt:  # Typer would exit without a message
-                console.complain("interrupted")
+            except BaseException as error:
+                if not is_interrupt(error):
+                    raise
+                console.complain("interrupted")  # Typer would exit without a message
                 raise typer.Exit(130) from None
 
         paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")

@@ -136,11 +136,18 @@ def test_an_interrupt_prints_one_line_and_a_stopped_run_only_how_to_resume(
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
+    def interrupted_in_torch(*arguments: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("trying to pop from empty mode stack")
+
     def stopped(*arguments: object) -> None:
         console.complain("stopped after step 3 of 9; continue with --resume")
         raise typer.Exit(130)
 
-    for act, line in ((interrupted, "interrupted"), (stopped, "stopped after step 3 of 9; continue with --resume")):
+    again = "stopped after step 3 of 9; continue with --resume"
+    for act, line in ((interrupted, "interrupted"), (interrupted_in_torch, "interrupted"), (stopped, again)):
         monkeypatch.setattr(models, "list_models", act)
         run = bassl("models")
         assert (run.code, run.err) == (130, f"bassl: {line}\n")
