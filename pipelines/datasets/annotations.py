@@ -59,9 +59,8 @@ class VideoAnnotation:
     # (N,) float64, 0 to 1, predicted scores of scene ends, if the source is a prediction
     scores: NDArray[np.float64] | None = None
     part: bool = False  # whether only a part of the video was read: that of its shots
-    open_end: bool = (
-        False  # whether the source does not say where its last scene ends: with the film, see `close_last_scene`
-    )
+    # whether the source does not say where its last scene ends: with the film, see `close_last_scene`
+    open_end: bool = False
 
     def __post_init__(self) -> None:
         if not self.video_id.strip() or re.search(r"[/\\\0]|^\.+$", self.video_id):

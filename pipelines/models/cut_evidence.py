@@ -217,9 +217,8 @@ class BlockSums:
         # _before[g (N + 1) + i, k]: of pairs of a shot before i and a later one before i + k.
         before = _cumulative_sums(onwards[:, :, 1])[:, :, None] - beyond
         self._before = before.reshape(-1, self.reach + 1)
-        self.own: Floats = _cumulative_sums(
-            weights[:, :, 0]
-        ).ravel()  # (G (N + 1),) own weights of the shots before each
+        # (G (N + 1),) own weights of the shots before each
+        self.own: Floats = _cumulative_sums(weights[:, :, 0]).ravel()
         self.severed: Floats = beyond[:, 1:-1, 0]  # (G, N - 1) over all pairs with a shot on either side of a cut
 
     def within(self, start: Any, end: Any) -> Floats:

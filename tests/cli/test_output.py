@@ -84,7 +84,7 @@ def test_a_closed_output_pipe_does_not_change_the_exit_code_or_the_result(scenes
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_split_removes_its_temporary_files_on_sigterm(
+def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
     scenes: Path, film: Path, number: signal.Signals, code: int
 ) -> None:
     program = (

@@ -36,7 +36,7 @@ class PagePictures:
 def encode_thumbnail(picture: NDArray[np.uint8]) -> bytes:
     """A keyframe (H, W, 3) as WebP of the largest size that pages use, to be kept in memory while a film is read and
     the number of its shots is not known yet."""
-    return _encode_jpeg(Image.fromarray(picture), *_SIZES[0])
+    return _encode_webp(Image.fromarray(picture), *_SIZES[0])
 
 
 def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PagePictures:
@@ -64,14 +64,14 @@ def _encode_all(pictures: Sequence[bytes], width: int, quality: int) -> list[str
     def encode(picture: bytes) -> str:
         image = Image.open(BytesIO(picture))
         done = image.format == "WEBP" and (width, quality) == _SIZES[0]  # as `encode_thumbnail` made it
-        return b64encode(picture if done else _encode_jpeg(image, width, quality)).decode()
+        return b64encode(picture if done else _encode_webp(image, width, quality)).decode()
 
     # Pillow releases the interpreter's lock.
     with ThreadPoolExecutor(cores()) as pool:
         return list(pool.map(encode, pictures))
 
 
-def _encode_jpeg(picture: Image.Image, width: int, quality: int) -> bytes:
+def _encode_webp(picture: Image.Image, width: int, quality: int) -> bytes:
     buffer = BytesIO()
     if picture.width > width:
         picture.draft("RGB", (2 * width, 2 * picture.height))  # decode a JPEG at half the size if that is enough
@@ -83,7 +83,7 @@ def _encode_jpeg(picture: Image.Image, width: int, quality: int) -> bytes:
 
 def resize(picture: bytes, width: int) -> bytes:
     """A picture of a page, of at most this width, for a page of many films."""
-    return _encode_jpeg(Image.open(BytesIO(picture)), width, 60)
+    return _encode_webp(Image.open(BytesIO(picture)), width, 60)
 
 
 def _height(width: int, height: int, shown_width: int) -> int:
