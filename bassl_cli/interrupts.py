@@ -1,10 +1,12 @@
-"""Ctrl-C: one line while the program starts, then KeyboardInterrupt, but never in the middle of an import."""
+"""Ctrl-C and SIGTERM: first they end the process, then they raise exceptions, but never in the middle of an import."""
 
 from __future__ import annotations
 
 import os
 import signal
 from types import FrameType
+
+_waiting = 0  # the signal that waits for the end of an import
 
 
 def exit_on_sigint() -> None:
@@ -14,15 +16,35 @@ def exit_on_sigint() -> None:
 
 
 def raise_on_sigint() -> None:
-    """Let SIGINT raise KeyboardInterrupt, which commands handle; during an import, as soon as it has ended. A second
-    SIGINT before that ends the process at once.
-
-    Within an import it could be lost (in a callback of ``importlib``), become an ImportError (in a compiled module), or
-    change the exit code (``python -m`` ends by the signal if ``exec`` was interrupted, as dataclasses use it).
-    """
+    """Let SIGINT raise KeyboardInterrupt, which commands handle."""
     if signal.getsignal(signal.SIGINT) is _end:
-        signal.signal(signal.SIGINT, _raise_outside_imports)
-        signal.signal(signal.SIGALRM, _raise_outside_imports)
+        signal.signal(signal.SIGINT, raise_outside_imports)
+
+
+def raise_outside_imports(number: int, frame: FrameType | None) -> None:
+    """Handle SIGINT by KeyboardInterrupt and SIGTERM by SystemExit, so that clean-up code runs; during an import, as
+    soon as it has ended. A second signal before that ends the process at once.
+
+    Within an import an exception could be lost (in a callback of ``importlib``), become an ImportError (in a compiled
+    module), or change the exit code (``python -m`` ends by the signal if ``exec`` was interrupted, as dataclasses use
+    it).
+    """
+    global _waiting
+    if number == signal.SIGALRM:
+        number = _waiting
+    elif _waiting:
+        _end(number, frame)
+    _waiting = 0
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            _waiting = number
+            signal.signal(signal.SIGALRM, raise_outside_imports)
+            signal.setitimer(signal.ITIMER_REAL, 0.01)  # try again
+            return
+        frame = frame.f_back
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + number)
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -36,16 +58,6 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    os.write(2, b"bassl: interrupted\n")
-    os._exit(130)
-
-
-def _raise_outside_imports(number: int, frame: FrameType | None) -> None:
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            if number == signal.SIGINT and signal.getitimer(signal.ITIMER_REAL)[0] > 0:
-                _end(number, frame)
-            signal.setitimer(signal.ITIMER_REAL, 0.01)  # try again
-            return
-        frame = frame.f_back
-    raise KeyboardInterrupt
+    if number == signal.SIGINT:
+        os.write(2, b"bassl: interrupted\n")
+    os._exit(128 + number)

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from bassl_cli import console
 from bassl_cli.interrupts import is_interrupt, raise_on_sigint
 from pipelines.errors import BasslError
+from pipelines.files import is_file
 from pipelines.options import Option, Time, kind_of, options_of, settings_from
 
 Command = Callable[..., None]
@@ -49,7 +50,18 @@ _TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
 
 
 class Plain:
-    """Help of a click command with words as placeholders of values, none for flags; Typer's shows Python types."""
+    """Help of a click command with words as placeholders of values, none for flags; Typer's shows Python types. An
+    unknown option that is the name of a file is refused with the way to write it."""
+
+    def parse_args(self, context: Any, args: list[str]) -> list[str]:
+        given = args.copy()
+        try:
+            return super().parse_args(context, args)  # type: ignore[misc,no-any-return]
+        except Exception as error:
+            files = [text for text in given if text.startswith("-") and is_file(Path(text))]
+            if files and hasattr(error, "option_name"):  # NoSuchOption: of click, or of the copy in newer Typers
+                error.message += f"; the file is written ./{files[0]}"  # type: ignore[attr-defined]
+            raise
 
     def get_params(self, context: Any) -> Any:
         params = super().get_params(context)  # type: ignore[misc]

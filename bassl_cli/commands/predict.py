@@ -90,7 +90,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
     for path in (output, exported, storyboard, page):
         if path not in (None, STDIO):
             check_writable(path)
-    check_inputs_kept((output, exported, storyboard, page), (video,))
+    check_inputs_kept((output, exported, storyboard, page), (video, settings.shots, settings.model))
     if storyboard is not None and storyboard.suffix.lower() != ".png":
         raise BasslError(f"{storyboard}: a storyboard is a PNG; name a file that ends in .png")
     if output is not None:
@@ -137,15 +137,16 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
     has_index = files.report and any(result.status != "failed" for result in results)
     written = f"scenes in {output}" + f", {output / 'index.html'} shows all" * has_index
     if to is not None:
-        results = [_export(result, to) for result in results]
+        results = [_export(result, to, settings.shots) for result in results]
     console.show_films(results, ("shots", "scenes"), written, as_json, quiet)
 
 
-def _export(result: FilmScenes, to: str) -> FilmScenes:
+def _export(result: FilmScenes, to: str, shots: Path | None) -> FilmScenes:
     """A film's result with the warnings of its export, which may fail alone."""
     if result.status == "failed":
         return result
     try:
+        check_inputs_kept((beside(result.output, to),), (shots,))
         warnings = export(result.output, ExportSettings(to)).warnings
     except BasslError as error:
         return replace(result, status="failed", error=str(error))

@@ -225,6 +225,16 @@ def test_finished_films_are_kept_without_overwrite(bassl: Bassl, library: Path, 
     assert sorted(path.name for path in Path("boards").iterdir()) == ["one_x.png", "two.png"]
 
 
+def test_a_film_that_cannot_be_read_any_more_fails_alone(bassl: Bassl, library: Path, model: Path) -> None:
+    assert bassl("predict", library / "one*", library / "two.mp4", "--model", model, "-q").code == 0
+    (library / "two.mp4").unlink()
+    (library / "two.mp4").symlink_to("/proc/self/mem")  # a file of which no byte can be read
+    run = bassl("predict", library, "--model", model, "--json", "-q")
+    assert run.code == 1
+    assert [film["status"] for film in json.loads(run.out)] == ["failed", "kept", "failed"]
+    assert f"bassl: {library / 'two.mp4'}: cannot be read (input/output error)" in run.err
+
+
 def test_results_of_other_settings_are_not_replaced_to_make_a_page(bassl: Bassl, library: Path, model: Path) -> None:
     (library / "broken.mp4").unlink()
     assert bassl("predict", library, "--model", model, "-q").code == 0
@@ -334,6 +344,21 @@ def test_inputs_are_never_overwritten(bassl: Bassl, film: Path, model: Path) -> 
     run = bassl("predict", "a.mp4", "--model", model, "--shots", "cuts.csv", "-o", "cuts.csv")
     assert (run.code, "cuts.csv: is an input" in run.err) == (2, True)
     assert Path("cuts.csv").read_text() == "30\n"
+
+
+@pytest.mark.parametrize("arguments", [["a.mp4"], ["a.mp4", "-o", "a.scenes.csv"], ["films", "-o", "out"]])
+def test_an_export_never_overwrites_the_list_of_shots(
+    bassl: Bassl, film: Path, model: Path, arguments: list[str]
+) -> None:
+    Path("films").mkdir()
+    Path("out").mkdir()
+    for copy in ("a.mp4", "films/a.mp4"):
+        shutil.copy(film, copy)
+    cuts = Path("out/a.csv" if "films" in arguments else "a.scenes.csv")
+    cuts.write_text("30\n")
+    run = bassl("predict", *arguments, "--model", model, "--shots", cuts, "--to", "csv")
+    assert (run.code, f"{cuts}: is an input of this command" in run.err) == (1 if "films" in arguments else 2, True)
+    assert cuts.read_text() == "30\n"
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
@@ -477,6 +502,15 @@ def test_wrong_options_exit_with_code_2_without_a_traceback(bassl: Bassl, argume
     run = bassl(*arguments)
     assert (run.code, run.out) == (2, "")
     assert "Traceback" not in run.err
+
+
+def test_a_file_whose_name_begins_with_a_dash_is_refused_with_the_way_to_write_it(bassl: Bassl) -> None:
+    for name, option in (("-dash.mp4", "-d"), ("--dash.mp4", "--dash.mp4")):
+        Path(name).touch()
+        run = bassl("predict", name)
+        assert (run.code, run.out) == (2, "")
+        assert f"No such option: {option}" in run.err
+        assert f"the file is written ./{name}" in run.err
 
 
 def test_an_interrupt_gives_one_line_and_leaves_no_files(model: Path, tmp_path: Path) -> None:

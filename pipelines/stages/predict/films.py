@@ -10,7 +10,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
-from pipelines.errors import BasslError, DatasetError
+from pipelines.errors import BasslError, DatasetError, VideoError
 from pipelines.files import check_inputs_kept, check_writable, remove_partials
 from pipelines.film_jobs import run_here, run_on_dask
 from pipelines.models.encoder_options import absolute_encoder
@@ -247,6 +247,8 @@ def _existing_result(task: PredictTask, settings: Mapping[str, Any]) -> FilmScen
         facts: dict[str, Any] = {"scenes": len(content["scenes"]), "shots": len(content["shots"])}
         facts["duration"] = float(content["video"]["duration"])
         other = [name for name in _DECIDING if (before.get(name) or None) != (settings[name] or None)]
+    except VideoError as error:
+        return task.failed(str(error))
     except (DatasetError, ValueError, KeyError, TypeError, AttributeError):
         return task.failed(f"{task.output}: is not a scenes.json of this version; {remedy}")
     if not same:
