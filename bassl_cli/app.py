@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Annotated, Any, TextIO, cast
@@ -16,6 +17,7 @@ import typer
 
 import pipelines
 from bassl_cli import config, console
+from bassl_cli.interrupts import raise_outside_imports
 from bassl_cli.options import PlainCommand, PlainGroup
 from pipelines.errors import BasslError, explain_missing_extra, show_warnings
 from pipelines.files import os_reason
@@ -149,11 +151,14 @@ class _Output:
 
 @contextmanager
 def _streams() -> Iterator[None]:
-    """Standard output and error as :class:`_Output`; SIGTERM raises SystemExit, so that clean-up code runs."""
+    """Standard output and error as :class:`_Output`, characters that their encoding lacks escaped; SIGTERM raises
+    SystemExit, so that clean-up code runs."""
+    if isinstance(sys.stdout, TextIOWrapper):  # stderr is so already
+        sys.stdout.reconfigure(errors="backslashreplace")
     before, output = (sys.stdout, sys.stderr), _Output(sys.stdout)
     sys.stdout, sys.stderr = cast(TextIO, output), cast(TextIO, _Output(sys.stderr))
     main = current_thread() is main_thread()
-    handler = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number)) if main else None
+    handler = signal.signal(signal.SIGTERM, raise_outside_imports) if main else None
     try:
         with show_warnings(console.warn):
             yield
@@ -175,6 +180,11 @@ def main() -> None:
         if console.debugging():
             raise
         console.complain(str(error))
+        sys.exit(2)
+    except OSError as error:  # such as a name that is too long
+        if console.debugging():
+            raise
+        console.complain(f"{error.filename}: {os_reason(error)}" if error.filename else os_reason(error))
         sys.exit(2)
     except KeyboardInterrupt:
         console.complain("interrupted")

@@ -27,7 +27,10 @@ def read(given: Path | None) -> tuple[Path, str] | None:
     if is_worker() and _READ in os.environ:
         name, _, text = os.environ[_READ].partition("\n")
         return (Path(name), text) if name else None
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError as error:
+        raise BasslError("the working folder does not exist any more; change to another") from error
     path = given or next((path for each in (here, *here.parents) if (path := each / NAME).is_file()), None)
     try:
         text = path.read_text(encoding="utf-8") if path else ""
@@ -35,6 +38,8 @@ def read(given: Path | None) -> tuple[Path, str] | None:
         raise BasslError(f"{path}: cannot be read ({os_reason(error)})") from error
     except UnicodeDecodeError as error:
         raise BasslError(f"{path}: not a text file in UTF-8") from error
+    if "\0" in text:  # which no environment variable can hold
+        raise BasslError(f"{path}: not a text file in UTF-8")
     os.environ[_READ] = f"{path or ''}\n{text}"
     return (path, text) if path else None
 

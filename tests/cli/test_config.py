@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -129,6 +130,17 @@ def test_a_missing_or_binary_configuration_file_is_refused(bassl: Bassl) -> None
     assert bassl("--config", "a.toml", "models").err == "bassl: a.toml: cannot be read (no such file or directory)\n"
     Path("a.toml").write_bytes(b"\xff\xfe")
     assert bassl("--config", "a.toml", "models").err == "bassl: a.toml: not a text file in UTF-8\n"
+    Path("a.toml").write_bytes(b"[models]\0\n")
+    assert bassl("--config", "a.toml", "models").err == "bassl: a.toml: not a text file in UTF-8\n"
+
+
+def test_a_working_folder_that_was_deleted_gives_one_line(bassl: Bassl) -> None:
+    Path("gone").mkdir()
+    os.chdir("gone")
+    Path("../gone").rmdir()
+    code, out, err = bassl("models")
+    os.chdir("/")
+    assert (code, out, err) == (2, "", "bassl: the working folder does not exist any more; change to another\n")
 
 
 def test_help_shows_the_defaults_of_the_configuration_file_and_names_it(

@@ -54,6 +54,13 @@ def test_a_very_long_name_is_shortened_in_messages(bassl: Bassl) -> None:
     assert err.endswith(": cannot be read: File name too long\n")
 
 
+@pytest.mark.parametrize("command", ["predict {}", "predict s.mp4 --model {}", "models {}", "build-index {}"])
+def test_a_name_that_no_file_can_have_gives_a_one_line_error(bassl: Bassl, command: str) -> None:
+    Path("s.mp4").touch()
+    run = bassl(*command.format("x" * 300).split())
+    assert (run.code, run.out, run.complaints) == (2, "", [f"bassl: {'x' * 300}: file name too long"])
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("command", ["regroup s.json --json", "models", "--version", "--help"])
 def test_a_full_disk_behind_stdout_gives_a_one_line_error(scenes: Path, command: str) -> None:
@@ -69,6 +76,21 @@ def test_a_full_disk_behind_stdout_gives_a_one_line_error(scenes: Path, command:
         )
     assert run.returncode == 2
     assert run.stderr == "bassl: standard output cannot be written (no space left on device)\n"
+
+
+def test_characters_that_the_terminal_does_not_know_are_escaped_on_stdout(scenes: Path) -> None:
+    (scenes.parent / "日本").mkdir()
+    (scenes.parent / "日本" / "state.pt").touch()
+    run = subprocess.run(
+        [*COMMAND, "models", "."],
+        cwd=scenes.parent,
+        env=ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.splitlines()[-2].split() == [r"\u65e5\u672c", "unfinished"]
 
 
 def test_a_closed_output_pipe_does_not_change_the_exit_code_or_the_result(scenes: Path) -> None:
@@ -113,11 +135,14 @@ def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
 
 
 @pytest.mark.parametrize(("times", "printed"), [(1, "imported\n"), (2, "")])
-def test_an_interrupt_in_the_middle_of_an_import_waits_for_its_end_and_a_second_one_does_not(
-    tmp_path: Path, times: int, printed: str
+@pytest.mark.parametrize(
+    ("number", "code", "line"), [(signal.SIGINT, 130, "bassl: interrupted\n"), (signal.SIGTERM, 143, "")]
+)
+def test_a_signal_in_the_middle_of_an_import_waits_for_its_end_and_a_second_one_does_not(
+    tmp_path: Path, number: signal.Signals, code: int, line: str, times: int, printed: str
 ) -> None:
-    interrupt = "exec('os.kill(os.getpid(), signal.SIGINT)')\n"
-    (tmp_path / "interrupted.py").write_text(f"import os, signal\n{interrupt * times}print('imported', flush=True)\n")
+    interrupt = f"exec('os.kill(os.getpid(), {number:d})')\n"
+    (tmp_path / "interrupted.py").write_text(f"import os\n{interrupt * times}print('imported', flush=True)\n")
     (tmp_path / "program.py").write_text(
         "import sys, time; from bassl_cli.interrupts import exit_on_sigint; exit_on_sigint()\n"
         "from bassl_cli.commands import models; from bassl_cli.app import main\n"
@@ -127,7 +152,7 @@ def test_an_interrupt_in_the_middle_of_an_import_waits_for_its_end_and_a_second_
     # -m: Python ends by the signal, whatever the program does, if a KeyboardInterrupt left exec()
     command = [sys.executable, "-m", "program"]
     run = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
-    assert (run.returncode, run.stdout, run.stderr) == (130, printed, "bassl: interrupted\n")
+    assert (run.returncode, run.stdout, run.stderr) == (code, printed, line)
 
 
 def test_an_interrupt_prints_one_line_and_a_stopped_run_only_how_to_resume(
