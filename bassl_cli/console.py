@@ -93,12 +93,17 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
     return failed
 
 
-def conclude(results: Sequence[FilmOutcome], written: str, quiet: bool) -> None:
+def conclude(results: Sequence[FilmOutcome], written: str, quiet: bool, named: bool = False) -> None:
     """A line for each film that failed, and unless ``quiet`` one that counts them all and says where the output is.
-    Raises typer.Exit with 1 where a film failed."""
-    failed = [result for result in results if result.status == "failed"]
-    for result in failed:
-        complain(result.error)
+    Where all are ``named`` already, more than three that failed for one reason have one line. Raises typer.Exit with 1
+    where a film failed."""
+    failed = [result.error for result in results if result.status == "failed"]
+    reasons: dict[str, list[str]] = {}
+    for error in failed:
+        reasons.setdefault(error.partition(": ")[2] if named else error, []).append(error)
+    for first, *more in reasons.values():
+        for line in (first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",):
+            complain(line)
     if not quiet:
         done = sum(result.status == "done" for result in results)
         say(f"{done} done, {len(results) - done - len(failed)} kept, {len(failed)} failed; {written}")
@@ -120,7 +125,7 @@ def show_films(results: Sequence[Any], counted: Sequence[str], written: str, as_
             shown = ("" for _ in facts) if result.status == "failed" else facts
             rows.append((result.video_id, result.status, *shown))
         show_table(("video", "status", "length", *counted), rows)
-    conclude(results, written, quiet)
+    conclude(results, written, quiet, named=not quiet)
 
 
 def show_table(

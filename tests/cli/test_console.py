@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from bassl_cli import app, console
+from pipelines.stages.predict import FilmScenes
 
 NAME = "a name " * 40
 HEADER, ROWS = ("what", "it is", "number"), [(NAME.strip(), "[red]:smile:", "1"), ("b", "two\nlines", "1,000")]
@@ -44,6 +45,21 @@ def test_on_a_narrow_terminal_cells_are_wrapped_onto_more_lines(monkeypatch: pyt
 def test_a_table_without_column_names_has_no_header(capsys: pytest.CaptureFixture[str]) -> None:
     console.show_table(("", ""), [("stage", "fine-tuned")], text=(0, 1))
     assert capsys.readouterr().out == "stage  fine-tuned\n"
+
+
+def test_films_that_failed_for_one_reason_have_one_line_if_a_table_names_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reasons = ["damaged", *["made with other settings; --overwrite makes it again"] * 4, "damaged"]
+    errors = [f"out/{name}.json: {reason}" for name, reason in zip("abcdef", reasons, strict=True)]
+    films = [FilmScenes(error[4], Path("film"), Path(error[:10]), "failed", error=error) for error in errors]
+    for quiet in (False, True):
+        with pytest.raises(typer.Exit):
+            console.show_films(films, (), "scenes in out", False, quiet)
+        out, err = capsys.readouterr()
+        shown = errors if quiet else [errors[0], errors[5], f"{errors[1]} (the same for 3 more)"]
+        assert [line for line in err.splitlines() if line.startswith("bassl")] == [f"bassl: {line}" for line in shown]
+        assert [line.split()[0] for line in out.splitlines()[1:]] == ([] if quiet else list("abcdef"))
 
 
 def test_help_lists_every_command_with_the_first_line_of_its_own_help() -> None:
