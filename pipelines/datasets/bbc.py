@@ -46,7 +46,7 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
 def read_bbc_file(scene_file: Path) -> VideoAnnotation:
     """Read one video from its list of scenes in the data set's folders. Raises DatasetError: the list, or the shot list
     that belongs to it, is missing or damaged, as for `read_bbc`."""
-    folder = real(scene_file).parents[2]
+    folder = real(scene_file).parent.parent.parent
     return _video(scene_file.stem, folder / "shots" / scene_file.name, scene_file)
 
 

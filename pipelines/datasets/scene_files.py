@@ -213,7 +213,8 @@ def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
             raise fault(path, "names a column twice")
         for row, line in table:
             if len(row) < len(header) or any(row[len(header) :]):
-                raise fault(path, f"has {len(row)} cells where the header has {len(header)}", line)
+                more = "; write decimals with a point" * (delimiter == "," and len(row) > len(header))
+                raise fault(path, f"has {len(row)} cells where the header has {len(header)}{more}", line)
         return header, table
     raise fault(path, "has no columns 'start' and 'end', nor 'start_frame' and 'end_frame'")
 
@@ -235,6 +236,8 @@ def _columns(header: list[str], names: tuple[tuple[str, ...], tuple[str, ...]]) 
 
 
 def _seconds(text: str, frame_rate: float | None, path: Path, line: int) -> float:
+    if re.fullmatch(r"[0-9]+,[0-9]+s?", text):
+        raise fault(path, f"{quote(text)} has a decimal comma; write {quote(text.replace(',', '.'))[1:-1]}", line)
     try:
         return as_number(parse_time(text, frame_rate), "a time", path, line)
     except ValueError as error:

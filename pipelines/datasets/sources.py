@@ -17,8 +17,6 @@ from pipelines.datasets.shot_features import read_shot_features, shot_feature_fi
 from pipelines.errors import DatasetError
 from pipelines.files import real
 
-_LABEL_FOLDER = "label318"  # MovieNet's
-
 
 def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
     """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, chapters, or the label file
@@ -42,8 +40,8 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
         return read_bbc_file(path)
     if is_ovsd_file(path):
         return read_ovsd_file(path)
-    found = read_movienet(real(path).parents[2], only=path.stem) if real(path).parent.name == _LABEL_FOLDER else []
-    if found:
+    folder = real(path).parent
+    if folder.name == "label318" and (found := read_movienet(folder.parent.parent, only=path.stem)):
         return found[0]
     raise fault(
         path,

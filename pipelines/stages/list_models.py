@@ -60,7 +60,7 @@ def _list_model(path: Path, read: Any) -> ListedModel:
         listed: ListedModel = read(path)
     except BasslError as error:
         return ListedModel(path, "damaged", error=str(error))
-    except (KeyError, TypeError, ValueError, AttributeError, OSError, RecursionError) as error:
+    except (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, OSError, RecursionError) as error:
         # A header or a result that this program did not write so.
         message = f"{path}: says nothing that can be read of how it was made ({error!r})"
         return ListedModel(path, "damaged", error=message)

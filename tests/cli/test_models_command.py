@@ -48,7 +48,7 @@ def put_pretrained(folder: Path, pretext: PretextSettings = PretextSettings(), e
     return folder
 
 
-def put_finetuned(folder: Path, seeds: int = 2, **changes: Any) -> Path:
+def put_finetuned(folder: Path, runs: int = 2, **changes: Any) -> Path:
     """A fine-tuned run of some seeds that was tested."""
     shape = MLPSettings(1, 4, 4)
     training = {"stage": "finetune", "epoch": 7, "validation": {"ap": 0.25}, "test": {"ap": 0.2, "f1": None}}
@@ -60,7 +60,7 @@ def put_finetuned(folder: Path, seeds: int = 2, **changes: Any) -> Path:
         training=training,
     )
     save_boundary_model(folder / "model.safetensors", model)
-    if seeds:
+    if runs:
         result = {
             "schema": "bassl.finetune",
             "version": 1,
@@ -68,7 +68,7 @@ def put_finetuned(folder: Path, seeds: int = 2, **changes: Any) -> Path:
             "init": "runs/pretrain",
             "selected_on": "val",
             "summary_of": "test",
-            "seeds": [{"seed": seed, "epochs": [{}] * 20} for seed in range(seeds)],
+            "seeds": [{"seed": seed, "epochs": [{}] * 20} for seed in range(runs)],
             "mean": {"ap": 0.375, "f1": 0.3, "miou": 0.4},
             "std": {"ap": 0.0125},
         }
@@ -156,7 +156,7 @@ def test_a_fine_tuned_run_is_listed_with_mean_and_deviation(tmp_path: Path) -> N
 
 
 def test_a_model_file_without_its_run_is_listed_from_its_header(tmp_path: Path) -> None:
-    put_finetuned(tmp_path / "run", seeds=0)
+    put_finetuned(tmp_path / "run", 0)
     (tmp_path / "run" / "model.safetensors").rename(tmp_path / "mine.safetensors")
     (tmp_path / "run").rmdir()
     found = only(tmp_path)
@@ -192,6 +192,8 @@ def test_unfinished_runs_imported_models_and_copies_of_the_built_in_model_are_li
         ("another kind", "kind 'something', which this bassl does not know"),
         ("strange header", "says nothing that can be read of how it was made"),
         ("strange result", "says nothing that can be read of how it was made"),
+        ("result without seeds", "says nothing that can be read of how it was made"),
+        ("huge number", "says nothing that can be read of how it was made"),
     ],
 )
 def test_a_damaged_model_gives_one_line_and_the_others_are_listed(tmp_path: Path, what: str, words: str) -> None:
@@ -201,6 +203,10 @@ def test_a_damaged_model_gives_one_line_and_the_others_are_listed(tmp_path: Path
         file.write_bytes(file.read_bytes()[:-10])
     elif what == "no model":
         file.write_text("no model")
+    elif what == "result without seeds":
+        put_finetuned(tmp_path / "a bad", seeds=[])
+    elif what == "huge number":
+        put_finetuned(tmp_path / "a bad", mean={"ap": 10**400})
     elif what == "strange result":
         (tmp_path / "a bad" / "result.json").write_text("[]")
     else:

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.datasets.bbc import is_bbc, read_bbc
+from pipelines.datasets.bbc import is_bbc, read_bbc, read_bbc_file
 from pipelines.errors import DatasetError
 from tests.datasets.annotation_files import BBC_SHOTS as SHOTS, put_bbc
 
@@ -102,6 +102,8 @@ def test_a_shot_list_without_a_scene_list_is_refused_and_vice_versa(tmp_path: Pa
         read_bbc(tmp_path)
     with pytest.raises(DatasetError, match="has no shot lists"):
         read_bbc(tmp_path / "elsewhere")
+    with pytest.raises(DatasetError, match=r"/shots/bbc_01\.txt: no such file"):
+        read_bbc_file(Path("/annotator_0/bbc_01.txt"))
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real annotation files are not here")

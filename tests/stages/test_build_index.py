@@ -653,7 +653,8 @@ def test_invalid_settings_are_refused(settings: Settings, changes: dict[str, Any
     refusal(lambda: settings(**changes), words, error=ValueError)
 
 
-def test_split_shares_can_be_given_as_text(settings: Settings) -> None:
+def test_split_shares_can_be_given_as_text_or_as_a_list(settings: Settings) -> None:
+    assert settings(split=[0.6, 0.2, 0.2]).split == (0.6, 0.2, 0.2)
     assert settings(split="0.6,0.2,0.2").split == (0.6, 0.2, 0.2)
     assert settings(split="splits.json").split == Path("splits.json")
 

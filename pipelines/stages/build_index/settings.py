@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -54,7 +54,7 @@ class IndexSettings:
             raise ValueError(f"frame_rate must be above 0, not {self.frame_rate}")
 
 
-def _split(split: str | tuple[float, ...] | Path | None) -> tuple[float, ...] | Path | None:
+def _split(split: str | Sequence[float] | Path | None) -> tuple[float, ...] | Path | None:
     if isinstance(split, str):
         if split.lower().endswith(".json"):
             return Path(split)
@@ -62,11 +62,11 @@ def _split(split: str | tuple[float, ...] | Path | None) -> tuple[float, ...] | 
             split = tuple(float(share) for share in split.split(","))
         except ValueError as error:
             raise ValueError(f"a split is shares such as 0.6,0.2,0.2 or a .json file, not {split!r}") from error
-    if isinstance(split, tuple) and (
-        not 2 <= len(split) <= 3 or any(not 0 <= share <= 1 for share in split) or abs(sum(split) - 1) > 1e-6
-    ):
+    if split is None or isinstance(split, Path):
+        return split
+    if not 2 <= len(split) <= 3 or any(not 0 <= share <= 1 for share in split) or abs(sum(split) - 1) > 1e-6:
         raise ValueError("a split is two or three shares of 0 to 1 that add up to 1, such as 0.6,0.2,0.2")
-    return split
+    return tuple(split)
 
 
 @dataclass(frozen=True)
