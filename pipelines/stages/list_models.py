@@ -36,9 +36,10 @@ class ListedModel:
     error: str = ""  # of a damaged one, in a line
 
 
-def list_models(runs: Path = Path("runs")) -> list[ListedModel]:
+def list_models(runs: Path | str = "runs") -> list[ListedModel]:
     """The built-in model, then those in a folder of runs, which need not exist, and its subfolders, in the order of
     their paths. Raises BasslError where it is not a folder or cannot be read."""
+    runs = Path(runs)
     if runs.exists() and not runs.is_dir():
         raise BasslError(f"{runs}: is a file; name the folder of the runs")
     try:

@@ -211,7 +211,7 @@ def test_a_damaged_model_gives_one_line_and_the_others_are_listed(tmp_path: Path
         (tmp_path / "a bad" / "result.json").write_text("[]")
     else:
         save_model(file, {}, "something" if what == "another kind" else "boundary", {})
-    _, bad, good = list_models(tmp_path)
+    _, bad, good = list_models(str(tmp_path))
     assert (bad.stage, good.stage) == ("damaged", "pre-trained")
     assert str(tmp_path / "a bad") in bad.error
     assert words in bad.error

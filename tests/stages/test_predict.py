@@ -277,6 +277,13 @@ def test_a_loaded_model_predicts_many_films_and_loads_nothing_again(
     assert loaded.predict(film) == result
 
 
+def test_a_loaded_model_refuses_for_a_film_what_it_was_loaded_with(film: Path, model: Path) -> None:
+    loaded = load_model(model)
+    for options in ({"encoder": "resnet50"}, {"model": model}, {"treshold": 0.4}):
+        with pytest.raises(TypeError, match=f"^{next(iter(options))} is not an option of a film; load_model takes"):
+            loaded.predict(film, **options)  # type: ignore[arg-type]
+
+
 def test_a_missing_model_is_reported_when_it_is_loaded(tmp_path: Path) -> None:
     for attempt in (lambda: load_model(tmp_path / "none"), lambda: load_model(encoder="vgg")):
         with pytest.raises(BasslError, match=r"none: no such run or model|unknown encoder 'vgg'"):
@@ -644,6 +651,10 @@ def test_for_corrected_scenes_the_message_says_that_overwrite_replaces_them(
     done.output.write_text(json.dumps(content))
     (left,) = predict_films([film], tmp_path, PredictSettings(model=model, threshold=0.4))
     assert "was corrected by hand" in left.error
+
+
+def test_no_films_give_no_results(model: Path, tmp_path: Path) -> None:
+    assert predict_films([], tmp_path / "out", model=model) == []
 
 
 def test_settings_that_fail_for_all_films_raise_an_error(library: Path, model: Path, tmp_path: Path) -> None:

@@ -134,6 +134,8 @@ def predict_all(
 ) -> list[FilmScenes]:
     """Find the scenes of films, each into a file of its own; see :func:`pipelines.stages.predict.predict_films`."""
     films = find_films(inputs)
+    if not films:
+        return []
     if settings.shots is not None and len(films) > 1:
         raise BasslError(f"{settings.shots}: is a list of shots of one film, and {len(films)} films are given")
     names = video_ids(films)

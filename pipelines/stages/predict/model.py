@@ -74,7 +74,10 @@ class SceneModel:
         Raises:
             BasslError: one line, for a video, model or shot list that cannot be used.
             ValueError: one line, for an option that no film can satisfy.
+            TypeError: an option is none of a film, such as the encoder.
         """
+        if strange := sorted(options.keys() - FilmOptions.__annotations__.keys()):
+            raise TypeError(f"{strange[0]} is not an option of a film; load_model takes model, encoder and device")
         settings = replace(self.settings, **options)  # type: ignore[arg-type]  # settings take str for Path
         report = progress or (lambda stage, done, total: None)
         reader_settings = replace(_reader_settings(self._opened, settings), threads=self._cores)
