@@ -12,7 +12,6 @@ Local-to-Global Approach to Multi-modal Movie Scene Segmentation", CVPR 2020). O
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,12 +54,12 @@ _SHOTS = Path("scene318/shot_movie318")
 _SPLIT = Path("scene318/meta/split318.json")
 _LISTS = Path("anno")
 _JPEG_TAIL = 4096  # bytes at the end of a file in which the JPEG must end: some programs append data
-_LIST_PARTS = (*SPLITS, "trainvaltest", "pretrain")
+_LIST_FILES = {part: _LISTS / f"anno.{part}.ndjson" for part in (*SPLITS, "trainvaltest", "pretrain")}
 
 
 def is_movienet(root: Path) -> bool:
     """Whether the folder has any of MovieNet's files, at the paths in the module's docstring."""
-    return any(_is_there(root / part) for part in (_KEYFRAMES, _LABELS, _SHOTS, *_list_files()))
+    return any(_is_there(root / part) for part in (_KEYFRAMES, _LABELS, _SHOTS, *_LIST_FILES.values()))
 
 
 def films_with_keyframes(root: Path) -> set[str]:
@@ -87,11 +86,9 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str 
     label. Doubtful ends stay -1. Films that are only named in a list or split, without labels, are left out. Frame
     rate: `FRAME_RATE`.
 
-    Keyframe folders are listed once and their numbering is checked, without a stat of each file.
-
-    Raises:
-        DatasetError: there are no files of MovieNet, a file is damaged, two files contradict each other about a film
-            (both are named), a film has labels but no number of shots, or a keyframe is missing.
+    Keyframe folders are listed once and their numbering is checked, without a stat of each file. Raises DatasetError:
+    there are no files of MovieNet, a file is damaged, two files contradict each other about a film (both are named), a
+    film has labels but no number of shots, or a keyframe is missing.
     """
     if not is_movienet(root):
         raise fault(root, "holds neither 240P_frames nor scene318 nor anno/anno.*.ndjson; give MovieNet's folder")
@@ -117,11 +114,8 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str 
 
 
 def read_movienet_splits(root: Path) -> dict[str, str]:
-    """The split of each film of MovieNet-SSeg, from `split318.json`; {} if it is missing.
-
-    Raises:
-        DatasetError: the file is damaged, or a film is listed twice.
-    """
+    """The split of each film of MovieNet-SSeg, from `split318.json`; {} if it is missing. Raises DatasetError: the
+    file is damaged, or a film is listed twice."""
     path = root / _SPLIT
     if not _is_there(path):
         return {}
@@ -141,15 +135,11 @@ class _Listed:
     """A film in an ndjson list."""
 
     path: Path
-    line: int
-    """Its first line."""
-    num_shot: int
-    """As in the file: the number of shots, or the index of the last shot. Both are in use."""
-    shots: int
-    """Number of shots, at least `num_shot`."""
+    line: int  # its first line
+    num_shot: int  # as in the file: the number of shots, or the index of the last shot; both are in use
+    shots: int  # number of shots, at least `num_shot`
     part: str
-    labels: dict[int, int | None] = field(default_factory=dict)
-    """By shot."""
+    labels: dict[int, int | None] = field(default_factory=dict)  # by shot
 
     @property
     def labelled(self) -> bool:
@@ -168,14 +158,13 @@ def _film(
 ) -> VideoAnnotation:
     shots = read_inclusive_ranges(shot_file, "shot", extra=True) if shot_file else None
     keyframes = _read_keyframe_folder(keyframe_folder) if keyframe_folder else None
+    number, counted = 0, None
     if shots is not None:
         number, counted = len(shots), shot_file
     elif keyframes is not None:
         number, counted = keyframes.shots, keyframe_folder
     elif listed is not None:
         number, counted = listed.shots, listed.path
-    else:
-        number, counted = 0, None
     if keyframes is not None and keyframes.shots != number:
         raise fault(keyframes.folder, f"has keyframes of {keyframes.shots} shots, but {counted} lists {number} shots")
     if listed is not None and not number - MAX_UNLABELLED <= listed.shots <= number:
@@ -226,10 +215,8 @@ def _compare(labels: dict[int, int], listed: _Listed, label_file: Path) -> None:
     """Check a list of the release against the label file; the sign of a doubtful end may differ."""
     for shot, label in listed.labels.items():
         if label is not None and shot in labels and abs(label) != abs(labels[shot]):
-            raise fault(
-                listed.path,
-                f"labels shot {shot} with {label}, but {label_file} with {labels[shot]}; remove one of them",
-            )
+            both = f"labels shot {shot} with {label}, but {label_file} with {labels[shot]}"
+            raise fault(listed.path, f"{both}; remove one of them")
 
 
 def _read_labels(path: Path) -> dict[int, int]:
@@ -260,13 +247,9 @@ def _is_there(path: Path) -> bool:
     return path.exists() or path.is_symlink()
 
 
-def _list_files() -> list[Path]:
-    return [_LISTS / f"anno.{part}.ndjson" for part in _LIST_PARTS]
-
-
 def _read_lists(root: Path) -> dict[str, _Listed]:
     films: dict[str, _Listed] = {}
-    for part, name in zip(_LIST_PARTS, _list_files(), strict=True):
+    for part, name in _LIST_FILES.items():
         path = root / name
         if not _is_there(path):
             continue
@@ -292,7 +275,9 @@ def _read_list(path: Path, part: str) -> dict[str, _Listed]:
     for number, line in text_lines(path):
         entry = parse_json(line, path, number)
         video_id = as_text(member(entry, "video_id", "the line", path, number), "the id of a film", path, number)
-        shot = _shot_number(member(entry, "shot_id", "the line", path, number), path, number)
+        shot = member(entry, "shot_id", "the line", path, number)
+        read = parse_int if isinstance(shot, str) else as_int
+        shot = read(shot, "the number of a shot", path, number)
         shots = as_int(member(entry, "num_shot", "the line", path, number), "a number of shots", path, number)
         label = None
         if entry.get("boundary_label") is not None:
@@ -316,12 +301,6 @@ def _read_list(path: Path, part: str) -> dict[str, _Listed]:
         if film.shots < 1:
             raise fault(path, f"gives {quote(video_id)} no shots", film.line)
     return films
-
-
-def _shot_number(value: Any, path: Path, line: int) -> int:
-    if isinstance(value, str):
-        return parse_int(value, "the number of a shot", path, line)
-    return as_int(value, "the number of a shot", path, line)
 
 
 def _subfolders(folder: Path) -> list[str]:
@@ -354,17 +333,13 @@ def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
 
 
 def read_jpeg(path: Path) -> bytes:
-    """The bytes of a JPEG file.
-
-    Raises:
-        DatasetError: one line, when it cannot be read, is not a JPEG or is truncated.
-    """
+    """The bytes of a JPEG file. Raises DatasetError when it cannot be read, is not a JPEG or is truncated."""
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DatasetError(f"{path}: cannot be read ({os_reason(error)})") from error
+        raise fault(path, f"cannot be read ({os_reason(error)})") from error
     if not content.startswith(b"\xff\xd8"):
-        raise DatasetError(f"{path}: is not a JPEG")
+        raise fault(path, "is not a JPEG")
     if b"\xff\xd9" not in content[-_JPEG_TAIL:]:
-        raise DatasetError(f"{path}: is a truncated JPEG")
+        raise fault(path, "is a truncated JPEG")
     return content

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pipelines.errors import DatasetError, printable
 from pipelines.files import read_regular
@@ -36,15 +36,15 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     A byte-order mark and Windows line ends are accepted. Raises DatasetError: the file cannot be opened, is not text,
     or has a line that is too long.
     """
-    with _open_file(path) as file:
-        number = 0
-        while data := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
-            if len(data) > MAX_LINE_BYTES:
-                raise fault(path, "the line is too long for a file of this kind", number)
-            line = _decode_text(data, path, number).strip()
-            if line:
-                yield number, line
+    with _one_line_errors(path):
+        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe or a device could block forever
+            raise fault(path, "is not a file")
+        with path.open("rb") as file:
+            for number, data in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
+                if len(data) > MAX_LINE_BYTES:
+                    raise fault(path, "the line is too long for a file of this kind", number)
+                if line := _decode_text(data, path, number).strip():
+                    yield number, line
 
 
 def read_text(path: Path, most: int = MAX_TEXT_BYTES) -> str:
@@ -52,16 +52,6 @@ def read_text(path: Path, most: int = MAX_TEXT_BYTES) -> str:
     be opened, is not text or larger than `most` bytes."""
     with _one_line_errors(path):
         return _decode_text(read_regular(path, most), path, 1)
-
-
-@contextmanager
-def _open_file(path: Path) -> Iterator[BinaryIO]:
-    with _one_line_errors(path):
-        # Reading a pipe or a device could block forever.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise fault(path, "is not a file")
-        with path.open("rb") as file:
-            yield file
 
 
 @contextmanager
@@ -192,9 +182,10 @@ def _describe(value: Any) -> str:
         return "a list"
     if isinstance(value, dict):
         return "an object"
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return "a number that large" if abs(value) > MAX_POSITION else str(value)
-    return quote(value) if isinstance(value, str) else {True: "true", False: "false"}.get(value, "null")
+    if isinstance(value, str):
+        return quote(value)
+    large = isinstance(value, int | float) and abs(value) > MAX_POSITION
+    return "a number that large" if large else json.dumps(value)
 
 
 def listed_files(folder: Path, suffix: str) -> dict[str, Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -24,23 +24,8 @@ from pipelines.files import is_file
 from pipelines.scenes import TRANSITIONS, Scene, SceneList, Shot, Transition, VideoFacts, timecode
 from pipelines.video.films import film_at, fingerprint
 
-_FACTS = {  # of a video, and how each is read
-    "path": as_text,
-    "width": as_int,
-    "height": as_int,
-    "duration": as_number,
-    "frames": as_int,
-    "frame_rate": as_number,
-}
-_FURTHER_FACTS = {  # those that may be missing
-    "id": as_text,
-    "fingerprint": as_text,
-    "start_timecode": as_text,
-    "relative_path": as_text,
-    "sound_tracks": as_int,
-    "sound_channels": as_int,
-    "sound_rate": as_int,
-}
+# How a fact of a video is read, by its type; those with a default may be missing.
+_READERS = {"str": as_text, "int": as_int, "float": as_number}
 _MOST = {"sound_tracks": 512, "sound_channels": 512, "sound_rate": MAX_POSITION}
 
 
@@ -64,17 +49,16 @@ def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
 
 
 def _video(entry: dict[str, Any], path: Path, film: Path | None) -> VideoFacts:
-    for name in _FACTS:
-        member(entry, name, "the video", path)
-    facts: dict[str, Any] = {
-        name: read(entry[name], f"the {name} of the video", path)
-        for name, read in (_FACTS | _FURTHER_FACTS).items()
-        if name in entry
-    }
+    facts: dict[str, Any] = {}
+    for field in fields(VideoFacts):
+        if field.name in entry or field.default is MISSING:
+            value = member(entry, field.name, "the video", path)
+            read = _READERS[str(field.type).removesuffix(" | None")]
+            facts[field.name] = read(value, f"the {field.name} of the video", path)
     for name, most in _MOST.items():
         if not 0 <= facts.get(name, 0) <= most:
             raise fault(path, f"the {name} of the video is {facts[name]}, which is not between 0 and {most}")
-    relative = facts.pop("relative_path", None)
+    relative = as_text(entry.get("relative_path", ""), "the relative_path of the video", path)
     video = VideoFacts(**facts)
     if film is not None:
         return replace(video, path=str(film.absolute()), fingerprint=fingerprint(film))
@@ -122,10 +106,10 @@ def _share(entry: dict[str, Any], key: str, of: str, path: Path) -> float:
     return value
 
 
-def _film(file: Path, video: VideoFacts, relative: str | None) -> str:
+def _film(file: Path, video: VideoFacts, relative: str) -> str:
     """Where the film is: from the folder of ``file`` first, so that both can be moved together."""
     named, beside = Path(video.path), file.parent / PureWindowsPath(video.path).name
-    for path in (named if relative is None else file.parent / relative, named, file.parent / named, beside):
+    for path in (file.parent / relative, named, file.parent / named, beside):
         if film_at(path, video):
             return str(path.parent.resolve() / path.name)
     return video.path

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.datasets.parsing import fault
 from pipelines.errors import DatasetError, first_line
 from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.video.films import files_below
@@ -52,31 +53,26 @@ def read_shot_features(path: Path) -> ShotFeatures:
     features, shots, scene_end = (arrays[name] for name in ARRAYS)
 
     if features.ndim != 2 or features.shape[0] == 0 or features.shape[1] == 0:
-        raise DatasetError(f"{path}: features must have the shape (N, D) with N, D >= 1, not {features.shape}")
+        raise fault(path, f"features must have the shape (N, D) with N, D >= 1, not {features.shape}")
     if not np.issubdtype(features.dtype, np.floating):
-        raise DatasetError(f"{path}: features must be floating point, not {features.dtype}")
+        raise fault(path, f"features must be floating point, not {features.dtype}")
     N = len(features)
     if shots.shape != (N, 2):
-        raise DatasetError(
-            f"{path}: shots must have the shape ({N}, 2), one row for each row of features, not {shots.shape}"
-        )
+        raise fault(path, f"shots must have the shape ({N}, 2), as there are {N} features, not {shots.shape}")
     if shots.dtype != np.int64:
-        raise DatasetError(f"{path}: shots must be int64, not {shots.dtype}")
+        raise fault(path, f"shots must be int64, not {shots.dtype}")
     if scene_end.shape != (N,):
-        raise DatasetError(
-            f"{path}: scene_end must have the shape ({N},), one label for each row of features, not {scene_end.shape}"
-        )
+        raise fault(path, f"scene_end must have the shape ({N},), one label for each shot, not {scene_end.shape}")
     if scene_end.dtype != np.uint8:
-        raise DatasetError(f"{path}: scene_end must be uint8, not {scene_end.dtype}")
+        raise fault(path, f"scene_end must be uint8, not {scene_end.dtype}")
 
     features = _to_float32(features, path)
     _check_shots(shots, path)
     shots = _without_shared_frames(shots)
-    strange = np.flatnonzero(scene_end > 1)
-    if len(strange):
-        raise DatasetError(f"{path}: scene_end of shot {strange[0]} is {scene_end[strange[0]]}, not 0 or 1")
+    for i in np.flatnonzero(scene_end > 1):
+        raise fault(path, f"scene_end of shot {i} is {scene_end[i]}, not 0 or 1")
     return ShotFeatures(
-        f"{path.resolve().parent.name}/{path.stem}",
+        _video_id(path),
         features,
         shots,
         scene_end,
@@ -92,70 +88,66 @@ def shot_feature_files(folder: Path) -> Iterator[Path]:
 
 def read_shot_feature_folder(folder: Path, left_out: dict[str, str] | None = None) -> list[ShotFeatures]:
     """Read every `.npz` below a folder, sorted by path. Raises DatasetError: the folder is missing or holds no `.npz`,
-    two files have the same video id, or a file cannot be read; with ``left_out``, such a file is
-    added to it instead, with the reason by video id."""
+    two files have the same video id, or a file cannot be read; with ``left_out``, the reason is put there instead, by
+    video id."""
     if not folder.is_dir():
-        raise DatasetError(f"{folder}: not a folder; give the folder that holds the .npz feature files")
+        raise fault(folder, "not a folder; give the folder that holds the .npz feature files")
     paths = sorted(shot_feature_files(folder))
     if not paths:
-        raise DatasetError(f"{folder}: no .npz file in it or below; give the folder that holds the feature files")
+        raise fault(folder, "no .npz file in it or below; give the folder that holds the feature files")
     videos: list[ShotFeatures] = []
     seen: dict[str, Path] = {}
     for path in paths:
         try:
-            video = read_shot_features(path)
+            videos.append(read_shot_features(path))
         except DatasetError as error:
             if left_out is None:
                 raise
-            left_out[f"{path.resolve().parent.name}/{path.stem}"] = str(error)
+            left_out[_video_id(path)] = str(error)
             continue
-        if video.video_id in seen:
-            raise DatasetError(
-                f"{path}: has the same video id as {seen[video.video_id]} ({video.video_id}); rename one of them"
-            )
-        seen[video.video_id] = path
-        videos.append(video)
+        if (first := seen.setdefault(_video_id(path), path)) is not path:
+            raise fault(path, f"has the same video id as {first} ({_video_id(path)}); rename one of them")
     return videos
+
+
+def _video_id(path: Path) -> str:
+    return f"{path.resolve().parent.name}/{path.stem}"
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     if not path.is_file():
-        raise DatasetError(f"{path}: no such file")
+        raise fault(path, "no such file")
     # np.load reads a file that is not a zip as a pickle or a single array.
     if not zipfile.is_zipfile(path):
-        raise DatasetError(f"{path}: not an .npz file, or truncated")
+        raise fault(path, "not an .npz file, or truncated")
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with np.load(path, allow_pickle=False) as archive:
-            for name in (*ARRAYS, *OPTIONAL_ARRAYS):
+            for name in (*ARRAYS, *(name for name in OPTIONAL_ARRAYS if name in archive.files)):
                 if name not in archive.files:
-                    if name in OPTIONAL_ARRAYS:
-                        continue
-                    raise DatasetError(f"{path}: array '{name}' is missing")
+                    raise fault(path, f"array '{name}' is missing")
                 if archive.zip.getinfo(f"{name}.npy").file_size > _LARGEST_ARRAY:
-                    raise DatasetError(f"{path}: array '{name}' is larger than {_LARGEST_ARRAY // 2**30} GiB")
+                    raise fault(path, f"array '{name}' is larger than {_LARGEST_ARRAY // 2**30} GiB")
                 arrays[name] = archive[name]
     except _UNREADABLE as error:
-        raise DatasetError(f"{path}: cannot be read as an .npz file: {first_line(error)}") from error
+        raise fault(path, f"cannot be read as an .npz file: {first_line(error)}") from error
     return arrays
 
 
 def _colour(values: NDArray[Any], N: int, path: Path) -> NDArray[np.float32]:
     """Histograms (N, H), each scaled to sum 1."""
     if values.ndim != 2 or len(values) != N or values.dtype.kind != "f":
-        raise DatasetError(
-            f"{path}: colour must be floating point of the shape ({N}, H), not {values.dtype} {values.shape}"
-        )
+        raise fault(path, f"colour must be floating point of the shape ({N}, H), not {values.dtype} {values.shape}")
     sums = values.sum(axis=1, keepdims=True, dtype=np.float64)
     if not np.isfinite(sums).all() or (values < 0).any() or (sums <= 0).any():
-        raise DatasetError(f"{path}: colour must be histograms: finite, not negative, each with a sum above 0")
+        raise fault(path, "colour must be histograms: finite, not negative, each with a sum above 0")
     histograms: NDArray[np.float32] = (values / sums).astype(np.float32)
     return histograms
 
 
 def _frame_rate(value: NDArray[Any], path: Path) -> float:
     if value.shape != () or value.dtype.kind not in "iuf" or not 0 < value <= 1000:
-        raise DatasetError(f"{path}: frame_rate must be one number of frames per second, not {value}")
+        raise fault(path, f"frame_rate must be one number of frames per second, not {value}")
     return float(value)
 
 
@@ -164,7 +156,7 @@ def _to_float32(features: NDArray[Any], path: Path) -> NDArray[np.float32]:
         values = features.astype(np.float32)
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if len(bad):
-        raise DatasetError(f"{path}: features of shot {bad[0]} are not all finite ({len(bad)} such shots)")
+        raise fault(path, f"features of shot {bad[0]} are not all finite ({len(bad)} such shots)")
     return values
 
 
@@ -181,14 +173,8 @@ def _without_shared_frames(shots: NDArray[np.int64]) -> NDArray[np.int64]:
 def _check_shots(shots: NDArray[Any], path: Path) -> None:
     start, end = shots[:, 0], shots[:, 1]
     if start[0] < 0:
-        raise DatasetError(f"{path}: shot 0 starts before the video, at frame {start[0]}")
-    empty = np.flatnonzero(end <= start)
-    if len(empty):
-        i = empty[0]
-        raise DatasetError(f"{path}: shot {i} is empty: [{start[i]}, {end[i]})")
-    wrong = np.flatnonzero((start[1:] < end[:-1] - 1) | (start[1:] <= start[:-1]))
-    if len(wrong):
-        i = wrong[0] + 1
-        raise DatasetError(
-            f"{path}: shot {i} starts at frame {start[i]}, before the end of shot {i - 1} at frame {end[i - 1]}"
-        )
+        raise fault(path, f"shot 0 starts before the video, at frame {start[0]}")
+    for i in np.flatnonzero(end <= start):
+        raise fault(path, f"shot {i} is empty: [{start[i]}, {end[i]})")
+    for i in np.flatnonzero((start[1:] < end[:-1] - 1) | (start[1:] <= start[:-1])) + 1:
+        raise fault(path, f"shot {i} starts at frame {start[i]}, before the end of shot {i - 1} at frame {end[i - 1]}")
