@@ -35,14 +35,12 @@ def encode_shots(
     Features in the store or left by a killed run are kept; videos that are new in the index are added.
 
     Args:
-        settings: all of it.
         progress: called with the shots encoded and in all, of the videos that this process encodes, after each group of
             shots; in the first process only.
         process: this one, where it has joined its process group already.
         videos: numbers in the index of those to encode; None: as the settings say.
 
-    Returns:
-        the store, ``<output>/<encoder id>.h5``.
+    Returns: the store, ``<output>/<encoder id>.h5``.
 
     Raises:
         SomeFailedError: videos whose keyframes are damaged or missing; the store has all others.

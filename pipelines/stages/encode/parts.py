@@ -17,14 +17,8 @@ from pipelines.stores.index import Index
 
 
 class StoreInParts:
-    """The store of an encoder's features of an index, and the parts that are not in it yet.
-
-    Args:
-        path: of the store.
-        encoder: its id.
-        index: of the videos.
-        videos: those that the store shall have.
-    """
+    """The store at ``path`` of the features of ``videos`` of an index by an encoder (its id), and the parts that are
+    not in it yet."""
 
     def __init__(self, path: Path, encoder: str, index: Index, videos: Sequence[int]) -> None:
         self.path, self._encoder, self._index, self._videos = path, encoder, index, videos
@@ -33,14 +27,8 @@ class StoreInParts:
         self._checksums = {name: checksums[name] for name in (index.video_ids[video] for video in videos)}
 
     def begin(self, overwrite: bool) -> list[int]:
-        """Remove what cannot be used.
-
-        Returns:
-            the videos that have no features yet.
-
-        Raises:
-            BasslError: where the folder cannot be written, or the store is another's.
-        """
+        """Remove what cannot be used; return the videos that have no features yet. Raises BasslError where the folder
+        cannot be written, or the store was not made here."""
         check_writable(self.path)
         remove_partials(self.path)
         try:

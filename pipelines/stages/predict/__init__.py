@@ -59,7 +59,7 @@ def predict(
     on_shot: Callable[[FilmedShot], None] | None = None,
     **options: Unpack[PredictOptions],
 ) -> SceneList:
-    """Find the scenes of a video.
+    """Find the scenes of a video: shots with scores, and the scenes that they make.
 
     Args:
         video: any file that FFmpeg's libraries read.
@@ -67,9 +67,6 @@ def predict(
         progress: called with how far the film has been read, in seconds.
         on_shot: called with each shot and its keyframes as it is found, for a storyboard.
         options: settings by name; they override those of ``settings``.
-
-    Returns:
-        shots with scores, and the scenes that they make.
 
     Raises:
         BasslError: one line, for a video, model, shot list or setting that cannot be used.
@@ -101,25 +98,17 @@ def predict_file(
     progress: ReportProgress | None = None,
     **options: Unpack[PredictOptions],
 ) -> SceneList:
-    """Find the scenes of a video and write them.
+    """Find the scenes of a video, as :func:`predict` does, and write them.
 
     Args:
-        video: any file that FFmpeg's libraries read.
         output: file to write, its format by its ending: ``scenes.json`` for ``.json``, else an export; None for none.
-        settings: how.
         storyboard: PNG to draw of the scenes with their keyframes.
         page: HTML page to write, to view and correct the scenes.
         overwrite: replace a ``scenes.json`` of another film, or one that was corrected by hand.
-        progress: as for :func:`predict`.
-        options: settings by name; they override those of ``settings``.
-
-    Returns:
-        shots with scores, and the scenes that they make.
 
     Raises:
-        BasslError: one line, for a video, model, shot list or setting that cannot be used, or a file that cannot be
-            written.
-        ValueError: one line, for a setting that no film can satisfy.
+        BasslError: one line, also for a file that cannot be written.
+        ValueError: as :func:`predict`.
     """
     find_films([video])
     from pipelines.stages.predict.films import predict_to_files  # start-up time: OpenCV, PyAV
@@ -154,27 +143,25 @@ def predict_films(
     """Find the scenes of films, each into a file of its own.
 
     A film whose file already exists, made from the same film with the same settings and model, is not done again.
+    ``settings`` and ``options`` are those of :func:`predict`.
 
     Args:
         inputs: files, folders and glob patterns.
         output: folder of the files, ``<video id>.json``, with ids as `bassl extract-keyframes` gives them.
-        settings: how.
         overwrite: do again what is done.
         storyboards: folder of PNG files, ``<video id>.png``.
+        pages: also write ``<video id>.html`` there, a page to view and correct the scenes.
         jobs: films at a time; None is as many as cores and memory allow. More than one have a process each.
         dask: address of a Dask scheduler whose workers process the films; they must see the same files.
-        pages: also write ``<video id>.html`` there, a page to view and correct the scenes.
         progress: called with the state of each film.
         on_start: called with the number of films.
-        options: settings by name; they override those of ``settings``.
 
     Returns:
-        one result per film, in the order of the films' names.
+        one result per film, in the order of the films' names; a film that fails has the reason in its own.
 
     Raises:
-        BasslError: for inputs, a model or settings that cannot be used at all. Faults of single films are in their
-            results.
-        ValueError: one line, for a setting that no film can satisfy.
+        BasslError: for inputs, a model or settings that cannot be used at all.
+        ValueError: as :func:`predict`.
     """
     from pipelines.stages.predict.films import predict_all  # start-up time: PyAV
 

@@ -54,21 +54,9 @@ def predict_to_files(
     video_id: str | None = None,
     overwrite: bool = False,
 ) -> SceneList:
-    """Find the scenes of a film and write the files asked for; ``output`` last, so that it marks the film as done.
-
-    Args:
-        model: what predicts.
-        film: the video.
-        output: file to write, its format by its ending, see :func:`pipelines.outputs.exports.save`; None for none.
-        storyboard: PNG of the scenes with their keyframes.
-        page: HTML page to view and correct the scenes.
-        progress: as for :func:`predict`.
-        video_id: id of the film, where films of several folders share its name.
-        overwrite: replace a ``scenes.json`` of another film, or one that was not left as `bassl predict` made it.
-
-    Raises:
-        BasslError: one line, for a film that cannot be used or a file that cannot be written.
-    """
+    """Find the scenes of a film and write the files asked for; ``output`` last, so that it marks the film as done. As
+    :func:`pipelines.stages.predict.predict_file`, but for the ``video_id``, which the film has where films of several
+    folders share its name."""
     check_inputs_kept((output, storyboard, page), (film, model.settings.shots, model.settings.model))
     if output is not None and is_scenes_json(output) and not overwrite:
         _check_replaceable(output, film)

@@ -28,14 +28,9 @@ DEFAULT_DETECTOR = "transitions"
 class SceneModel:
     """A model with the encoder that it reads, for any number of films; use one from one thread at a time.
 
-    Weights are loaded when the first film is read already, or before with `load`, and then kept.
-
-    Args:
-        settings: which model, and how films are divided unless a call says otherwise.
-        cores: processor cores to use for a film; None is all.
-
-    Raises:
-        StoreError: one line, for a model that is missing or damaged.
+    ``settings`` say which model, and how films are divided unless a call says otherwise; ``cores`` how many are used
+    for a film (None: all). Weights are loaded when the first film is read already, or before with `load`, and then
+    kept. Raises StoreError, one line, for a model that is missing or damaged.
     """
 
     def __init__(self, settings: PredictSettings = PredictSettings(), cores: int | None = None) -> None:
@@ -44,11 +39,7 @@ class SceneModel:
         self._opened = open_model(settings.model)
 
     def load(self) -> SceneModel:
-        """Load the weights now.
-
-        Raises:
-            BasslError: one line, for a model or encoder that cannot be used.
-        """
+        """Load the weights now. Raises BasslError, one line, for a model or encoder that cannot be used."""
         _ = self._loaded
         return self
 
@@ -60,22 +51,9 @@ class SceneModel:
         on_shot: Callable[[FilmedShot], None] | None = None,
         **options: Unpack[FilmOptions],
     ) -> SceneList:
-        """Find the scenes of a video.
-
-        Args:
-            video: any file that FFmpeg's libraries read.
-            progress: called with how far the film has been read, in seconds.
-            on_shot: called with each shot and its keyframes as it is found, for a storyboard.
-            options: settings for this film that differ from those of the model.
-
-        Returns:
-            shots with scores, and the scenes that they make.
-
-        Raises:
-            BasslError: one line, for a video, model or shot list that cannot be used.
-            ValueError: one line, for an option that no film can satisfy.
-            TypeError: an option is none of a film, such as the encoder.
-        """
+        """Find the scenes of a video, as :func:`pipelines.stages.predict.predict` does; ``options`` are settings for
+        this film that differ from those of the model. Raises also TypeError for one that a film cannot have of its own,
+        such as the encoder."""
         if strange := sorted(options.keys() - FilmOptions.__annotations__.keys()):
             raise TypeError(f"{strange[0]} is not an option of a film; load_model takes model, encoder and device")
         settings = replace(self.settings, **options)  # type: ignore[arg-type]  # settings take str for Path
@@ -138,11 +116,8 @@ class SceneModel:
 
 
 def _reader_settings(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
-    """How films are read: like the keyframes that the model was trained on, unless the settings say otherwise.
-
-    Raises:
-        StoreError: one line, for a header that does not say it.
-    """
+    """How films are read: like the keyframes that the model was trained on, unless the settings say otherwise. Raises
+    StoreError, one line, for a header that does not say it."""
     made, keyframes = opened.header.get("pictures", {}), opened.header.get("keyframes")
     lines = made.get("lines") if isinstance(made, dict) else made
     detector = made.get("detector") if isinstance(made, dict) else made

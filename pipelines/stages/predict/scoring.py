@@ -48,11 +48,8 @@ class LoadedModel:
 
 
 def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
-    """Load a model, and the encoder that it was trained with or that the settings name.
-
-    Raises:
-        BasslError: one line, where that cannot be done with a film, or is not what was asked for.
-    """
+    """Load a model, and the encoder that it was trained with or that the settings name. Raises BasslError, one line,
+    where that cannot be done with a film, or is not what was asked for."""
     model, file = opened.boundary_model(), opened.file
     quality = model.pictures.get("quality")
     if not isinstance(quality, int | None):
@@ -122,10 +119,9 @@ def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> Sho
                 f"{file}: was trained on features of {model.encoder} and cannot read those of {encoder.id}"
             )
         return encoder
-    # A name means published weights; those that a model brings were trained further.
-    names = (
-        {model.encoder} if model.encoder_weights else {model.encoder, model.encoder_name, named_encoder(model.encoder)}
-    )
+    names: set[str | None] = {model.encoder}
+    if not model.encoder_weights:  # a name means published weights; those that a model brings were trained further
+        names |= {model.encoder_name, named_encoder(model.encoder)}
     if wanted is not None and wanted not in names:
         raise BasslError(
             f"{file}: was trained on features of {model.encoder} and cannot read those of {wanted}; leave --encoder out"
