@@ -220,8 +220,8 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
             task = next(task for task in bars.tasks if task.id == tasks[state.video_id])
             speed = ""
             if task.elapsed:
-                frames = state.frames
-                speed = f"{frames / task.elapsed:.0f} frames/s" if frames else f"{state.done / task.elapsed:.0f}x"
+                unit, number = (" frames/s", state.frames) if state.frames else ("x", state.done)
+                speed = f"{number / task.elapsed:.0f}{unit}"
             bars.update(task.id, completed=state.done, total=state.total, speed=speed)
 
         yield start, show
@@ -233,13 +233,10 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
     bar has the losses, the learning rate, the speed, the share of time spent waiting for data, and the time left. Where
     stderr is not a terminal, there is a line per epoch instead."""
 
-    def position(state: TrainingProgress) -> str:
-        seed = f"seed {state.seed}/{state.seeds}  " if state.seeds > 1 else ""
-        return f"{seed}epoch {state.epoch}/{state.epochs}"
-
     def values(state: TrainingProgress) -> str:
-        shown = state.validation or state.losses
-        return f"{position(state)}  {'  '.join(f'{name} {value:.3f}' for name, value in shown.items())}"
+        seed = f"seed {state.seed}/{state.seeds}  " if state.seeds > 1 else ""
+        shown = "  ".join(f"{name} {value:.3f}" for name, value in (state.validation or state.losses).items())
+        return f"{seed}epoch {state.epoch}/{state.epochs}  {shown}"
 
     def speed(state: TrainingProgress) -> str:
         return f"{state.speed:.0f} {state.unit}/s"
@@ -247,13 +244,13 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
     def line(state: TrainingProgress) -> None:
         if state.note and state.warning:
             warn(state.note)
+        elif quiet:
+            return
         elif state.note:
-            if not quiet:
-                note(state.note)
+            note(state.note)
         elif state.validation:
-            if not quiet:
-                say(values(state))
-        elif not quiet and state.ends_epoch:
+            say(values(state))
+        elif state.ends_epoch:
             say(f"{values(state)}  {speed(state)}")
 
     if quiet or not err.is_terminal:

@@ -6,7 +6,6 @@ import os
 import zlib
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +33,8 @@ class KeyframeReader:
         self.index = index if isinstance(index, Index) else read_index(index)
         self._files: OrderedDict[int, int] = OrderedDict()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"index": self.index.path}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["index"])  # type: ignore[misc]
+    def __reduce__(self) -> tuple[type[KeyframeReader], tuple[Path]]:
+        return type(self), (self.index.path,)
 
     def __del__(self) -> None:
         for handle in getattr(self, "_files", {}).values():

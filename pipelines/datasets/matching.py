@@ -15,8 +15,6 @@ from pipelines.datasets.parsing import fault
 
 Clock = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # converts frame numbers of any shape to seconds
 
-DEFAULT_TOLERANCE = 1.0  # maximum distance in seconds between an annotated scene end and the end of its shot
-
 
 @dataclass(frozen=True)
 class MatchReport:
@@ -59,26 +57,20 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
 
 
 def match_scenes(
-    shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float, labels: ArrayLike | None = None
+    shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float, labels: ArrayLike = SCENE_END
 ) -> tuple[NDArray[np.int8], MatchReport]:
-    """Label shots from scene ends on the time line.
+    """Label shots from scene ends on the time line; the arguments, but for ``labels`` (M,), and the errors are those of
+    `assign_scene_ends`.
 
     The end of the film may be among the scene ends: it is then assigned to the last shot, whose label is 0 by
     convention, and counted separately in the report.
 
-    Args:
-        shot_ends: (N,) ends of the shots, in frames or seconds.
-        scene_ends: (M,) or (M, 2), as for `assign_scene_ends`.
-        tolerance: in the same unit.
-        labels: (M,) labels of their shots; `SCENE_END` by default.
     Returns: (N,) int8 labels as in `VideoAnnotation.scene_end`, and the report.
-    Raises ValueError as `assign_scene_ends`.
     """
     ends, spans = _check_arguments(shot_ends, scene_ends, tolerance)
     assigned = assign_scene_ends(ends, spans, tolerance)
-    values = np.full(len(spans), SCENE_END) if labels is None else np.asarray(labels)
     scene_end = np.zeros(len(ends), dtype=np.int8)
-    scene_end[assigned[assigned >= 0]] = values[assigned >= 0]
+    scene_end[assigned[assigned >= 0]] = np.broadcast_to(labels, len(spans))[assigned >= 0]
     scene_end[-1] = INSIDE
 
     inner = assigned < len(ends) - 1
@@ -105,7 +97,7 @@ def match_annotation(
     annotation: VideoAnnotation,
     shots: NDArray[np.int64],
     shots_seconds: NDArray[np.float64],
-    tolerance: float = DEFAULT_TOLERANCE,
+    tolerance: float = 1.0,
 ) -> tuple[NDArray[np.int8], MatchReport]:
     """Label shots from an annotation of the video, on the time line in seconds.
 

@@ -96,13 +96,15 @@ def _run(path: Path) -> ListedModel:
 
 def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
     training = settings["training"]
+    measured = next((name for name in ("test", "validation") if training.get(name)), "")
     listed = ListedModel(
         path,
         "fine-tuned",
         method=settings["crn"],
         encoder=(settings["encoder"] or "any encoder") + (" and sound" if settings.get("sound") else ""),
         trained=f"epoch {training['epoch']}" if isinstance(training.get("epoch"), int) else "",
-        **_read_measures(training),
+        scores=_numbers(training[measured]) if measured else {},
+        scored_on=measured,
     )
     result = path / RESULT
     if not result.exists():  # a single model file, or an unfinished run
@@ -123,13 +125,6 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
     return replace(
         listed, data=data, trained=trained, scores=means, deviations=deviations, scored_on=scored_on if means else ""
     )
-
-
-def _read_measures(training: Mapping[str, Any]) -> dict[str, Any]:
-    for name in ("test", "validation"):
-        if training.get(name):
-            return {"scores": _numbers(training[name]), "scored_on": name}
-    return {}
 
 
 def _of_the_paper(path: Path, file: Path, settings: Mapping[str, Any]) -> ListedModel:

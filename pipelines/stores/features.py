@@ -84,10 +84,16 @@ def write_features(
         listed = " and ".join(f"{' x '.join(map(str, shape))} {dtype}" for shape, dtype in sorted(kinds)) or "none"
         raise StoreError(f"{path}: features of different kinds cannot be one store: {listed}")
     ((width,), dtype) = kinds.pop()
-    widths = {part.shape[1] for part in (colour or {}).values()}
+    colour = colour or {}
+    widths = {part.shape[1] for part in colour.values()}
     if len(widths) > 1:
         raise StoreError(f"{path}: colour of different widths cannot be one store: {sorted(widths)}")
-    hues = _joined_colour(names, lengths, colour) if colour else None
+    hues = []
+    for name, length in zip(names, lengths, strict=True) if colour else ():
+        hue = colour.get(name, np.zeros((length, *widths)))  # 0 where it is not known
+        if len(hue) != length:
+            raise ValueError("colour of another number of shots than the features")
+        hues.append(np.ascontiguousarray(hue, dtype=np.float32))
     # Unsealed, because the checksums of the videos cover them: a large store is read once when it is opened, not twice.
     with create_store(path, SCHEMA, VERSION, {"features"}) as file:
         file.attrs["encoder"] = encoder
@@ -97,7 +103,7 @@ def write_features(
         file["videos/crc32"] = np.array(checksums, np.uint32)
         if shots is not None:
             file["videos/shots"] = np.array([shots[name] for name in names], np.uint32)
-        if hues is not None:
+        if hues:
             file["colour"] = np.concatenate(hues)
             file["videos/colour"] = np.array([zlib.crc32(part.data) for part in hues], np.uint32)
         data = file.create_dataset("features", (int(first_row[-1]), width), dtype)
@@ -130,20 +136,6 @@ def open_features(path: Path) -> FeatureStore:
         raise StoreError(f"{path}: is damaged: it holds values that are not finite; {_REMEDY}")
     encoded = {} if shots is None else dict(zip(names, shots.tolist(), strict=True))
     return FeatureStore(path, encoder, videos, encoded, features, colour)
-
-
-def _joined_colour(
-    names: Sequence[str], lengths: Sequence[int], colour: Mapping[str, NDArray[np.float32]]
-) -> list[NDArray[np.float32]]:
-    """Colour of each video (N, H), 0 where it is not known."""
-    (width,) = {part.shape[1] for part in colour.values()}
-    parts = [
-        np.ascontiguousarray(colour.get(name, np.zeros((length, width))), dtype=np.float32)
-        for name, length in zip(names, lengths, strict=True)
-    ]
-    if [len(part) for part in parts] != list(lengths):
-        raise ValueError("colour of another number of shots than the features")
-    return parts
 
 
 def _read_colour(file: h5py.File, names: Sequence[str], first_row: NDArray[Any]) -> dict[str, NDArray[np.float32]]:
@@ -193,14 +185,14 @@ def read_shot_checksums(path: Path) -> dict[str, int | None]:
 def shot_checksums(index: Index) -> dict[str, int]:
     """Checksum of the shots and keyframes of each video in an index, by which features of others are recognised. For
     JPEG files, which have no checksum in an index, of the shots alone."""
-
-    def crc(values: NDArray[Any], before: int = 0) -> int:
-        return zlib.crc32(np.ascontiguousarray(values).data, before)
-
-    # Without pictures only sound is encoded, which depends on the times of the shots.
-    shown = (index.seconds if pictures is None else index.jpeg_crc32 for pictures in index.pictures)
-    spans = ((name, of, index.span(video)) for video, (name, of) in enumerate(zip(index.video_ids, shown, strict=True)))
-    return {name: crc(of[span], crc(index.frames[span])) for name, of, span in spans}
+    checksums = {}
+    for video, name in enumerate(index.video_ids):
+        span = index.span(video)
+        # Without pictures only sound is encoded, which depends on the times of the shots.
+        shown = index.seconds if index.pictures[video] is None else index.jpeg_crc32
+        frames = zlib.crc32(np.ascontiguousarray(index.frames[span]).data)
+        checksums[name] = zlib.crc32(np.ascontiguousarray(shown[span]).data, frames)
+    return checksums
 
 
 def _map_features(path: Path, file: h5py.File) -> NDArray[np.floating]:

@@ -189,9 +189,8 @@ def write_index(
     doubtful: Literal["end", "ignore"] = "end",
     features: Mapping[str, Path] | None = None,
 ) -> None:
-    """Write an index of videos with different ids, sorted, with feature stores by encoder, the settings recorded.
-    Raises BasslError where the path cannot be written, two videos have one id or different numbers of keyframes, or the
-    shots of a video contradict each other; an existing file stays unchanged."""
+    """Write an index of videos. Raises what :func:`joined` and :func:`save_index` raise; an existing file then stays
+    unchanged."""
     save_index(joined(path, videos, settings, doubtful, features or {}))
 
 
@@ -226,7 +225,8 @@ def joined(
     doubtful: Literal["end", "ignore"],
     features: Mapping[str, Path],
 ) -> Index:
-    """An index of the videos, sorted by id, not yet written. Raises StoreError as :func:`write_index`."""
+    """An index of the videos, sorted by id, with feature stores by encoder, not yet written. Raises StoreError where
+    two videos have one id or different numbers of keyframes, or the shots of a video contradict each other."""
     if not videos:
         raise StoreError(f"{path}: an index needs at least one video")
     videos = sorted(videos, key=lambda video: video.video_id)

@@ -25,7 +25,7 @@ import json
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,19 +83,13 @@ def write_keyframes(
     """Write a store from an iterable of shots in order of time; their number. Memory does not grow with the size of the
     JPEGs. ``describe`` is called after the last shot and returns the facts about the video and the description of its
     file. Raises BasslError where the path cannot be written, and what ``shots`` and ``describe`` raise."""
-    frames: list[tuple[int, int]] = []
-    seconds: list[tuple[float, float]] = []
-    keyframes: list[tuple[int, ...]] = []
-    transitions: list[Transition | None] = []
+    stored: list[StoredShot] = []  # without their JPEGs
     lengths: list[int] = []
     checksums: list[int] = []
     # The JPEGs go to a temporary file first: a contiguous data set needs its size when it is created.
     with create_store(path, SCHEMA, VERSION, {"jpeg"}) as file, tempfile.TemporaryFile(dir=path.parent) as buffer:
         for shot in shots:
-            frames.append(shot.frames)
-            seconds.append(shot.seconds)
-            keyframes.append(shot.keyframes)
-            transitions.append(shot.transition)
+            stored.append(replace(shot, jpegs=()))
             for jpeg in shot.jpegs:
                 lengths.append(len(jpeg))
                 checksums.append(zlib.crc32(jpeg))
@@ -104,11 +98,11 @@ def write_keyframes(
         file.attrs["video"] = json.dumps(entry(facts))
         file.attrs["source"] = json.dumps(dict(source))
         file.attrs["settings"] = json.dumps(dict(settings))
-        file["shots/frames"] = np.array(frames, np.int64)
-        file["shots/seconds"] = np.array(seconds, np.float64)
-        file["shots/keyframes"] = np.array(keyframes, np.int64)
-        if any(transitions):
-            known = [how or Transition("", 0, 0, 0.0, 0.0) for how in transitions]
+        file["shots/frames"] = np.array([shot.frames for shot in stored], np.int64)
+        file["shots/seconds"] = np.array([shot.seconds for shot in stored], np.float64)
+        file["shots/keyframes"] = np.array([shot.keyframes for shot in stored], np.int64)
+        if any(shot.transition for shot in stored):
+            known = [shot.transition or Transition("", 0, 0, 0.0, 0.0) for shot in stored]
             file["transitions/kind"] = np.array([how.kind for how in known], "S")
             file["transitions/frames"] = np.array([(how.start_frame, how.end_frame) for how in known], np.int64)
             file["transitions/seconds"] = np.array([(how.start, how.end) for how in known], np.float64)
@@ -121,7 +115,7 @@ def write_keyframes(
         while block := buffer.read(_BLOCK):
             jpeg[position : position + len(block)] = np.frombuffer(block, np.uint8)
             position += len(block)
-    return len(frames)
+    return len(stored)
 
 
 def read_keyframes(path: Path) -> KeyframeStore:
@@ -195,11 +189,8 @@ def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
         return f"it has keyframes for {len(store.keyframes)} of {shots} shots"
     if len(store.jpeg_offsets) != store.keyframes.size + 1 or len(store.jpeg_crc32) != store.keyframes.size:
         return f"it has {len(store.jpeg_offsets) - 1} pictures for {store.keyframes.size} keyframes"
-    if (
-        store.jpeg_offsets[0] != start
-        or store.jpeg_offsets[-1] != start + size
-        or np.any(np.diff(store.jpeg_offsets) <= 0)
-    ):
+    offsets = store.jpeg_offsets
+    if offsets[0] != start or offsets[-1] != start + size or np.any(np.diff(offsets) <= 0):
         return "the positions of its pictures do not rise to their end"
     starts, ends = store.frames.T
     if np.any(ends <= starts) or np.any(starts[1:] < ends[:-1]) or starts[0] < 0:
@@ -210,17 +201,12 @@ def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
         return "its shots overlap in time"
     if np.any(store.keyframes < starts[:, None]) or np.any(store.keyframes >= ends[:, None]):
         return "a keyframe lies outside its shot"
-    return _fault_of_facts(store)
-
-
-def _fault_of_facts(store: KeyframeStore) -> str | None:
     video, source = store.video, store.source
     numbers = (video.width, video.height, video.frames, video.duration, video.frame_rate)
     if not all(isinstance(number, int | float) and 0 < number < float("inf") for number in numbers):
         return "what it says of its film is not a set of numbers"
-    if not isinstance(source.get("bytes"), int) or not all(
-        isinstance(source.get(key), str) for key in ("name", "sha256")
-    ):
+    texts = source.get("name"), source.get("sha256")
+    if not isinstance(source.get("bytes"), int) or not all(isinstance(text, str) for text in texts):
         return "it does not say of which file it was made"
     if store.frames[-1, 1] > video.frames:
         return f"its shots end at frame {store.frames[-1, 1]} of a film of {video.frames}"
