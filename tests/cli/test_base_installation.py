@@ -87,6 +87,21 @@ except bassl.BasslError as error: print(error)
     run = python(tmp_path, "-c", code, str(film))
     assert run.stdout == "--dask needs distributed, which is not installed: pip install 'bassl[cluster]'\n"
     code = """
+import sys, bassl
+film, settings = sys.argv[1], bassl.PredictSettings(encoder="resnet50")
+calls = (
+    lambda: bassl.load_model(encoder="resnet50"),
+    lambda: bassl.predict(film, settings),
+    lambda: bassl.predict_file(film, None, settings),
+)
+for call in calls:
+    try: call()
+    except bassl.BasslError as error: print(error)
+"""
+    run = python(tmp_path, "-c", code, str(film))
+    needs = [f"{name} needs torch, which is not" for name in ("load_model", "predict", "predict_file")]
+    assert [line.partition(" installed")[0] for line in run.stdout.splitlines()] == needs, run.stderr
+    code = """
 import bassl
 for stage in (bassl.pretrain, bassl.finetune, bassl.reproduce):
     try: stage()

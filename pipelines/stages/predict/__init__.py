@@ -87,6 +87,7 @@ def predict(
     return SceneModel(_settings(settings, options)).predict(video, progress=progress, on_shot=on_shot)
 
 
+@explain_missing_extra("predict_file")
 def predict_file(
     video: Path | str,
     output: Path | str | None,
