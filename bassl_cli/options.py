@@ -97,8 +97,7 @@ def _show_all(context: typer.Context, wanted: bool) -> None:
 
 
 HelpAll = Annotated[
-    bool,
-    typer.Option("--help-all", callback=_show_all, is_eager=True, help="Also show rarely used options."),
+    bool, typer.Option("--help-all", callback=_show_all, is_eager=True, help="Also show rarely used options.")
 ]
 
 

@@ -66,12 +66,10 @@ class VideoAnnotation:
         if not self.video_id.strip() or re.search(r"[/\\\0]|^\.+$", self.video_id):
             raise fault(self.source, f"{quote(self.video_id)} is not usable as the id of a video")
         object.__setattr__(self, "video_id", safe_id(self.video_id))
-        for shots in (self.shots, self.shots_seconds):
-            if shots is not None:
-                check_ranges(shots, "shot", self.source)
-        for scenes in (self.scenes_frames, self.scenes_seconds):
-            if scenes is not None:
-                check_ranges(scenes, "scene", self.source)
+        scenes = ("scene", self.scenes_frames), ("scene", self.scenes_seconds)
+        for unit, ranges in (("shot", self.shots), ("shot", self.shots_seconds), *scenes):
+            if ranges is not None:
+                check_ranges(ranges, unit, self.source)
         pictured = None if self.keyframes is None else range(self.keyframes.shots)
         for name, first, second in (
             ("shots in seconds", self.shots_seconds, self.shots),

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.datasets.annotations import INSIDE, SCENE_END, VideoAnnotation
+from pipelines.datasets.annotations import INSIDE, SCENE_END, Ranges, VideoAnnotation
 from pipelines.datasets.parsing import fault
 
-Clock = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # converts frame numbers of any shape to seconds
+Numbers = NDArray[np.float64]
+Clock = Callable[[Numbers], Numbers]  # converts frame numbers of any shape to seconds
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,7 @@ def match_scenes(
     return scene_end, report_of(ends, spans[inner], assigned[inner], at_film_end=int((~inner).sum()))
 
 
-def report_of(
-    ends: NDArray[np.float64], spans: NDArray[np.float64], assigned: NDArray[np.int64], at_film_end: int
-) -> MatchReport:
+def report_of(ends: Numbers, spans: Numbers, assigned: NDArray[np.int64], at_film_end: int) -> MatchReport:
     """The report of a matching of scene ends (M, 2) with the shot ends (N,) of `assign_scene_ends`."""
     matched = assigned >= 0
     distances = _distances(ends[assigned[matched]], spans[matched])
@@ -94,10 +93,7 @@ def report_of(
 
 
 def match_annotation(
-    annotation: VideoAnnotation,
-    shots: NDArray[np.int64],
-    shots_seconds: NDArray[np.float64],
-    tolerance: float = 1.0,
+    annotation: VideoAnnotation, shots: NDArray[np.int64], shots_seconds: Numbers, tolerance: float = 1.0
 ) -> tuple[NDArray[np.int8], MatchReport]:
     """Label shots from an annotation of the video, on the time line in seconds.
 
@@ -127,7 +123,7 @@ def close_last_scene(annotation: VideoAnnotation, end: float) -> VideoAnnotation
     return replace(annotation, scenes_seconds=scenes, open_end=False)
 
 
-def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[Numbers, NDArray[np.int8]]:
     """Times of the scene ends of an annotation in seconds, in order; see `match_annotation`.
 
     `clock` converts its frames to seconds; not used if it has seconds itself.
@@ -151,29 +147,26 @@ def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[NDArray[np
     return spans, np.full(len(spans), SCENE_END, dtype=np.int8)
 
 
-def _end_spans(ranges: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
+def _end_spans(ranges: Ranges) -> Numbers:
     """From the end of each range to the start of the next, (M, 2)."""
     ends = ranges[:, 1].astype(np.float64)
     return np.column_stack([ends, np.append(ranges[1:, 0], ends[-1])])
 
 
-def frame_clock(shots: NDArray[np.int64], shots_seconds: NDArray[np.float64]) -> Clock:
+def frame_clock(shots: NDArray[np.int64], shots_seconds: Numbers) -> Clock:
     """Conversion of frames to seconds, from shots (N, 2) with both; also for a variable frame rate."""
     known, seconds = shots.ravel().astype(np.float64), shots_seconds.ravel()
     rate = (seconds[-1] - seconds[0]) / (known[-1] - known[0])
 
-    def clock(frames: NDArray[np.float64]) -> NDArray[np.float64]:
+    def clock(frames: Numbers) -> Numbers:
         # Outside the shots, np.interp would clip every frame to the film's edge; extrapolate instead.
         outside = np.minimum(frames - known[0], 0) + np.maximum(frames - known[-1], 0)
-        result: NDArray[np.float64] = np.interp(frames, known, seconds) + rate * outside
-        return result
+        return np.asarray(np.interp(frames, known, seconds) + rate * outside)
 
     return clock
 
 
-def _check_arguments(
-    shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _check_arguments(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> tuple[Numbers, Numbers]:
     ends, spans = np.asarray(shot_ends, dtype=np.float64), np.asarray(scene_ends, dtype=np.float64)
     if spans.ndim == 1:
         spans = np.column_stack([spans, spans])
@@ -188,13 +181,12 @@ def _check_arguments(
     return ends, spans
 
 
-def _distances(ends: NDArray[np.float64], spans: NDArray[np.float64]) -> NDArray[np.float64]:
+def _distances(ends: Numbers, spans: Numbers) -> Numbers:
     """Distance of each end to its span (..., 2); 0 inside."""
-    distances: NDArray[np.float64] = np.maximum(np.maximum(spans[..., 0] - ends, ends - spans[..., 1]), 0)
-    return distances
+    return np.asarray(np.maximum(np.maximum(spans[..., 0] - ends, ends - spans[..., 1]), 0))
 
 
-def _assign_run(ends: NDArray[np.float64], spans: NDArray[np.float64], tolerance: float) -> NDArray[np.int64]:
+def _assign_run(ends: Numbers, spans: Numbers, tolerance: float) -> NDArray[np.int64]:
     """`assign_scene_ends` by dynamic programming over (scene ends so far, shots so far)."""
     assigned = np.full(len(spans), -1, dtype=np.int64)
     if not len(ends):

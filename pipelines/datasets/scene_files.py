@@ -150,20 +150,16 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
         frames = np.array(whole, dtype=np.int64).reshape(-1, 2)
         if len({*header} & _SCENEDETECT) >= 2:
             frames[:, 0] -= 1
-            if "length_frames" in header:
-                _check_lengths(frames, [row[header.index("length_frames")] for row, _ in rows], path, lines)
+            lengths = [row[header.index("length_frames")] for row, _ in rows] if "length_frames" in header else []
+            for (start, end), length, line in zip(frames.tolist(), lengths, lines, strict=False):
+                if parse_int(length, "a number of frames", path, line) != end - start:
+                    raise fault(path, f"the scene has {end - start} frames, but another number as its length", line)
         check_ranges(frames, "scene", path, lines)
     if columns := _columns(header, _TIMES):
         seconds = [[_seconds(row[column], frame_rate, path, line) for column in columns] for row, line in rows]
         times = np.array(seconds, dtype=np.float64).reshape(-1, 2)
         check_ranges(times, "scene", path, lines)
     return VideoAnnotation(video_id, path, scenes_frames=frames, scenes_seconds=times)
-
-
-def _check_lengths(frames: NDArray[np.int64], lengths: list[str], path: Path, lines: list[int]) -> None:
-    for (start, end), length, line in zip(frames.tolist(), lengths, lines, strict=True):
-        if parse_int(length, "a number of frames", path, line) != end - start:
-            raise fault(path, f"the scene has {end - start} frames, but another number as its length", line)
 
 
 def _frames_and_times(

@@ -42,8 +42,7 @@ class ShotFeatures:
     @property
     def seconds(self) -> NDArray[np.float64]:
         """Length of each shot in seconds, (N,); by `ASSUMED_FRAME_RATE` where the file does not say."""
-        lengths: NDArray[np.float64] = np.diff(self.shots)[:, 0] / (self.frame_rate or ASSUMED_FRAME_RATE)
-        return lengths
+        return np.asarray(np.diff(self.shots)[:, 0] / (self.frame_rate or ASSUMED_FRAME_RATE))
 
 
 def read_shot_features(path: Path) -> ShotFeatures:
@@ -141,8 +140,7 @@ def _colour(values: NDArray[Any], N: int, path: Path) -> NDArray[np.float32]:
     sums = values.sum(axis=1, keepdims=True, dtype=np.float64)
     if not np.isfinite(sums).all() or (values < 0).any() or (sums <= 0).any():
         raise fault(path, "colour must be histograms: finite, not negative, each with a sum above 0")
-    histograms: NDArray[np.float32] = (values / sums).astype(np.float32)
-    return histograms
+    return np.asarray(values / sums, np.float32)
 
 
 def _frame_rate(value: NDArray[Any], path: Path) -> float:

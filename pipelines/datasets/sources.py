@@ -62,15 +62,20 @@ def read_scenes_of_folder(
         as a whole: a damaged file raises.)
     Raises DatasetError for a folder without any such file.
     """
-    problems: list[str] = []
-    if (whole := _read_data_set(folder, annotator, problems)) is not None:
-        return {record.video_id: record for record in whole}, problems
+    if is_movienet(folder):
+        left_out: dict[str, str] = {}
+        films = read_movienet(folder, left_out)
+        return {film.video_id: film for film in films}, list(left_out.values())
+    if is_bbc(folder) or is_ovsd(folder):
+        films = read_bbc(folder, annotator) if is_bbc(folder) else read_ovsd(folder)
+        return {film.video_id: film for film in films}, []
     files = [folder / name for name in listed_names(folder) if is_scene_files(folder / name)]
     if not files:
         files = sorted(shot_feature_files(folder))
     if not files:
         raise fault(folder, "holds nothing of a supported format: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
     records: dict[str, VideoAnnotation] = {}
+    problems: list[str] = []
     for path in sorted(files, key=lambda path: path.suffix.lower() != ".json"):
         try:
             record = read_scenes_of_video(path, frame_rate)
@@ -94,19 +99,6 @@ def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None 
     if problems:
         raise DatasetError(problems[0])
     return list(records.values())
-
-
-def _read_data_set(folder: Path, annotator: int, problems: list[str]) -> list[VideoAnnotation] | None:
-    """The records of MovieNet, BBC or OVSD; None for another folder. ``problems`` takes a message for each film of
-    MovieNet that is damaged."""
-    if is_movienet(folder):
-        left_out: dict[str, str] = {}
-        films = read_movienet(folder, left_out)
-        problems += left_out.values()
-        return films
-    if is_bbc(folder):
-        return read_bbc(folder, annotator)
-    return read_ovsd(folder) if is_ovsd(folder) else None
 
 
 def _from_features(path: Path) -> VideoAnnotation:

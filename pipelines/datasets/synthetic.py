@@ -279,8 +279,7 @@ def _background(place: LitSet, shot: SyntheticShot, camera: Camera, width: int) 
     top = (view.top - y) * view.scale - zoom * place.height / 2
     window, how = np.array(((zoom, 0, left), (0, zoom, top))), cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     size = width, place.height
-    seen: Image = cv2.warpAffine(view.image, window, size, flags=how, borderMode=cv2.BORDER_REFLECT)
-    return seen
+    return np.asarray(cv2.warpAffine(view.image, window, size, flags=how, borderMode=cv2.BORDER_REFLECT))
 
 
 def _draw_shot(film: SyntheticFilm, index: int, frame: int) -> Image:

@@ -132,8 +132,7 @@ class Index:
 
     def video_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The video of each row, any shape."""
-        videos: NDArray[np.int64] = np.searchsorted(self.first_row, rows, side="right") - 1
-        return videos
+        return np.asarray(np.searchsorted(self.first_row, rows, side="right") - 1)
 
     def rows_of(self, splits: Sequence[str] | None = None, labelled: bool = False) -> NDArray[np.int64]:
         """The rows of videos of these splits (None: all); with ``labelled`` only those that are ``usable``."""
@@ -159,8 +158,7 @@ class Index:
 
     def targets(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Labels of rows as 0 and 1 (the release reads -1 as a scene end)."""
-        ends: NDArray[np.int64] = (np.abs(self.label[rows].astype(np.int64)) == 1).astype(np.int64)
-        return ends
+        return np.asarray(np.abs(self.label[rows].astype(np.int64)) == 1, np.int64)
 
 
 def window_rows(
@@ -334,8 +332,7 @@ def _fault(index: Index) -> str | None:
     first[index.first_row[:-1]] = True
 
     def overlaps(starts: NDArray[Any], ends: NDArray[Any], tolerance: float = 0) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = ~first & np.append(False, starts[1:] < ends[:-1] - tolerance)
-        return found
+        return np.asarray(~first & np.append(False, starts[1:] < ends[:-1] - tolerance))
 
     starts, ends = index.frames.T
     begins, finishes = index.seconds.T

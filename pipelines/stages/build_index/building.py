@@ -43,13 +43,11 @@ def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport
         if found.features:
             name = f"{safe_id(source.resolve().name)}-{next(iter(found.features.values())).shape[1]}d"
             features.setdefault(name, {}).update(found.features)
+    if left_out and not videos:
+        name, why = next(iter(left_out.items()))
+        raise BasslError(f"nothing to index: no film is complete ({name}: {why})")
     if not videos:
-        reason = "; ".join(f"{name}: {why}" for name, why in list(left_out.items())[:1])
-        raise BasslError(
-            f"nothing to index: no film is complete ({reason})"
-            if left_out
-            else "nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features"
-        )
+        raise BasslError("nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
     if settings.frame_rate is not None:
         videos = [_add_times(video, settings.frame_rate) for video in videos]
     videos, matches, notes = _label(videos, settings)
@@ -217,19 +215,15 @@ def missing(index: Index) -> list[str]:
         if videos:
             names = ", ".join(index.video_ids[v] for v in videos[:3]) + (", ..." if len(videos) > 3 else "")
             notes.append(f"{len(videos)} of {len(index.video_ids)} videos have {what}: {names}")
-    notes += [
-        f"features {name} are not there any more: {path}" for name, path in index.features.items() if not path.exists()
-    ]
-    return notes
+    gone = {name: path for name, path in index.features.items() if not path.exists()}
+    return notes + [f"features {name} are not there any more: {path}" for name, path in gone.items()]
 
 
 def statistics(index: Index) -> list[SplitStatistics]:
     """What each split holds, in the order train, val, test, others; then all together where there are several."""
-    order = {"train": 0, "val": 1, "test": 2}
-    splits: list[str | None] = [*sorted(set(index.splits), key=lambda name: (order.get(name, 3), name))]
-    if len(splits) > 1:
-        splits.append(None)
-    return [_statistics(index, split) for split in splits]
+    known = [split for split in SPLITS if split in index.splits]
+    splits = [*known, *sorted({*index.splits} - {*known})]
+    return [_statistics(index, split) for split in (splits if len(splits) == 1 else (*splits, None))]
 
 
 def _statistics(index: Index, split: str | None) -> SplitStatistics:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.models.encoder_options import EncoderOptions, check_device
-from pipelines.options import RARE, accept_text
+from pipelines.options import RARE, accept_text, check_at_least
 
 
 @dataclass(frozen=True)
@@ -41,5 +41,4 @@ class EncodeSettings:
     def __post_init__(self) -> None:
         accept_text(self)
         check_device(self.device)
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"workers must be at least 1, not {self.workers}")
+        check_at_least(self, 1, "workers")

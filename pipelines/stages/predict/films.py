@@ -179,12 +179,8 @@ def work(message: dict[str, Any], send: Send) -> None:
     settings = settings_from(PredictSettings, message.pop("settings"))
     paths = {name: message[name] and Path(message[name]) for name in ("film", "output", "storyboard", "page")}
     task = PredictTask(**{**message, **paths, "settings": settings})
-
-    def report(stage: str, done: float, total: float | None) -> None:
-        if stage == "reading":
-            send("progress", {"done": done, "total": total})
-
-    send("end", _predict(SceneModel(settings, task.cores), task, report))
+    model = SceneModel(settings, task.cores)
+    send("end", _predict(model, task, lambda done, total: send("progress", {"done": done, "total": total})))
 
 
 def _one_by_one(
@@ -192,25 +188,24 @@ def _one_by_one(
 ) -> Generator[FilmScenes, None, None]:
     for task in tasks:
 
-        def report(stage: str, done: float, total: float | None, name: str = task.video_id) -> None:
-            if stage == "reading":
-                progress(FilmProgress(name, done, total))
+        def read(done: float, total: float | None, name: str = task.video_id) -> None:
+            progress(FilmProgress(name, done, total))
 
         try:
-            yield task.finished(_predict(model, task, report))
+            yield task.finished(_predict(model, task, read))
         except BasslError as error:
             yield task.failed(str(error))
 
 
-def _predict(model: SceneModel, task: PredictTask, report: ReportProgress) -> dict[str, Any]:
-    """Do a task; the fields of its result as plain JSON values."""
+def _predict(model: SceneModel, task: PredictTask, read: Callable[[float, float | None], None]) -> dict[str, Any]:
+    """Do a task; the fields of its result as plain JSON values. ``read`` is called with the seconds read and in all."""
     found = predict_to_files(
         model,
         task.film,
         task.output,
         storyboard=task.storyboard,
         page=task.page,
-        progress=report,
+        progress=lambda stage, done, total: read(done, total) if stage == "reading" else None,
         video_id=task.video_id,
         overwrite=task.overwrite,
     )
