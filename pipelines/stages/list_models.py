@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -56,16 +56,15 @@ def _candidates(runs: Path) -> Iterable[Path]:
     return {path for path in folders | files if not any(part.startswith(".") for part in path.relative_to(runs).parts)}
 
 
-def _list_model(path: Path, read: Any) -> ListedModel:
+def _list_model(path: Path, read: Callable[[Path], ListedModel]) -> ListedModel:
     try:
-        listed: ListedModel = read(path)
+        return read(path)
     except BasslError as error:
         return ListedModel(path, "damaged", error=str(error))
     except (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, OSError, RecursionError) as error:
         # A header or a result that this program did not write so.
         message = f"{path}: says nothing that can be read of how it was made ({error!r})"
         return ListedModel(path, "damaged", error=message)
-    return listed
 
 
 def _built_in(path: Path) -> ListedModel:

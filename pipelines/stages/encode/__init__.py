@@ -10,6 +10,7 @@ is the same, byte for byte, whatever the number of processes and however often i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,9 @@ def encode_shots(
         BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, a store that was not
             made here, or a Dask cluster that does not answer.
     """
-    from pipelines.stages.encode import encoding  # start-up time: torch
+    from pipelines.stages.encode.encoding import encode  # start-up time: torch
+    from pipelines.training.distributed import process_group
 
-    return encoding.run(settings, progress or (lambda doing, done, total: None), process, videos)
+    device = "cpu" if settings.dask else settings.device  # with Dask, the encoder is only asked for its id here
+    with nullcontext(process) if process else process_group(device) as joined:
+        return encode(settings, progress or (lambda doing, done, total: None), joined, videos)

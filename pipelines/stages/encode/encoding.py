@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from pipelines.errors import BasslError, DatasetError, SomeFailedError, StoreError
@@ -16,17 +15,13 @@ from pipelines.stages.encode.settings import EncodeSettings
 from pipelines.stages.encode.video import encode_video, open_encoder
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import store_path
-from pipelines.training.distributed import Process, first_decides, gather, process_group
+from pipelines.training.distributed import Process, first_decides, gather
 
 
-def run(settings: EncodeSettings, report: ReportProgress, process: Process | None, used: Sequence[int] | None) -> Path:
-    """Make a feature store; see :func:`pipelines.stages.encode.encode_shots`."""
-    device = "cpu" if settings.dask else settings.device  # here the encoder is only asked for its id
-    with process_group(device) if process is None else nullcontext(process) as joined:
-        return _encode(settings, joined, report if joined.is_first else lambda doing, done, total: None, used)
-
-
-def _encode(settings: EncodeSettings, process: Process, report: ReportProgress, used: Sequence[int] | None) -> Path:
+def encode(settings: EncodeSettings, report: ReportProgress, process: Process, used: Sequence[int] | None) -> Path:
+    """Make a feature store; see :func:`pipelines.stages.encode.encode_shots`. ``report`` is called in the first process
+    only."""
+    report = report if process.is_first else lambda doing, done, total: None
     index = read_index(settings.index)
     used = index.videos_of(labelled=settings.labelled) if used is None else used
     if not used:

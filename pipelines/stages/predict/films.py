@@ -23,24 +23,12 @@ from pipelines.progress import FilmProgress, ReportProgress
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.result import FilmScenes
-from pipelines.stages.predict.settings import PredictSettings
+from pipelines.stages.predict.settings import FilmOptions, PredictSettings
 from pipelines.video.films import find_films, fingerprint, video_ids
 
-# The settings that a result depends on: where one differs, the result is made again only with --overwrite.
-_DECIDING = (
-    "detector",
-    "detector_threshold",
-    "min_shot",
-    "shots",
-    "encoder_id",
-    "model_id",
-    "threshold",
-    "min_scene",
-    "drop_short",
-    "scenes",
-    "start",
-    "end",
-)
+# What a result depends on: where one differs, it is made again only with --overwrite. It records the end of a part, not
+# the duration.
+_DECIDING = (*(name for name in FilmOptions.__annotations__ if name != "duration"), "encoder_id", "model_id")
 
 
 def predict_to_files(
