@@ -57,27 +57,6 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
     return assigned
 
 
-def match_scenes(
-    shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float, labels: ArrayLike = SCENE_END
-) -> tuple[NDArray[np.int8], MatchReport]:
-    """Label shots from scene ends on the time line; the arguments, but for ``labels`` (M,), and the errors are those of
-    `assign_scene_ends`.
-
-    The end of the film may be among the scene ends: it is then assigned to the last shot, whose label is 0 by
-    convention, and counted separately in the report.
-
-    Returns: (N,) int8 labels as in `VideoAnnotation.scene_end`, and the report.
-    """
-    ends, spans = _check_arguments(shot_ends, scene_ends, tolerance)
-    assigned = assign_scene_ends(ends, spans, tolerance)
-    scene_end = np.zeros(len(ends), dtype=np.int8)
-    scene_end[assigned[assigned >= 0]] = np.broadcast_to(labels, len(spans))[assigned >= 0]
-    scene_end[-1] = INSIDE
-
-    inner = assigned < len(ends) - 1
-    return scene_end, report_of(ends, spans[inner], assigned[inner], at_film_end=int((~inner).sum()))
-
-
 def report_of(ends: Numbers, spans: Numbers, assigned: NDArray[np.int64], at_film_end: int) -> MatchReport:
     """The report of a matching of scene ends (M, 2) with the shot ends (N,) of `assign_scene_ends`."""
     matched = assigned >= 0
@@ -100,8 +79,9 @@ def match_annotation(
     Of what the annotation has, the first is used: scenes in seconds, scenes in frames, labelled shots in seconds,
     labelled shots in frames. Frames are converted by the times of `shots`, also with a variable frame rate; the
     annotation's frames must be those of the same file. If there is a gap after a scene or shot of the annotation, its
-    end may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful. Ends outside the shots, as
-    where these are of a part of the film, are only counted.
+    end may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful. The end of the film may be
+    among the scene ends: it is then assigned to the last shot, whose label is 0 by convention. It is only counted, as
+    are ends outside the shots, where these are of a part of the film.
 
     `shots`, `shots_seconds`: (N, 2) ranges of the shots to label, in frames and in seconds. `tolerance`: in seconds.
     Returns: (N,) int8 labels and the report, in seconds.
@@ -109,8 +89,15 @@ def match_annotation(
     """
     annotation = close_last_scene(annotation, float(shots_seconds[-1, 1]))
     spans, labels = labelled_ends(annotation, frame_clock(shots, shots_seconds))
-    inside = (spans[:, 1] > shots_seconds[0, 0]) & (spans[:, 0] <= shots_seconds[-1, 1] + tolerance)
-    label, report = match_scenes(shots_seconds[:, 1], spans[inside], tolerance, labels[inside])
+    ends = shots_seconds[:, 1]
+    inside = (spans[:, 1] > shots_seconds[0, 0]) & (spans[:, 0] <= ends[-1] + tolerance)
+    spans, labels = spans[inside], labels[inside]
+    assigned = assign_scene_ends(ends, spans, tolerance)
+    label = np.zeros(len(ends), dtype=np.int8)
+    label[assigned[assigned >= 0]] = labels[assigned >= 0]
+    label[-1] = INSIDE
+    inner = assigned < len(ends) - 1
+    report = report_of(ends, spans[inner], assigned[inner], at_film_end=int((~inner).sum()))
     return label, replace(report, outside=int((~inside).sum()))
 
 

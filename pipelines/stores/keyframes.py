@@ -122,11 +122,7 @@ def read_keyframes(path: Path) -> KeyframeStore:
     """Read a store and check that its content is consistent. Raises StoreError for a file that is missing, damaged,
     inconsistent or not a keyframe store."""
     with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
-        store_frames = read_array(file, "shots/frames", "i", 2)
-        seconds = read_array(file, "shots/seconds", "f", 2)
-        keyframes = read_array(file, "shots/keyframes", "i", 2)
-        offsets = read_array(file, "jpeg_offsets", "i", 1)
-        checksums = read_array(file, "jpeg_crc32", "u", 1)
+        frames = read_array(file, "shots/frames", "i", 2).astype(np.int64)
         jpeg = file["jpeg"]
         start = jpeg.id.get_offset()
         if start is None or jpeg.dtype != np.uint8 or jpeg.chunks is not None:
@@ -134,15 +130,15 @@ def read_keyframes(path: Path) -> KeyframeStore:
         store = KeyframeStore(
             path=path,
             video_id=path.stem,
-            frames=store_frames.astype(np.int64),
-            seconds=seconds.astype(np.float64),
-            keyframes=keyframes.astype(np.int64),
-            jpeg_offsets=offsets.astype(np.int64) + start,
-            jpeg_crc32=checksums.astype(np.uint32),
+            frames=frames,
+            seconds=read_array(file, "shots/seconds", "f", 2).astype(np.float64),
+            keyframes=read_array(file, "shots/keyframes", "i", 2).astype(np.int64),
+            jpeg_offsets=read_array(file, "jpeg_offsets", "i", 1).astype(np.int64) + start,
+            jpeg_crc32=read_array(file, "jpeg_crc32", "u", 1).astype(np.uint32),
             video=VideoFacts(**read_json_attribute(file, "video")),
             source=read_json_attribute(file, "source"),
             settings=read_json_attribute(file, "settings"),
-            transitions=_read_transitions(file, len(store_frames)),
+            transitions=_read_transitions(file, len(frames)),
         )
         fault = _fault(store, start, jpeg.shape[0])
     if fault is not None:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
 
 from pipelines.datasets.annotations import VideoAnnotation
-from pipelines.datasets.matching import assign_scene_ends, match_annotation, match_scenes
+from pipelines.datasets.matching import MatchReport, assign_scene_ends, match_annotation
 from pipelines.errors import DatasetError
 
 
@@ -65,17 +66,28 @@ def test_assignments_are_as_good_as_the_best_of_all() -> None:
         assert (len(taken), distances.sum()) == best_by_trying_all(ends.tolist(), scenes.tolist(), tolerance)
 
 
+def annotation(**values: object) -> VideoAnnotation:
+    return VideoAnnotation("film", Path("film.txt"), **values)  # type: ignore[arg-type]
+
+
+def matched(ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> tuple[NDArray[np.int8], MatchReport]:
+    """Shots and scenes without gaps, from 0, with these ends in seconds."""
+    shots, scenes = (np.column_stack([np.append(0.0, each)[:-1], each]) for each in (ends, scene_ends))
+    frames = np.arange(len(shots))[:, None] + np.arange(2)
+    return match_annotation(annotation(scenes_seconds=scenes), frames, shots, tolerance)
+
+
 def test_a_film_of_many_shots_is_matched_quickly() -> None:
     random = np.random.default_rng(1)
     ends = np.cumsum(random.integers(20, 200, 20_000))
     chosen = np.sort(random.choice(len(ends) - 1, 2_000, replace=False))
-    labels, report = match_scenes(ends, ends[chosen] + random.integers(-5, 6, len(chosen)), tolerance=24)
+    labels, report = matched(ends, ends[chosen] + random.integers(-5, 6, len(chosen)), tolerance=24)
     assert np.flatnonzero(labels).tolist() == chosen.tolist()
     assert report.unmatched == ()
 
 
 def test_the_match_report_counts_matched_and_unmatched_ends() -> None:
-    labels, report = match_scenes([10.0, 20.0, 30.0, 40.0], [10.5, 25.0, 29.0, 40.2], tolerance=1.0)
+    labels, report = matched([10.0, 20.0, 30.0, 40.0], [10.5, 25.0, 29.0, 40.2], tolerance=1.0)
     assert labels.dtype == np.int8
     assert labels.tolist() == [1, 0, 1, 0]
     assert (report.scene_ends, report.matched, report.unmatched) == (3, 2, (25.0,))
@@ -85,7 +97,7 @@ def test_the_match_report_counts_matched_and_unmatched_ends() -> None:
 
 
 def test_the_match_report_is_defined_without_a_match() -> None:
-    labels, report = match_scenes([10, 20], [15], tolerance=1)
+    labels, report = matched([10, 20], [15], tolerance=1)
     assert labels.tolist() == [0, 0]
     assert (report.matched, report.mean_distance, report.max_distance) == (0, 0.0, 0.0)
 
@@ -111,10 +123,6 @@ def test_wrong_arguments_are_refused(ends: list[float], scenes: list[float], tol
 
 OUR_SHOTS = np.array([[0, 100], [100, 200], [200, 300], [300, 400]])
 OUR_TIMES = OUR_SHOTS / 25.0
-
-
-def annotation(**values: object) -> VideoAnnotation:
-    return VideoAnnotation("film", Path("film.txt"), **values)  # type: ignore[arg-type]
 
 
 def test_scenes_in_seconds_are_matched_to_shots() -> None:
