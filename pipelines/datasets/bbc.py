@@ -65,9 +65,7 @@ def _video(video_id: str, shot_file: Path, scene_file: Path) -> VideoAnnotation:
         if first <= before:
             raise fault(scene_file, f"has shot {first} after shot {before}")
     if firsts[-1] != len(shots):
-        raise fault(
-            scene_file, f"ends with {firsts[-1]}, but {shot_file} has {len(shots)} shots; one of them is cut off"
-        )
+        raise fault(scene_file, f"ends with {firsts[-1]}, but {shot_file} has {len(shots)} shots; one is cut off")
     scene_end = labels_from_ends((first - 1 for first in firsts[1:]), len(shots))
     return VideoAnnotation(video_id, scene_file, shots, scene_end=scene_end, frame_rate=FRAME_RATE)
 

@@ -43,7 +43,17 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
     Returns: (M,) index of the shot, or -1.
     Raises ValueError: the arguments are not in order or not numbers.
     """
-    ends, spans = _check_arguments(shot_ends, scene_ends, tolerance)
+    ends, spans = np.asarray(shot_ends, dtype=np.float64), np.asarray(scene_ends, dtype=np.float64)
+    if spans.ndim == 1:
+        spans = np.column_stack([spans, spans])
+    if ends.ndim != 1 or not len(ends) or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
+        raise ValueError("shot_ends must be (N,) finite numbers in strictly increasing order, N >= 1")
+    if spans.ndim != 2 or spans.shape[1] != 2 or not np.isfinite(spans).all():
+        raise ValueError("scene_ends must be (M,) or (M, 2) finite numbers")
+    if (spans[:, 1] < spans[:, 0]).any() or (np.diff(spans, axis=0) < 0).any():
+        raise ValueError("scene_ends must be in order")
+    if not tolerance >= 0:
+        raise ValueError("tolerance must be 0 or more")
     assigned = np.full(len(spans), -1, dtype=np.int64)
     low = np.searchsorted(ends, spans[:, 0] - tolerance, "left")
     high = np.searchsorted(ends, spans[:, 1] + tolerance, "right")
@@ -151,21 +161,6 @@ def frame_clock(shots: NDArray[np.int64], shots_seconds: Numbers) -> Clock:
         return np.asarray(np.interp(frames, known, seconds) + rate * outside)
 
     return clock
-
-
-def _check_arguments(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> tuple[Numbers, Numbers]:
-    ends, spans = np.asarray(shot_ends, dtype=np.float64), np.asarray(scene_ends, dtype=np.float64)
-    if spans.ndim == 1:
-        spans = np.column_stack([spans, spans])
-    if ends.ndim != 1 or not len(ends) or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
-        raise ValueError("shot_ends must be (N,) finite numbers in strictly increasing order, N >= 1")
-    if spans.ndim != 2 or spans.shape[1] != 2 or not np.isfinite(spans).all():
-        raise ValueError("scene_ends must be (M,) or (M, 2) finite numbers")
-    if (spans[:, 1] < spans[:, 0]).any() or (np.diff(spans, axis=0) < 0).any():
-        raise ValueError("scene_ends must be in order")
-    if not tolerance >= 0:
-        raise ValueError("tolerance must be 0 or more")
-    return ends, spans
 
 
 def _distances(ends: Numbers, spans: Numbers) -> Numbers:

@@ -226,21 +226,15 @@ def features_of(
     for video in used:
         video_id, length, pictures = index.video_ids[video], lengths[video], index.pictures[video]
         if video_id not in videos:
-            raise StoreError(
-                f"{named}: has no features of {video_id}, which is in {index.path}; name its store too, or add them "
-                "with `bassl encode`"
-            )
+            missing = f"has no features of {video_id}, which is in {index.path}"
+            raise StoreError(f"{named}: {missing}; name its store too, or add them with `bassl encode`")
         if len(videos[video_id]) != length:
-            raise StoreError(
-                f"{named}: has {len(videos[video_id])} shots of {video_id} where {index.path} has {length}; "
-                "build both together"
-            )
+            shots = f"has {len(videos[video_id])} shots of {video_id} where {index.path} has {length}"
+            raise StoreError(f"{named}: {shots}; build both together")
         # Without pictures, an index does not know which were encoded.
         if pictures is not None and encoded.get(video_id, expected[video_id]) != expected[video_id]:
-            raise StoreError(
-                f"{named}: its features of {video_id} are of other shots or keyframes than {index.path} has; encode "
-                "them again"
-            )
+            other = f"its features of {video_id} are of other shots or keyframes than {index.path} has"
+            raise StoreError(f"{named}: {other}; encode them again")
     same = tuple(videos) == index.video_ids and [len(part) for part in videos.values()] == lengths
     if len(opened) == 1 and same and opened[0].features.dtype == np.float32:
         return encoders[0], opened[0].features

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.matching import MatchReport, match_annotation
 from pipelines.datasets.movienet import SPLITS
-from pipelines.datasets.parsing import read_json
+from pipelines.datasets.parsing import fault, read_json
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_inputs_kept, check_writable
@@ -86,9 +86,7 @@ def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> Non
         return
     there = open_features(store).videos
     if there.keys() != features.keys() or not all(np.array_equal(there[name], features[name]) for name in there):
-        raise BasslError(
-            f"{store}: holds other features; name another --feature-folder, or replace it with --overwrite"
-        )
+        raise fault(store, "holds other features; name another --feature-folder, or replace it with --overwrite")
 
 
 def _add_times(video: IndexedVideo, frame_rate: float) -> IndexedVideo:
@@ -168,9 +166,7 @@ def _listed_splits(
     if not isinstance(content, dict) or not all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
     ):
-        raise DatasetError(
-            f'{path}: is not a list of video ids for each split, such as {{"train": [...], "val": [...]}}'
-        )
+        raise fault(path, 'is not a list of video ids for each split, such as {"train": [...], "val": [...]}')
     split_of: dict[str, str] = {}
     for split, names in content.items():
         for name in names:

@@ -14,6 +14,7 @@ from PIL import Image, UnidentifiedImageError
 
 from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation
 from pipelines.datasets.movienet import is_movienet, keyframe_name, movienet_of_part, read_jpeg, read_movienet
+from pipelines.datasets.parsing import fault
 from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
@@ -44,9 +45,7 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
         raise DatasetError(f"{source}: no such file or folder")
     stores = [source] if source.suffix == ".h5" else sorted(source.glob("[!.]*.h5")) if source.is_dir() else []
     if source / "index.h5" in stores and (source / "keyframes").is_dir():  # else it is of a film called index
-        raise DatasetError(
-            f"{source}: holds an index; name its folder of keyframe stores, such as {source / 'keyframes'}"
-        )
+        raise fault(source, f"holds an index; name its folder of keyframe stores, such as {source / 'keyframes'}")
     if source.is_dir() and (whole := movienet_of_part(source)) is not None:
         raise DatasetError(f"{source}: is a part of MovieNet; name the whole, {whole}")
     left_out: dict[str, str] = {}
@@ -122,10 +121,8 @@ def _from_features(source: Path, left_out: dict[str, str] | None) -> Source:
 def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> IndexedVideo:
     shots = record.number_of_shots
     if shots is None:
-        raise DatasetError(
-            f"{record.source}: labels times of {record.video_id}, not its shots; extract its keyframes and "
-            f"give this file with --labels"
-        )
+        what = f"labels times of {record.video_id}, not its shots"
+        raise fault(record.source, f"{what}; extract its keyframes and give this file with --labels")
     pictures = record.keyframes
     # MovieNet's films without a shot list have keyframes only: each shot then counts as one frame.
     frames = record.shots if record.shots is not None else np.arange(shots)[:, None] + np.arange(2)

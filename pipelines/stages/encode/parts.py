@@ -84,9 +84,8 @@ class StoreInParts:
             return None
         store = open_features(self.path)
         if store.encoder != self._encoder or store.videos.keys() != store.shots.keys():
-            raise StoreError(
-                f"{self.path}: is a store of {store.encoder} that was not made here; delete it, and it is made again"
-            )
+            what = f"is a store of {store.encoder} that was not made here"
+            raise StoreError(f"{self.path}: {what}; delete it, and it is made again")
         return store
 
     def _fits(self, part: Path, name: str) -> bool:
