@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
@@ -15,39 +14,30 @@ if TYPE_CHECKING:
     from pipelines.models.bassl import BasslWeights
 
 
-@with_settings()
-def import_checkpoint(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="A released checkpoint (.ckpt); with --export a pre-trained model of ours.", show_default=False
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File to write (unless given: runs/NAME/model.safetensors; with --export FILE.ckpt).",
-            show_default=False,
-        ),
-    ] = None,
-    export: Annotated[
-        bool, typer.Option("--export", help="The other way: write a pre-trained model of ours in the release's layout.")
-    ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over a file that is there.")] = False,
-    as_json: console.Json = False,
-    quiet: console.Quiet = False,
-) -> None:
+@dataclass(frozen=True)
+class Files:
+    """What is read and written."""
+
+    file: Path
+    """A released checkpoint (.ckpt); with --export a pre-trained model of ours."""
+    output: Path | None = None
+    """File to write. Unless given: runs/NAME/model.safetensors; with --export FILE.ckpt."""
+    export: bool = False
+    """The other way: write a pre-trained model of ours in the release's layout."""
+    overwrite: bool = False
+    """Write over a file that is there."""
+
+
+@with_settings(arguments={"file"})
+def import_checkpoint(files: Files, as_json: console.Json = False, quiet: console.Quiet = False) -> None:
     """Read a checkpoint of the paper's authors, pre-trained or fine-tuned; or a ResNet-50.
 
     Nothing in the checkpoint is run; one that holds more than weights is refused.
 
     Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
     """
-    if output is None:
-        output = file.with_suffix(".ckpt") if export else model_path(file)
-    weights = (export_checkpoint if export else convert)(file, output, overwrite=overwrite)
+    output = files.output or (files.file.with_suffix(".ckpt") if files.export else model_path(files.file))
+    weights = (export_checkpoint if files.export else convert)(files.file, output, overwrite=files.overwrite)
     if as_json:
         console.print_json(_summary(weights))
     elif not quiet:
