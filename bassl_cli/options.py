@@ -188,11 +188,9 @@ def with_settings(
             else:
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
                 kinds[parameter.name] = kind_of(get_args(hint)[0])
-        further = {"debug": console.Debug}
+        parameters.append(_keyword("debug", console.Debug, False))
         if any(option.rare for kind in settings.values() for option in options_of(kind)):
-            further["help_all"] = HelpAll
-        for name, kind in further.items():
-            parameters.append(_keyword(name, kind, False))
+            parameters.append(_keyword("help_all", HelpAll, False))
 
         def run(debug: bool, help_all: bool = False, **given: Any) -> None:
             made: dict[str, Any] = {}

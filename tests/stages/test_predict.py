@@ -615,42 +615,35 @@ def test_several_films_get_a_folder_of_storyboards(film: Path, model: Path, tmp_
     assert predict_films([film], tmp_path / "out", settings, storyboards=tmp_path / "boards")[0].status == "kept"
 
 
-def test_hand_corrected_scenes_are_not_overwritten(film: Path, model: Path, tmp_path: Path) -> None:
-    settings = PredictSettings(model=model)
-    (done,) = predict_films([film], tmp_path, settings)
-    content = json.loads(done.output.read_text())
-    corrected = json.dumps(content | {"settings": content["settings"] | {"edited_by_hand": True}})
-    done.output.write_text(corrected)
-    (left,) = predict_films([film], tmp_path, settings, pages=True)
-    assert left.error.endswith(
-        "was corrected by hand (`bassl report` makes its page); name another file, or replace it with --overwrite"
-    )
-    assert done.output.read_text() == corrected
+def as_the_page_says(content: dict[str, Any]) -> None:
+    content["settings"]["edited_by_hand"] = True
 
 
-def test_scenes_merged_in_an_editor_are_not_overwritten(film: Path, model: Path, tmp_path: Path) -> None:
-    settings = PredictSettings(model=model, threshold=0.01)
-    (done,) = predict_films([film], tmp_path, settings)
-    content = json.loads(done.output.read_text())
+def merged_in_an_editor(content: dict[str, Any]) -> None:
     first, second, *others = content["scenes"]
     joined = first | {name: second[name] for name in ("end_shot", "end_frame", "end", "end_timecode")}
     content["scenes"] = [scene | {"index": index} for index, scene in enumerate([joined, *others])]
-    corrected = json.dumps(content)
-    done.output.write_text(corrected)
-    (left,) = predict_films([film], tmp_path, settings, pages=True)
-    assert "was corrected by hand" in left.error
-    assert done.output.read_text() == corrected
 
 
-def test_for_corrected_scenes_the_message_says_that_overwrite_replaces_them(
-    film: Path, model: Path, tmp_path: Path
-) -> None:
-    (done,) = predict_films([film], tmp_path, PredictSettings(model=model))
-    content = json.loads(done.output.read_text())
+def named(content: dict[str, Any]) -> None:
     content["scenes"][0]["name"] = "The chase"
+
+
+@pytest.mark.parametrize("correct", [as_the_page_says, merged_in_an_editor, named])
+@pytest.mark.parametrize("again", [{"pages": True}, {"threshold": 0.4}])
+def test_hand_corrected_scenes_are_not_overwritten(
+    film: Path, model: Path, tmp_path: Path, correct: Callable[[dict[str, Any]], None], again: dict[str, Any]
+) -> None:
+    settings = PredictSettings(model=model, threshold=0.01)
+    (done,) = predict_films([film], tmp_path, settings)
+    content = json.loads(done.output.read_text())
+    correct(content)
     done.output.write_text(json.dumps(content))
-    (left,) = predict_films([film], tmp_path, PredictSettings(model=model, threshold=0.4))
-    assert "was corrected by hand" in left.error
+    (left,) = predict_films([film], tmp_path, settings, **again)
+    assert left.error.endswith(
+        "was corrected by hand (`bassl report` makes its page); name another file, or replace it with --overwrite"
+    )
+    assert json.loads(done.output.read_text()) == content
 
 
 def test_no_films_give_no_results(model: Path, tmp_path: Path) -> None:
