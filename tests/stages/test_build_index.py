@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -614,7 +615,7 @@ def test_a_failure_keeps_the_old_index(tmp_path: Path, settings: Settings) -> No
     before = settings().output.read_bytes()
     put_npz(tmp_path / "vgg", "01", shots=np.array([[0, 10], [10, 25], [2**40, 2**40 + 1]], np.int64))
     build = lambda: build_index([tmp_path / "vgg"], settings(overwrite=True))  # noqa: E731
-    refusal(build, "shot 2 of vgg/01", "not within any believable video", error=BasslError)
+    refusal(build, "shot 2 of vgg/01", "outside the valid range", error=BasslError)
     assert settings().output.read_bytes() == before
 
 
@@ -676,6 +677,16 @@ def test_sources_of_no_known_kind_are_refused(tmp_path: Path, settings: Settings
     refusal(lambda: build_index([empty], settings()), empty, "holds nothing of a supported format", error=DatasetError)
     refusal(lambda: build_index([odd], settings()), odd, "is of no supported format", error=DatasetError)
     refusal(lambda: build_index([tmp_path / "no"], settings()), tmp_path / "no", "no such file", error=DatasetError)
+
+
+def test_films_are_refused_with_the_command_that_makes_their_keyframes(
+    tmp_path: Path, settings: Settings, film: Path
+) -> None:
+    (tmp_path / "films").mkdir()
+    shutil.copy(film, tmp_path / "films")
+    for source in (film, tmp_path / "films"):
+        build = partial(build_index, [source], settings())
+        refusal(build, source, "for films, run `bassl extract-keyframes` first", error=DatasetError)
 
 
 def test_an_index_is_not_accepted_as_a_keyframe_store(tmp_path: Path, settings: Settings) -> None:

@@ -22,6 +22,7 @@ from pipelines.scenes import VideoFacts
 from pipelines.stages.build_index.settings import IndexSettings
 from pipelines.stores.index import NO_LABEL, IndexedVideo
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
+from pipelines.video.films import VIDEO_ENDINGS
 
 Item = TypeVar("Item")
 INCOMPLETE = "has no keyframes or features"
@@ -40,10 +41,9 @@ class Source:
 def read_source(source: Path, settings: IndexSettings) -> Source:
     """Read a source of any kind. Raises DatasetError for one of no known kind, or damaged; with ``only_complete`` a
     damaged film is left out instead."""
-
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")
-    stores = [source] if source.suffix == ".h5" else sorted(source.glob("[!.]*.h5")) if source.is_dir() else []
+    stores = [source] if source.suffix == ".h5" else sorted(source.glob("[!.]*.h5"))
     if source / "index.h5" in stores and (source / "keyframes").is_dir():  # else it is of a film called index
         raise fault(source, f"holds an index; name its folder of keyframe stores, such as {source / 'keyframes'}")
     if source.is_dir() and (whole := movienet_of_part(source)) is not None:
@@ -72,7 +72,12 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
     elif next(shot_feature_files(source), None) is not None:
         return _from_features(source, left_out if settings.only_complete else None)
     else:
-        records = read_annotations(source, settings.annotator, settings.frame_rate)
+        try:
+            records = read_annotations(source, settings.annotator, settings.frame_rate)
+        except DatasetError as error:
+            if not any(path.suffix.lower() in VIDEO_ENDINGS for path in (source, *source.glob("*"))):
+                raise
+            raise DatasetError(f"{error}; for films, run `bassl extract-keyframes` first") from error
     return complete(partial(_from_annotation, settings=settings), ((record.video_id, record) for record in records))
 
 
