@@ -83,13 +83,13 @@ def options_of(settings: Any, group: str = "", rare: bool = False) -> tuple[Opti
     hints, texts = typing.get_type_hints(settings, include_extras=True), field_texts(settings)
     options: list[Option] = []
     for one in fields(settings):
-        hint, seldom = hints[one.name], rare or one.metadata.get("rare", False)
+        hint, is_rare = hints[one.name], rare or one.metadata.get("rare", False)
         if is_dataclass(hint):
-            options += options_of(hint, one.name, seldom)
+            options += options_of(hint, one.name, is_rare)
         elif one.metadata.get("option", True):
             default = one.default if one.default is not MISSING else None
             kind, many, choices = kind_of(hint)
-            options.append(Option(one.name, group, kind, many, default, texts.get(one.name, ""), choices, seldom))
+            options.append(Option(one.name, group, kind, many, default, texts.get(one.name, ""), choices, is_rare))
     return tuple(options)
 
 

@@ -140,9 +140,9 @@ def check_labels(scene_end: NDArray[np.int8], path: Path) -> None:
         raise TypeError(f"scene_end must be (N,) int8, not {scene_end.shape} {scene_end.dtype}")
     if not len(scene_end):
         raise fault(path, "lists no shots")
-    strange = np.flatnonzero(~np.isin(scene_end, (SCENE_END, INSIDE, DOUBTFUL)))
-    if len(strange):
-        raise fault(path, f"label of shot {strange[0]} is {scene_end[strange[0]]}, not 0, 1 or -1")
+    invalid = np.flatnonzero(~np.isin(scene_end, (SCENE_END, INSIDE, DOUBTFUL)))
+    if len(invalid):
+        raise fault(path, f"label of shot {invalid[0]} is {scene_end[invalid[0]]}, not 0, 1 or -1")
     if scene_end[-1] != INSIDE:
         raise fault(path, f"label of the last shot is {scene_end[-1]}; by convention it is 0")
 

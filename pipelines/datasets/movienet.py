@@ -221,18 +221,18 @@ def _compare(labels: dict[int, int], listed: _Listed, label_file: Path) -> None:
 
 def _read_labels(path: Path) -> dict[int, int]:
     labels: dict[int, int] = {}
-    due = None
+    expected = None
     for number, line in text_lines(path):
         fields = line.split()
         if len(fields) != 2:
             raise fault(path, f"{quote(line)} is not a shot and its label", number)
         shot = parse_int(fields[0], "the number of a shot", path, number)
-        if due is None:
-            due = shot if shot in (0, 1) else 0
-        if shot != due:
-            raise fault(path, f"labels shot {shot} where shot {due} is expected", number)
+        if expected is None:
+            expected = shot if shot in (0, 1) else 0
+        if shot != expected:
+            raise fault(path, f"labels shot {shot} where shot {expected} is expected", number)
         labels[shot] = _label(parse_int(fields[1], "a label", path, number), path, number)
-        due += 1
+        expected += 1
     return labels
 
 

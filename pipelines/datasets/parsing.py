@@ -91,8 +91,8 @@ def parse_json(text: str, path: Path, line: int | None = None) -> Any:
         return json.loads(
             text,
             parse_constant=_refuse_constant,
-            parse_float=_finite,
-            parse_int=_moderate,
+            parse_float=_finite_float,
+            parse_int=_bounded_int,
             object_pairs_hook=_unique_keys,
         )
     except RecursionError as error:
@@ -107,13 +107,13 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _finite(text: str) -> float:
+def _finite_float(text: str) -> float:
     if not math.isfinite(value := float(text)):
         raise ValueError(f"{quote(text)} is too large a number")
     return value
 
 
-def _moderate(text: str) -> int:
+def _bounded_int(text: str) -> int:
     if len(text) > 20:  # would not fit into 64 bits, nor some of them into a float
         raise ValueError(f"{quote(text)} is too large a number")
     return int(text)

@@ -120,9 +120,9 @@ def _scores(shots: list[Any], path: Path) -> NDArray[np.float64] | None:
     if not any("score" in shot for shot in shots):
         return None
     scores = np.array([number_at(shot, "score", f"shot {i}", path) for i, shot in enumerate(shots)])
-    strange = np.flatnonzero((scores < 0) | (scores > 1))
-    if len(strange):
-        raise fault(path, f"the score of shot {strange[0]} is {scores[strange[0]]:g}, not between 0 and 1")
+    invalid = np.flatnonzero((scores < 0) | (scores > 1))
+    if len(invalid):
+        raise fault(path, f"the score of shot {invalid[0]} is {scores[invalid[0]]:g}, not between 0 and 1")
     return scores
 
 
@@ -146,8 +146,8 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
     video_id = re.sub(r"(?i)([-_.]scenes)?$", "", path.stem, count=1)
     frames = times = None
     if columns := _columns(header, _FRAMES):
-        whole = [[parse_int(row[column], "a frame number", path, line) for column in columns] for row, line in rows]
-        frames = np.array(whole, dtype=np.int64).reshape(-1, 2)
+        numbers = [[parse_int(row[column], "a frame number", path, line) for column in columns] for row, line in rows]
+        frames = np.array(numbers, dtype=np.int64).reshape(-1, 2)
         if len({*header} & _SCENEDETECT) >= 2:
             frames[:, 0] -= 1
             lengths = [row[header.index("length_frames")] for row, _ in rows] if "length_frames" in header else []

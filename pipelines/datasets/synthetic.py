@@ -149,7 +149,7 @@ def plan_film(settings: SyntheticFilmSettings) -> SyntheticFilm:
 
 def _check(s: SyntheticFilmSettings) -> None:
     """Raise BasslError for settings out of range."""
-    sane = {
+    valid = {
         "seed": (s.seed >= 0, "0 or more"),
         "scenes": (s.scenes >= 1, "1 or more"),
         "shots_per_scene": (1 <= s.shots_per_scene[0] <= s.shots_per_scene[1], "a range from 1"),
@@ -164,7 +164,7 @@ def _check(s: SyntheticFilmSettings) -> None:
         "dissolve_seconds": (0 < s.dissolve_seconds < math.inf, "above 0"),
         "grain": (0 <= s.grain <= 20, "0 to 20"),
     }
-    for name, (holds, need) in sane.items():
+    for name, (holds, need) in valid.items():
         if not holds:
             raise BasslError(f"no film can be made with {name} = {getattr(s, name)}: it must be {need}")
 

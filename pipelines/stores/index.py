@@ -341,13 +341,13 @@ def _fault(index: Index) -> str | None:
     positions = index.jpeg
     wrong = {
         "has a label other than 0, 1, -1 and none": ~np.isin(index.label, (0, 1, -1, NO_LABEL)),
-        "is not within any believable video": (starts < 0) | (ends > MAX_FRAME),
+        "is outside the valid range of frames": (starts < 0) | (ends > MAX_FRAME),
         "is empty or overlaps the one before": (ends <= starts) | overlaps(starts, ends),
         "has times that are not a range": (np.isnan(begins) != np.isnan(finishes))
         | np.isinf(index.seconds).any(axis=1)
         | (finishes <= begins),
         "overlaps the one before in time": overlaps(begins, finishes, 1e-6),
-        "has keyframes that are nowhere in their store": stored
+        "has keyframes at impossible positions of their store": stored
         & ((positions[:, 0] < 0) | (np.diff(positions) <= 0).any(axis=1) | overlaps(positions[:, 0], positions[:, -1])),
     }
     for what, where in wrong.items():

@@ -31,7 +31,7 @@ def test_a_damaged_film_is_named_at_the_end_and_the_others_are_encoded(bassl: Ba
     code, _, err = bassl("encode", "--gpus", "0")
     assert code == 1
     assert "a.h5: shot 0 was made again after the index" in err
-    assert "lacks 1 of 2 videos; mend them and run again" in err
+    assert "lacks 1 of 2 videos; repair them and run again" in err
     (store,) = Path("data/features").iterdir()
     assert list(open_features(store).videos) == ["b"]
 

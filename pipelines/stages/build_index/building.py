@@ -152,8 +152,8 @@ def _named_with_folder(record: VideoAnnotation, known: Set[str]) -> VideoAnnotat
     """Labels with the id of their film: where films share a name, stores have those of the folders in front of it."""
     parts = record.source.resolve().parent.parts[1:]
     longer = (safe_id("_".join((*parts[-depth:], record.video_id))) for depth in range(1, len(parts) + 1))
-    whole = safe_id(record.source.stem)  # of a film that is itself called "..._scenes"
-    name = next((name for name in (record.video_id, whole, *longer) if name in known), record.video_id)
+    full = safe_id(record.source.stem)  # of a film that is itself called "..._scenes"
+    name = next((name for name in (record.video_id, full, *longer) if name in known), record.video_id)
     return replace(record, video_id=name)
 
 

@@ -52,8 +52,8 @@ def encode(settings: EncodeSettings, report: ReportProgress, process: Process, u
     first_decides(process, store.join)
     if failed:
         lacks = "lacks, or has earlier features of," if settings.overwrite else "lacks"
-        what = f"{store.path}: {lacks} {len(failed)} of {len(used)} videos; mend them and run again, or delete what is "
-        what += "damaged and leave them out with `bassl build-index --only-complete`"
+        what = f"{store.path}: {lacks} {len(failed)} of {len(used)} videos; repair them and run again, or delete what "
+        what += "is damaged and leave them out with `bassl build-index --only-complete`"
         raise SomeFailedError(what, tuple(failed.values()))
     return store.path
 

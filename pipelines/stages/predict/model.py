@@ -54,8 +54,8 @@ class SceneModel:
         """Find the scenes of a video, as :func:`pipelines.stages.predict.predict` does; ``options`` are settings for
         this film that differ from those of the model. Raises also TypeError for one that a film cannot have of its own,
         such as the encoder."""
-        if strange := sorted(options.keys() - FilmOptions.__annotations__.keys()):
-            raise TypeError(f"{strange[0]} is not an option of a film; load_model takes model, encoder and device")
+        if unknown := sorted(options.keys() - FilmOptions.__annotations__.keys()):
+            raise TypeError(f"{unknown[0]} is not an option of a film; load_model takes model, encoder and device")
         settings = replace(self.settings, **options)  # type: ignore[arg-type]  # settings take str for Path
         report = progress or (lambda stage, done, total: None)
         reader_settings = replace(_reader_settings(self._opened, settings), threads=self._cores)
@@ -69,9 +69,9 @@ class SceneModel:
             # Reading takes as much time as encoding, and has the other half of the cores.
             film = scoring.encode_film(self._loaded, reading, max(1, self._cores // 2), on_shot)
         report("scoring", 0.0, None)
-        silence: list[str] = []
+        warnings: list[str] = []
         if self._loaded.model.sound:
-            film, silence = scoring.add_sound(film, Path(video))
+            film, warnings = scoring.add_sound(film, Path(video))
         found = zip(film.ranges, scoring.score_shots(self._loaded, film), film.transitions, strict=True)
         shots = tuple(Shot(i, *r, score=p, transition=how) for i, (r, p, how) in enumerate(found))
         wanted = settings.threshold, settings.min_scene, settings.drop_short, settings.scenes
@@ -85,7 +85,7 @@ class SceneModel:
             settings=self.record(settings),
             shots=shots,
             scenes=choose_scenes(shots, *wanted),
-            warnings=(*reading.warnings, *silence),
+            warnings=(*reading.warnings, *warnings),
         )
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:

@@ -97,10 +97,10 @@ def add_sound(film: EncodedFilm, path: Path) -> tuple[EncodedFilm, list[str]]:
     from pipelines.models.sound import silent, with_sound  # start-up time: h5py, and av in the next
     from pipelines.video.sound import has_sound, shot_sounds
 
-    heard = has_sound(path)
+    audible = has_sound(path)
     times = np.array([(start, end) for *_, start, end in film.ranges])
-    sounds = shot_sounds(path, times) if heard else silent(len(times))
-    warnings = [] if heard else [f"{path}: has no sound, which its model reads; its shots count as silent"]
+    sounds = shot_sounds(path, times) if audible else silent(len(times))
+    warnings = [] if audible else [f"{path}: has no sound, which its model reads; its shots count as silent"]
     return replace(film, features=with_sound(film.features, sounds)), warnings
 
 
