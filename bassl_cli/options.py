@@ -50,12 +50,19 @@ _TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
 
 
 class Plain:
-    """Help of a click command with words as placeholders of values, none for flags; Typer's shows Python types. An
-    unknown option that is the name of a file is refused with the way to write it."""
+    """Help of a click command with words as placeholders of values, none for flags; Typer's shows Python types. Empty
+    arguments are refused, and an unknown option that is the name of a file with the way to write it."""
+
+    params: list[Any]
 
     def parse_args(self, context: Any, args: list[str]) -> list[str]:
         given = args.copy()
         try:
+            values = self.make_parser(context).parse_args(args.copy())[0]  # type: ignore[attr-defined]
+            names = [values.get(one.name) for one in self.params if one.param_type_name == "argument"]
+            # An empty path means the working folder, and all films below it; an unset variable of a shell gives one.
+            if any(name == "" or (isinstance(name, tuple) and "" in name) for name in names):
+                raise BasslError("the name of a file or folder is empty; for the working folder write .")
             return super().parse_args(context, args)  # type: ignore[misc,no-any-return]
         except Exception as error:
             files = [text for text in given if text.startswith("-") and is_file(Path(text))]

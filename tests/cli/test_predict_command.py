@@ -513,6 +513,15 @@ def test_a_file_whose_name_begins_with_a_dash_is_refused_with_the_way_to_write_i
         assert f"the file is written ./{name}" in run.err
 
 
+@pytest.mark.parametrize("command", ["predict", "predict a.mp4", "models", "split", "encode", "build-index"])
+def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Bassl, film: Path, command: str) -> None:
+    shutil.copy(film, "a.mp4")
+    run = bassl(*command.split(), "")
+    assert (run.code, run.out) == (2, "")
+    assert run.err == "bassl: the name of a file or folder is empty; for the working folder write .\n"
+    assert [path.name for path in Path.cwd().iterdir()] == ["a.mp4"]
+
+
 def test_an_interrupt_gives_one_line_and_leaves_no_files(model: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.mp4"
     os.mkfifo(pipe)
