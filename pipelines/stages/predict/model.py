@@ -51,9 +51,19 @@ class SceneModel:
         on_shot: Callable[[FilmedShot], None] | None = None,
         **options: Unpack[FilmOptions],
     ) -> SceneList:
-        """Find the scenes of a video, as :func:`pipelines.stages.predict.predict` does; ``options`` are settings for
-        this film that differ from those of the model. Raises also TypeError for one that a film cannot have of its own,
-        such as the encoder."""
+        """Find the scenes of a video: shots with scores, and the scenes that they make.
+
+        Args:
+            video: any file that FFmpeg's libraries read.
+            progress: called with how far the film has been read, in seconds.
+            on_shot: called with each shot and its keyframes as it is found, for a storyboard.
+            options: settings for this film that differ from those of the model.
+
+        Raises:
+            BasslError: one line, for a video, model or shot list that cannot be used.
+            ValueError: one line, for an option that no film can satisfy.
+            TypeError: an option that a film cannot have of its own, such as the encoder.
+        """
         if unknown := sorted(options.keys() - FilmOptions.__annotations__.keys()):
             raise TypeError(f"{unknown[0]} is not an option of a film; load_model takes model, encoder and device")
         settings = replace(self.settings, **options)  # type: ignore[arg-type]  # settings take str for Path
