@@ -418,7 +418,8 @@ def encode_scenes(
     """
     listed = scenes.scenes
     starts, ends = [scene.start - _SAME_TIME for scene in listed], [scene.end - _SAME_TIME for scene in listed]
-    part_end = scenes.settings.get("end") and ends[-1]
+    is_part = scenes.settings.get("end") is not None
+    part_end = max(ends[-1], scenes.video.duration - _SAME_TIME) if is_part else None
     opened: dict[int, _Encoding] = {}
     closed = frames = 0
     heard_from: float | None = None
@@ -427,7 +428,7 @@ def encode_scenes(
         try:
             for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
                 frames = index + 1
-                if part_end is None and frames > scenes.video.frames:
+                if not is_part and frames > scenes.video.frames:
                     raise _other_film(film, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
                 if heard_from is None:
                     heard_from = (frame.time or 0.0) - time
@@ -441,20 +442,27 @@ def encode_scenes(
                     _add_sound_to_scenes(film, track, part, heard_at, listed, opened, closed)
                 while closed < wanted.start and (not sound.tracks or time > listed[closed].end + _SLACK):
                     if closed not in opened:
-                        raise VideoError(
-                            f"{film}: has no frame of scene {closed + 1}; correct the scenes, or cut without --exact"
-                        )
+                        raise _without_frames(film, closed)
                     opened.pop(closed).close()
                     closed += 1
                 progress("reading", time, scenes.video.duration)
             for heard_at, track, part in sound.until(float("inf")):
                 _add_sound_to_scenes(film, track, part, heard_at, listed, opened, closed)
+            if is_part:
+                _check_length(film, source.facts.duration, scenes)
+            elif frames != scenes.video.frames:
+                raise _other_film(film, f"{frames} frames", f"{scenes.video.frames}")
+            for k in range(closed, len(listed)):
+                if k not in opened:
+                    raise _without_frames(film, k)
         finally:
             for piece in opened.values():
                 piece.close()
-    if part_end is None and frames != scenes.video.frames:
-        raise _other_film(film, f"{frames} frames", f"{scenes.video.frames}")
     return [Cut(0.0, 0.0)] * len(listed)
+
+
+def _without_frames(film: Path, scene: int) -> VideoError:
+    return VideoError(f"{film}: has no frame of scene {scene + 1}; correct the scenes, or cut without --exact")
 
 
 class _Sound:

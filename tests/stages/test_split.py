@@ -48,6 +48,14 @@ def scenes(film: Path) -> SceneList:
     return scenes_of(film)
 
 
+def part_of(whole: SceneList) -> SceneList:
+    """The second and the third of four scenes, as of a part of the film."""
+    shots = tuple(replace(shot, index=i) for i, shot in enumerate(whole.shots[1:3]))
+    video = replace(whole.video, frames=shots[-1].end_frame, duration=shots[-1].end)
+    settings = {"start": shots[0].start, "end": shots[-1].end}
+    return SceneList(video, settings, shots, group_shots(shots, [0, 1]))
+
+
 # --- copies ---------------------------------------------------------------------------------------------------------
 
 
@@ -413,6 +421,26 @@ def test_the_scenes_of_another_film_are_refused(tmp_path: Path, scenes: SceneLis
     with pytest.raises(VideoError, match=r"longer\.mp4: has .* give the scenes\.json of this film"):
         write_chapters(longer, scenes, SplitSettings(tmp_path / "out"))
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_film_that_ends_within_the_part_that_the_scenes_cover_is_refused(
+    scenes: SceneList, tmp_path: Path, exact: bool
+) -> None:
+    other = films.write_film(tmp_path / "other.mp4", films.pictures(60), options=GROUPS)
+    with pytest.raises(VideoError, match=r"other\.mp4: has .* give the scenes\.json of this film"):
+        split(other, part_of(scenes), SplitSettings(tmp_path / "out", exact=exact))
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_handles_of_a_part_of_a_film_end_with_the_film(
+    film: Path, scenes: SceneList, tmp_path: Path, exact: bool
+) -> None:
+    first, last = split(film, part_of(scenes), SplitSettings(tmp_path / "out", exact=exact, expand=2.0))
+    assert (first.start, first.end) == (0.0, scenes.scenes[1].end + 2)
+    assert last.end == pytest.approx(scenes.video.duration, abs=0.01)
+    assert numbers(last.path)[-1] == FRAMES - 1
 
 
 def test_existing_pieces_are_replaced_only_with_overwrite(film: Path, scenes: SceneList, tmp_path: Path) -> None:

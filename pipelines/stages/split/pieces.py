@@ -26,6 +26,7 @@ from pipelines.video.cutting import (
     first_time,
     suffix_for,
 )
+from pipelines.video.decoding import VideoDecoder
 from pipelines.video.films import fingerprint, listed_id
 
 
@@ -44,7 +45,10 @@ def write_pieces(film: Path, scenes: SceneList, settings: SplitSettings, progres
         for scene, segment in zip(scenes.scenes, segments_of(scenes), strict=True)
     ]
     names = file_names(settings.filename, rows, ending, "$SCENE_NUMBER")
-    end = scenes.video.duration if scenes.settings.get("end") is None else math.inf
+    end = scenes.video.duration
+    if scenes.settings.get("end") is not None:  # the film may go on after the part that was read
+        with VideoDecoder(film) as whole:
+            end = math.inf if whole.declared_duration is None else max(end, whole.declared_duration)
     wide = [
         replace(scene, start=max(0.0, scene.start - settings.expand), end=min(end, scene.end + settings.expand))
         for scene in scenes.scenes
