@@ -72,12 +72,24 @@ class ImageSettings:
         unit = "shot-$SHOT_NUMBER" if self.shots else "scene-$SCENE_NUMBER"
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
+    @property
+    def longest(self) -> int:
+        """Most pixels on a side of an image in the format: the limits of libwebp and libjpeg."""
+        return 16383 if self.format == "webp" else 65500
+
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """(width, height) of the images of a film of this size."""
+        """(width, height) of the images of a film of this size. Raises BasslError where the format has none such."""
         wanted = self.width or (_SPRITE_WIDTH if self.sprite and self.height is None else None)
         if wanted is None:
-            return max(1, round(width * (self.height or height) / height)), self.height or height
-        return wanted, self.height or max(1, round(height * wanted / width))
+            size = max(1, round(width * (self.height or height) / height)), self.height or height
+        else:
+            size = wanted, self.height or max(1, round(height * wanted / width))
+        if max(size) > self.longest:
+            made = f"{size[0]} x {size[1]} pixels"
+            raise BasslError(
+                f"images would have {made}, and the most is {self.longest}; give a smaller --width or --height"
+            )
+        return size
 
 
 @dataclass(frozen=True)
@@ -116,18 +128,17 @@ def save_images(
     from PIL import Image  # start-up time
 
     from pipelines.datasets.scene_list import read_scene_list  # start-up time: NumPy
+    from pipelines.video.decoding import check_same_film  # start-up time: PyAV
     from pipelines.video.stills import StillReader  # start-up time: PyAV, OpenCV
 
     scenes = read_scene_list(Path(file), settings.film)
     film = film_at(Path(scenes.video.path), scenes.video)
     if film is None:
         raise BasslError(f"{scenes.video.path}: {NO_FILM}")
+    check_same_film(film, read_scene_list(Path(file)))
     name = listed_id(scenes.video, PureWindowsPath(film))
     chosen = list(_chosen(scenes, settings))
     with StillReader(film) as reader:
-        declared = reader.declared_duration
-        if declared is not None and scenes.video.duration - declared > max(1.0, 0.02 * declared):
-            raise BasslError(f"{film}: has {declared:.1f} s, and the film of {file} {scenes.video.duration:.1f} s")
         names = _names(scenes, settings, name, chosen)
         folder = settings.output or Path(f"{name}-images")
         with new_files(folder, names, (film, Path(file)), settings.overwrite) as (targets, partials):
@@ -139,7 +150,7 @@ def save_images(
                 picture = Image.fromarray(image)
                 if settings.sprite:
                     if not saved:
-                        size, places = _layout(targets[0], len(chosen), *picture.size)
+                        size, places = _layout(targets[0], settings, len(chosen), *picture.size)
                         sheet = Image.new("RGB", size)
                     sheet.paste(picture, places[len(saved)][:2])
                 else:
@@ -176,17 +187,18 @@ def _names(scenes: SceneList, settings: ImageSettings, name: str, chosen: Sequen
     return file_names(settings.template, rows, f".{settings.format}", needed)
 
 
-def _layout(path: Path, images: int, width: int, height: int) -> tuple[tuple[int, int], list[Box]]:
+def _layout(
+    path: Path, settings: ImageSettings, images: int, width: int, height: int
+) -> tuple[tuple[int, int], list[Box]]:
     """(width, height) of a sprite, and the place of each image on it, in rows. Raises BasslError for a size that its
     format cannot have."""
     columns = min(images, _SPRITE_COLUMNS)
     size = columns * width, -(-images // columns) * height
-    webp = path.suffix == ".webp"
-    most = 16383 if webp else 65500  # pixels, the limits of libwebp and libjpeg
-    if max(size) > most:
+    if max(size) > settings.longest:
+        smaller = "a smaller --width" + " or --format jpg" * (settings.format == "webp")
         raise BasslError(
             f"{path}: {images} images of {width} x {height} pixels make it {size[0]} x {size[1]}, and the most is "
-            f"{most}; give fewer --images, a smaller --width{' or --format jpg' if webp else ''}"
+            f"{settings.longest}; give fewer --images, {smaller}"
         )
     return size, [(i % columns * width, i // columns * height, width, height) for i in range(images)]
 

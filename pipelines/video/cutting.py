@@ -27,7 +27,7 @@ from av.video.stream import VideoStream
 from pipelines.errors import BasslError, VideoError, first_line
 from pipelines.progress import ReportProgress
 from pipelines.scenes import Scene, SceneList
-from pipelines.video.decoding import VideoDecoder, demux, open_container
+from pipelines.video.decoding import VideoDecoder, check_length, demux, open_container, other_film
 
 # Times that differ by less than this, in seconds, are equal: containers round to milliseconds.
 _SAME_TIME = 0.002
@@ -207,7 +207,7 @@ def _times(source: _Packets, film: Path, first: Fraction) -> tuple[list[float], 
 
 def _ranges(film: Path, scenes: SceneList, times: Sequence[float], keys: Sequence[int]) -> list[_Range]:
     nominal = 1 / scenes.video.frame_rate
-    _check_length(film, max(times) + nominal if times else 0.0, scenes)
+    check_length(film, max(times) + nominal if times else 0.0, scenes)
     shown = sorted(range(len(times)), key=times.__getitem__)
     in_order = [times[i] for i in shown]
     # reach: the last position in the file of all frames shown so far; latest: the latest time of all frames stored so
@@ -400,7 +400,7 @@ def copy_with_chapters(
                 copy.add(packet)
         finally:
             copy.close()
-    _check_length(film, end + 1 / scenes.video.frame_rate, scenes)
+    check_length(film, end + 1 / scenes.video.frame_rate, scenes)
 
 
 # --- re-encoded scenes ----------------------------------------------------------------------------------------------
@@ -429,7 +429,7 @@ def encode_scenes(
             for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
                 frames = index + 1
                 if not is_part and frames > scenes.video.frames:
-                    raise _other_film(film, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
+                    raise other_film(film, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
                 if heard_from is None:
                     heard_from = (frame.time or 0.0) - time
                     sound.begin(heard_from)
@@ -449,9 +449,9 @@ def encode_scenes(
             for heard_at, track, part in sound.until(float("inf")):
                 _add_sound_to_scenes(film, track, part, heard_at, listed, opened, closed)
             if is_part:
-                _check_length(film, source.facts.duration, scenes)
+                check_length(film, source.facts.duration, scenes)
             elif frames != scenes.video.frames:
-                raise _other_film(film, f"{frames} frames", f"{scenes.video.frames}")
+                raise other_film(film, f"{frames} frames", f"{scenes.video.frames}")
             for k in range(closed, len(listed)):
                 if k not in opened:
                     raise _without_frames(film, k)
@@ -637,20 +637,6 @@ def _rotate_upright(frame: VideoFrame, turns: int) -> VideoFrame:
     turned = graph.pull()
     assert isinstance(turned, VideoFrame)
     return turned
-
-
-def _check_length(film: Path, length: float, scenes: SceneList) -> None:
-    """Raises VideoError where a film of ``length`` seconds is not that of the scenes, or is shorter than their part."""
-    expected = scenes.video.duration
-    more = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
-    if abs(more) > max(1.0, 0.02 * expected):
-        raise _other_film(film, f"{length:.1f} s", f"{expected:.1f} s")
-
-
-def _other_film(film: Path, found: str, expected: str) -> VideoError:
-    return VideoError(
-        f"{film}: has {found}, but the scenes are of a film with {expected}; give the scenes.json of this film"
-    )
 
 
 @contextmanager

@@ -26,7 +26,8 @@ from av.video.stream import VideoStream
 from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.processes import cores
-from pipelines.scenes import VideoFacts
+from pipelines.scenes import SceneList, VideoFacts
+from pipelines.video.films import fingerprint
 from pipelines.video.runs import Damage, ParallelDecoder, decode, frames_at_a_time, restart_test
 
 # FFmpeg's messages about damaged packets would reach the user's terminal; damage is reported as a warning here.
@@ -452,6 +453,34 @@ def demux(
         # PyAV knows the streams found at opening. If more appear, which only formats without a header allow, it fails
         # after the last packet, when it ends all streams. FFmpeg's own command line ignores such streams, too.
         return
+
+
+def check_same_film(film: Path, scenes: SceneList) -> None:
+    """Check that a file is the film of some scenes, by its fingerprint or else by the length that it declares.
+
+    Raises:
+        VideoError: one line, where it is another film.
+    """
+    if scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(film):
+        return
+    with VideoDecoder(film) as opened:
+        if opened.declared_duration is not None:
+            check_length(film, opened.declared_duration, scenes)
+
+
+def check_length(film: Path, length: float, scenes: SceneList) -> None:
+    """Raises VideoError where a film of ``length`` seconds is not that of the scenes, or is shorter than their part."""
+    expected = scenes.video.duration
+    more = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
+    if abs(more) > max(1.0, 0.02 * expected):
+        raise other_film(film, f"{length:.1f} s", f"{expected:.1f} s")
+
+
+def other_film(film: Path, found: str, expected: str) -> VideoError:
+    """The error for a film with another length than that of the scenes."""
+    return VideoError(
+        f"{film}: has {found}, but the scenes are of a film with {expected}; give the scenes.json of this film"
+    )
 
 
 def _reason(error: Exception) -> str:

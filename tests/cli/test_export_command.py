@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -14,6 +15,7 @@ import pytest
 
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.outputs.exports import FORMATS
+from pipelines.video.films import fingerprint
 from tests import films
 from tests.command import Bassl, running
 from tests.outputs.exporting import NTSC, scene_list
@@ -48,6 +50,22 @@ def test_the_suffix_of_the_output_selects_the_format(bassl: Bassl) -> None:
     code, out, err = bassl("export", "scenes.json", "-o", "made/cut list.EDL", "--shots")
     assert (code, out, err.splitlines()[-1]) == (0, "", "3 shots; wrote made/cut list.EDL")
     assert Path("made/cut list.EDL").read_text().startswith("TITLE: film\nFCM: DROP FRAME\n")
+
+
+def test_a_named_film_of_another_length_is_refused(bassl: Bassl, film: Path) -> None:
+    assert read_scene_list(Path("scenes.json")).video.duration == pytest.approx(3.0, abs=0.1)
+    code, out, err = bassl("export", "--film", film, "--to", "edl")
+    assert (code, out) == (2, "")
+    assert re.search(r"film\.mp4: has 5\.0 s, but the scenes are of a film with 3\.0 s", err)
+    assert not Path("scenes.edl").exists()
+
+
+def test_the_same_film_at_another_path_is_accepted_even_if_it_declares_another_length(bassl: Bassl, film: Path) -> None:
+    cut = films.truncated(films.write_film(Path("cut.mkv"), films.pictures(240)), Path("half.mkv"), 0.5)
+    listed = films.scenes_of(cut, (30,))
+    replace(listed, video=replace(listed.video, fingerprint=fingerprint(cut))).save(Path("half.json"))
+    moved = cut.rename("moved.mkv")
+    assert bassl("export", "half.json", "--film", moved, "--to", "edl", "-q") == (0, "", "")
 
 
 def test_a_named_format_takes_precedence_over_the_suffix(bassl: Bassl) -> None:

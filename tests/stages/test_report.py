@@ -8,6 +8,7 @@ import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,17 @@ def test_images_come_from_a_keyframe_store_with_the_same_shots(place: Path, made
         stored = np.asarray(Image.open(BytesIO(jpeg(shot, 1))).convert("RGB"))
         assert np.abs(picture.astype(int) - stored).mean() < 25
     assert data_of(result.path)["film"]["source"] is None
+
+
+def test_a_named_film_of_another_length_is_refused_also_with_a_keyframe_store(
+    place: Path, made: tuple[Path, SceneList]
+) -> None:
+    put_store(made[1], Path("data/keyframes/film.h5"))
+    replace(made[1], video=replace(made[1].video, id="film")).save("scenes.json")
+    other = films.write_film(Path("other.mp4"), films.pictures(240))
+    with pytest.raises(BasslError, match=r"other\.mp4: has 10\.0 s, but the scenes are of a film with"):
+        report("scenes.json", ReportSettings(film=other))
+    assert not Path("scenes.html").exists()
 
 
 def test_the_store_of_another_film_with_the_same_name_is_not_used(place: Path, made: tuple[Path, SceneList]) -> None:

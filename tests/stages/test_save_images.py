@@ -213,6 +213,28 @@ def test_a_sprite_too_large_for_its_format_is_refused_before_images_are_read(mov
     )
 
 
+def test_an_image_too_large_for_its_format_is_refused(movie: Path, tmp_path: Path) -> None:
+    scenes_of(movie).save(tmp_path / "scenes.json")
+    settings = ImageSettings(tmp_path / "out", 1, format="webp", height=16000)
+    with pytest.raises(
+        BasslError, match=r"26667 x 16000 pixels, and the most is 16383; give a smaller --width or --height"
+    ):
+        save_images(tmp_path / "scenes.json", settings)
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_a_named_film_of_another_length_is_refused(movie: Path, tmp_path: Path) -> None:
+    listed = scenes_of(movie)
+    listed.save(tmp_path / "scenes.json")
+    for frames in (60, 180):
+        other = films.write_film(tmp_path / f"{frames}.mp4", films.pictures(frames))
+        with pytest.raises(BasslError, match=rf"{frames}\.mp4: has .* s, but the scenes are of a film with 5.0 s"):
+            save_images(tmp_path / "scenes.json", ImageSettings(tmp_path / "out", film=other))
+    assert not list((tmp_path / "out").glob("*"))
+    replace(listed, settings={"end": listed.video.duration}).save(tmp_path / "part.json")
+    assert save_images(tmp_path / "part.json", ImageSettings(tmp_path / "out", film=other)), "it may go on"
+
+
 def test_images_of_a_film_that_changes_its_size_have_one_size(tmp_path: Path) -> None:
     parts = [
         films.write_film(tmp_path / "a.ts", films.pictures(40, seed=1)),

@@ -24,6 +24,7 @@ from pipelines.scenes import NO_FILM, SceneList
 from pipelines.stages.report.settings import ReportResult, ReportSettings
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
+from pipelines.video.decoding import check_same_film
 from pipelines.video.film_process import FilmProcess
 from pipelines.video.films import film_at, listed_id
 from pipelines.video.shots import ReaderSettings
@@ -47,6 +48,8 @@ def write_report(file: Path, settings: ReportSettings, progress: ReportProgress)
     if not images and film is not None:
         source = "film"
         images = _filmed_images(file, listed, film, progress, warnings)
+    elif film is not None:
+        check_same_film(film, read_scene_list(file))
     elif not images:
         source = "none"
         warnings.append(f"{listed.video.path}: {NO_FILM}; a page without images")
