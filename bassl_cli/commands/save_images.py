@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import typer
 
 from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFiles, with_settings
 from pipelines.errors import BasslError
+from pipelines.outputs.names import check_several
 from pipelines.stages.save_images import ImageSettings, SavedImage, save_images as stage
+from pipelines.video.films import listed_id
 
 
 @with_settings(
@@ -30,14 +32,26 @@ def save_images(
     """
     if len(files) > 1 and settings.film is not None:
         raise BasslError("--film is for one scenes.json; leave it out for several")
+    if len(files) > 1:
+        check_several(settings.template, settings.output, settings.overwrite)
     saved: list[SavedImage] = []
+    done: dict[str, Path] = {}
 
     def save(file: Path) -> None:
+        if len(files) > 1:
+            from pipelines.datasets.scene_list import read_scene_list  # start-up time: NumPy
+
+            video = read_scene_list(file).video
+            if (other := done.setdefault(listed_id(video, PureWindowsPath(video.path)), file)) != file:
+                raise BasslError(
+                    f"{file}: its images would have the names of those of {other}; save them alone, with -o"
+                )
         with console.stage_progress(quiet) as progress:
             images = stage(file, settings, progress)
         saved.extend(images)
         if not quiet:
-            console.say(f"{console.count(len(images), 'image')}; wrote {images[0].path.parent}")
+            whose = f"{file}: " * (len(files) > 1)
+            console.say(f"{whose}{console.count(len(images), 'image')}; wrote {images[0].path.parent}")
 
     failed = console.try_each(files, save)
     if as_json:

@@ -12,6 +12,7 @@ from bassl_cli import console
 from bassl_cli.options import SCENES, leave_out_exports, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, atomic_file
+from pipelines.outputs.names import check_several
 from pipelines.scenes import SceneList, timecode
 from pipelines.stages.split import Piece, SplitSettings, set_chapters, split as stage, write_chapters
 from pipelines.video.films import film_at, listed_id
@@ -60,6 +61,8 @@ def split(
         raise BasslError(f"--chapters copies the film in one piece; leave {without} out")
     if in_place and not chapters:
         raise BasslError("--in-place is about chapters; add --chapters")
+    if in_place and settings.folder is not None:
+        raise BasslError("--in-place writes into the film itself; leave -o out")
     named = None if files[0] == STDIO or files[0].suffix.lower() == ".json" else files[0]
     if named is not None:
         left = Path(f"{named.stem}.scenes.json")  # by `bassl predict`
@@ -68,6 +71,8 @@ def split(
             raise BasslError(f"{named}: is one film, but {len(files)} files of scenes are given; leave the film out")
     elif others := [file for file in files if file != STDIO and file.suffix.lower() != ".json"]:
         raise BasslError(f"{others[0]}: is no file of scenes; name the film before its scenes")
+    if len(files) > 1 and not chapters:
+        check_several(settings.filename, settings.folder, settings.overwrite)
     rows: list[object] = []
     done: dict[str, Path] = {}
 
@@ -78,7 +83,8 @@ def split(
         film, listed = _film_of(named, scenes)
         if (other := done.setdefault(listed_id(listed.video, film), scenes)) != scenes:
             raise BasslError(f"{scenes}: its clips would have the names of those of {other}; split it alone, with -o")
-        rows.extend(_cut(film, listed, settings, chapters, quiet or as_json, quiet))
+        title = str(scenes) if len(files) > 1 else ""
+        rows.extend(_cut(film, listed, settings, chapters, quiet or as_json, quiet, title))
 
     failed = console.try_each(files, cut)
     if as_json:
@@ -120,9 +126,10 @@ def _set_chapters(named: Path | None, scenes: Path, quiet: bool) -> Path:
 
 
 def _cut(
-    film: Path, listed: SceneList, settings: SplitSettings, chapters: bool, no_table: bool, quiet: bool
+    film: Path, listed: SceneList, settings: SplitSettings, chapters: bool, no_table: bool, quiet: bool, title: str
 ) -> list[dict[str, object]]:
-    """Cut a film into the scenes of a list; return the written files as plain JSON values."""
+    """Cut a film into the scenes of a list; return the written files as plain JSON values. With a title, the table and
+    the line with the count have it."""
     with console.stage_progress(quiet, film.name) as progress:
         if chapters:
             written = write_chapters(film, listed, settings, progress)
@@ -131,7 +138,7 @@ def _cut(
             pieces = stage(film, listed, settings, progress)
             written = pieces[0].path.parent
     if not no_table and pieces:
-        _show(pieces, settings.exact)
+        _show(pieces, settings.exact, title)
     early = [piece.early for piece in pieces if piece.early > 0]
     if early:
         console.warn(
@@ -140,11 +147,11 @@ def _cut(
         )
     if not quiet:
         what = console.count(len(listed.scenes), "chapter") if chapters else console.count(len(pieces), "clip")
-        console.say(f"{what}; wrote {written}")
+        console.say(f"{title}{': ' * bool(title)}{what}; wrote {written}")
     return [{"chapters": str(written)}] if chapters else [console.as_plain(piece) for piece in pieces]
 
 
-def _show(pieces: tuple[Piece, ...], exact: bool) -> None:
+def _show(pieces: tuple[Piece, ...], exact: bool, title: str) -> None:
     rows = [
         (
             str(piece.scene + 1),
@@ -154,4 +161,4 @@ def _show(pieces: tuple[Piece, ...], exact: bool) -> None:
         )
         for piece in pieces
     ]
-    console.show_table(("scene", "start", "end", *(() if exact else ("early", "late"))), rows, text=())
+    console.show_table(("scene", "start", "end", *(() if exact else ("early", "late"))), rows, text=(), title=title)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from string import Template
 
 from pipelines.errors import BasslError
@@ -25,6 +26,12 @@ def file_names(template: str, rows: Iterable[Mapping[str, object]], ending: str,
     if twice := [name for name, times in Counter(map(str.casefold, names)).items() if times > 1]:
         raise BasslError(f"{twice[0]}: is the name of several files; put {needed} into --filename")
     return names
+
+
+def check_several(template: str, folder: Path | None, overwrite: bool) -> None:
+    """Check that files of several films with names from a template cannot replace each other in one folder."""
+    if folder is not None and overwrite and "VIDEO_NAME" not in Template(template).get_identifiers():
+        raise BasslError("files of one film would replace those of another; put $VIDEO_NAME into --filename")
 
 
 def padded_number(index: int, of: int) -> str:

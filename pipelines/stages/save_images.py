@@ -20,6 +20,8 @@ from pipelines.video.films import film_at, listed_id
 _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
 # Distance from a cut, in seconds, beyond which frames have none of its compression artefacts.
 _MARGIN = 0.2
+# Most pixels on a side: the limits of libjpeg and libwebp.
+_LONGEST = {"jpg": 65500, "png": 65500, "webp": 16383}
 _SPRITE_WIDTH, _SPRITE_COLUMNS = 160, 10
 
 
@@ -72,11 +74,6 @@ class ImageSettings:
         unit = "shot-$SHOT_NUMBER" if self.shots else "scene-$SCENE_NUMBER"
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
-    @property
-    def longest(self) -> int:
-        """Most pixels on a side of an image in the format: the limits of libwebp and libjpeg."""
-        return 16383 if self.format == "webp" else 65500
-
     def size(self, width: int, height: int) -> tuple[int, int]:
         """(width, height) of the images of a film of this size. Raises BasslError where the format has none such."""
         wanted = self.width or (_SPRITE_WIDTH if self.sprite and self.height is None else None)
@@ -84,11 +81,9 @@ class ImageSettings:
             size = max(1, round(width * (self.height or height) / height)), self.height or height
         else:
             size = wanted, self.height or max(1, round(height * wanted / width))
-        if max(size) > self.longest:
+        if max(size) > (most := _LONGEST[self.format]):
             made = f"{size[0]} x {size[1]} pixels"
-            raise BasslError(
-                f"images would have {made}, and the most is {self.longest}; give a smaller --width or --height"
-            )
+            raise BasslError(f"images would have {made}, and the most is {most}; give a smaller --width or --height")
         return size
 
 
@@ -194,11 +189,11 @@ def _layout(
     format cannot have."""
     columns = min(images, _SPRITE_COLUMNS)
     size = columns * width, -(-images // columns) * height
-    if max(size) > settings.longest:
+    if max(size) > (most := _LONGEST[settings.format]):
         smaller = "a smaller --width" + " or --format jpg" * (settings.format == "webp")
         raise BasslError(
             f"{path}: {images} images of {width} x {height} pixels make it {size[0]} x {size[1]}, and the most is "
-            f"{settings.longest}; give fewer --images, {smaller}"
+            f"{most}; give fewer --images, {smaller}"
         )
     return size, [(i % columns * width, i // columns * height, width, height) for i in range(images)]
 

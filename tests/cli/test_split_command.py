@@ -80,6 +80,27 @@ def test_films_with_the_same_name_do_not_overwrite_each_others_clips(bassl: Bass
     assert len(list(Path("movie-scenes").iterdir())) == 2
 
 
+def test_of_several_films_each_count_and_table_say_whose_clips_they_are(bassl: Bassl, movie: Path) -> None:
+    shutil.copy(movie, "other.mp4")
+    scenes_of(Path("other.mp4"), CUTS[:1]).save("other.json")
+    _, out, err = bassl("other.json", "scenes.json", "-o", "out")
+    assert [line for line in err.splitlines() if "wrote" in line] == [
+        "other.json: 2 clips; wrote out",
+        "scenes.json: 4 clips; wrote out",
+    ]
+    assert [line for line in out.splitlines() if line.endswith(".json")] == ["other.json", "scenes.json"]
+
+
+def test_clips_of_several_films_do_not_overwrite_each_other_by_a_template_without_the_film(
+    bassl: Bassl, movie: Path
+) -> None:
+    shutil.copy(movie, "other.mp4")
+    scenes_of(Path("other.mp4")).save("other.json")
+    code, _, err = bassl("other.json", "scenes.json", "-o", "out", "-f", "$SCENE_NUMBER", "--overwrite")
+    assert (code, Path("out").exists()) == (2, False)
+    assert "put $VIDEO_NAME into --filename" in err
+
+
 @pytest.mark.parametrize("exact", [True, False])
 def test_handles_extend_each_clip_within_the_film(bassl: Bassl, movie: Path, exact: bool) -> None:
     given = ("--exact",) if exact else ()
@@ -100,7 +121,7 @@ def test_handles_extend_each_clip_within_the_film(bassl: Bassl, movie: Path, exa
 def test_films_are_found_through_their_scene_files_and_a_bad_file_fails_alone(bassl: Bassl, movie: Path) -> None:
     Path("bad.json").write_text("{}")
     code, out, err = bassl("bad.json", "scenes.json", "-o", "out")
-    assert (code, len(out.splitlines())) == (1, 5)
+    assert (code, len(out.splitlines())) == (1, 6)
     assert "bassl: bad.json: is not a scenes.json" in err
     assert len(list(Path("out").iterdir())) == 4
     code, _, err = bassl(movie, "scenes.json", "bad.json")
@@ -177,12 +198,13 @@ def test_chapters_option_writes_one_copy_with_chapters(bassl: Bassl, movie: Path
         (["{movie}", "--expand", "-1"], ["0 seconds or more"]),
         (["{movie}", "--crf", "20"], ["add --exact"]),
         (["{movie}", "--exact", "--crf", "52"], ["between 0 and 51"]),
+        (["{movie}", "--chapters", "--in-place", "-o", "out"], ["leave -o out"]),
         (["{movie}", "--exact", "--preset", "warp"], ["warp", "ultrafast"]),
         (["{movie}", "-f", "$NUMBER"], ["$SCENE_NUMBER", "NUMBER"]),
         (["{movie}", "-f", "$VIDEO_NAME"], ["several files", "$SCENE_NUMBER"]),
         (["{movie}", "-o", "full"], ["movie-scene-004.mp4", "--overwrite"]),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_wrong_options_give_a_one_line_error_and_write_nothing(
     bassl: Bassl, movie: Path, arguments: list[str], words: list[str]
