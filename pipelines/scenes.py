@@ -22,6 +22,8 @@ SCHEMA_VERSION = 1
 NO_FILM = "the film was not found, or was changed since; name it with --film"
 """What a warning says after the path of a ``scenes.json``."""
 
+DROP_SHORT_ALONE = "--drop-short leaves out scenes that are shorter than --min-scene; give both"
+
 
 @dataclass(frozen=True)
 class VideoFacts:

@@ -12,6 +12,7 @@ from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_
 from pipelines.options import check_at_least
 from pipelines.outputs.exports import FORMATS, check_ending, export as write_export, is_scenes_json
 from pipelines.processes import end_ahead, limit_threads_and_memory
+from pipelines.scenes import DROP_SHORT_ALONE
 from pipelines.stages.export import ExportSettings, beside, export
 from pipelines.stages.predict import FilmScenes, PredictSettings, predict_file, predict_films
 from pipelines.video.films import find_films
@@ -63,6 +64,8 @@ def predict(
 
     Examples: bassl predict movie.mp4 --report, bassl predict films/ -o out/
     """
+    if settings.drop_short and not settings.min_scene:
+        raise BasslError(DROP_SHORT_ALONE)
     limit_threads_and_memory()
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
         if files.dask is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFile, with_settings
 from pipelines.files import STDIO
-from pipelines.stages.regroup import RegroupSettings, regroup as stage
+from pipelines.stages.regroup import RegroupSettings, regroup as stage, regrouped_path
 
 
 @with_settings(flags={"drop_short": "--drop-short/--no-drop-short"})
@@ -23,3 +23,4 @@ def regroup(
         console.print_json(result.to_dict())
     elif not quiet:
         console.show_scenes(result)
+        console.say(f"{console.count(len(result.scenes), 'scene')}; wrote {regrouped_path(file, settings)}")

@@ -11,7 +11,7 @@ from pipelines.files import STDIO, check_inputs_kept
 from pipelines.options import Seconds, accept_text
 from pipelines.outputs.corrections import CHOICE, check_replaceable
 from pipelines.outputs.exports import is_scenes_json
-from pipelines.scenes import SceneList
+from pipelines.scenes import DROP_SHORT_ALONE, SceneList
 from pipelines.stages.predict.settings import PredictSettings
 
 
@@ -43,6 +43,12 @@ class RegroupSettings:
         return {name: value for name in CHOICE if (value := getattr(self, name)) is not None}
 
 
+def regrouped_path(file: Path, settings: RegroupSettings) -> Path:
+    """Where the result of a ``scenes.json`` is written."""
+    name = "scenes" if file == STDIO else file.name.removesuffix(".json")
+    return settings.output or file.with_name(f"{name}.regrouped.json")
+
+
 def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> SceneList:
     """Choose scene ends again, as `predict` would with these settings, and write the result.
 
@@ -60,8 +66,7 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
     from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
 
     file = Path(file)
-    name = "scenes" if file == STDIO else file.name.removesuffix(".json")
-    output = settings.output or file.with_name(f"{name}.regrouped.json")
+    output = regrouped_path(file, settings)
     if output != STDIO and not is_scenes_json(output):
         raise BasslError(f"{output}: regroup writes a .json; bassl export makes other formats of it")
     before = read_scene_list(file)
@@ -80,6 +85,8 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
         wanted = PredictSettings(**{**stored, **settings.given})
     except (TypeError, ValueError) as error:
         raise BasslError(f"{file}: its settings are not those of a prediction ({error})") from error
+    if settings.drop_short and not wanted.min_scene:
+        raise BasslError(DROP_SHORT_ALONE)
     names = {(scene.start_shot, scene.end_shot): scene.name for scene in before.scenes}
     chosen = {name: getattr(wanted, name) for name in CHOICE}
     scenes = tuple(

@@ -150,6 +150,12 @@ def test_drop_short_leaves_out_short_scenes(bassl: Bassl) -> None:
     assert (code, "scene 1 starts at 75" in err) == (2, True)
 
 
+def test_predict_with_drop_short_needs_a_length(bassl: Bassl, film: Path) -> None:
+    code, out, err = bassl("predict", film, "--drop-short")
+    assert (code, out) == (2, "")
+    assert err == "bassl: --drop-short leaves out scenes that are shorter than --min-scene; give both\n"
+
+
 def test_predict_with_drop_short_leaves_out_short_scenes(bassl: Bassl, film: Path, model: Path) -> None:
     given = ("predict", film, "--model", model, "--scenes", 4, "-q", "--min-scene", "1.25", "--drop-short")
     assert bassl(*given, "-o", "long.json")[0] == 0

@@ -141,6 +141,14 @@ def test_the_command_prints_the_scenes_and_writes_them(
     assert code == 0
     assert len(out.splitlines()) == 5
     assert len(json.loads(Path("out/other.json").read_text())["scenes"]) == 4
+    assert bassl("regroup").err == "3 scenes; wrote scenes.regrouped.json\n"
+
+
+def test_dropping_short_scenes_needs_a_length(file: Path) -> None:
+    refusal(lambda: regroup(file, RegroupSettings(drop_short=True)), "--drop-short", "--min-scene", error=BasslError)
+    found = read_scene_list(file)
+    replace(found, settings={**found.settings, "drop_short": True}).save(file)
+    assert lengths(regroup(file, RegroupSettings(threshold=0.5))) == [1, 2, 2, 1], "of an older version"
 
 
 @pytest.mark.parametrize("name", ["nine.edl", "nine.csv"])
