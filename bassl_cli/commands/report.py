@@ -44,4 +44,7 @@ def _report_several(files: list[Path], settings: ReportSettings, quiet: bool) ->
     for result in results:
         for warning in result.warnings:
             console.warn(f"{result.path.name}: {warning}")
-    console.conclude(results, "index.html shows all pages", quiet)
+    from pipelines.stages.report.page import index_path  # start-up time: numpy, Pillow, PyAV
+
+    wrote = any(result.status == "done" for result in results)
+    console.conclude(results, f"{index_path(files, settings)} shows all pages" if wrote else "no page was made", quiet)

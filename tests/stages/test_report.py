@@ -21,7 +21,7 @@ from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.scenes import SceneList
 from pipelines.stages.predict import PredictSettings, predict_films
-from pipelines.stages.report import ReportSettings, report
+from pipelines.stages.report import ReportSettings, report, report_films
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stores.keyframes import StoredShot, write_keyframes
 from pipelines.video.films import film_at
@@ -84,6 +84,21 @@ def test_images_are_the_middle_frames_of_shots(place: Path, made: tuple[Path, Sc
     middles = [(shot.start_frame + shot.end_frame) // 2 for shot in made[1].shots]
     assert [films.number_of(picture) for picture in pictures_of(result.path)] == middles
     assert data_of(result.path)["film"] == {"name": "film.mp4", "source": "./film.mp4", "first": 0.0}
+
+
+def test_the_page_of_stdin_among_others_is_not_named_as_an_option(place: Path) -> None:
+    results = report_films(["-", "film.json"], ReportSettings(Path("pages")))
+    assert [result.path for result in results] == [Path("pages/scenes.html"), Path("pages/film.html")]
+
+
+def test_pages_of_several_films_say_where_their_index_is(place: Path, bassl: Bassl) -> None:
+    Path("other.json").write_text("{}")
+    before = str(place / "scenes.json")
+    run = bassl("report", before, place / "other.json", "-o", "pages")
+    assert (run.code, run.err.splitlines()[-1]) == (1, "1 done, 0 kept, 1 failed; pages/index.html shows all pages")
+    run = bassl("report", place / "other.json", place / "missing.json", "-o", "none")
+    assert (run.code, run.err.splitlines()[-1]) == (1, "0 done, 0 kept, 2 failed; no page was made")
+    assert not Path("none/index.html").exists()
 
 
 def test_images_come_from_a_keyframe_store_with_the_same_shots(place: Path, made: tuple[Path, SceneList]) -> None:

@@ -34,7 +34,7 @@ _ENDINGS = (".html", ".htm")
 
 def write_report(file: Path, settings: ReportSettings, progress: ReportProgress) -> ReportResult:
     """Write the page, see :func:`pipelines.stages.report.report`."""
-    path = settings.output or (Path("scenes") if file == STDIO else file).with_suffix(".html")
+    path = settings.output or _page_path(file, None)
     if path.suffix.lower() not in _ENDINGS:
         raise BasslError(f"{path}: a page's name ends in .html")
     listed = read_scene_list(file, settings.film)
@@ -57,6 +57,16 @@ def write_report(file: Path, settings: ReportSettings, progress: ReportProgress)
     return ReportResult(path, len(listed.scenes), len(listed.shots), source, tuple(warnings), notes)
 
 
+def _page_path(file: Path, folder: Path | None) -> Path:
+    return (folder or file.parent) / f"{'scenes' if file == STDIO else file.stem}.html"
+
+
+def index_path(files: Sequence[Path], settings: ReportSettings) -> Path:
+    """Where the page is that shows the pages of several files."""
+    common = os.path.commonpath([file.parent.absolute() for file in files])
+    return (settings.output or Path(os.path.relpath(common))) / "index.html"
+
+
 def write_reports(
     files: Sequence[Path], settings: ReportSettings, progress: Callable[[FilmProgress[ReportResult]], None]
 ) -> list[ReportResult]:
@@ -65,9 +75,8 @@ def write_reports(
         raise BasslError(f"{settings.film}: is one film, and {len(files)} files are given")
     if settings.output is not None:
         check_names_folder(settings.output)
-    folders = {file.parent for file in files}
-    paths = [(settings.output or file.parent) / f"{file.stem}.html" for file in files]
-    index = (settings.output or Path(os.path.commonpath(map(Path.absolute, folders)))) / "index.html"
+    paths = [_page_path(file, settings.output) for file in files]
+    index = index_path(files, settings)
     by_path = {index.resolve(): Path("the page of all films")}
     for file, path in zip(files, paths, strict=True):
         other = by_path.setdefault(path.resolve(), file)
