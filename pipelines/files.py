@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pipelines.errors import BasslError, DatasetError, first_line
 
@@ -106,7 +107,10 @@ def write_atomically(path: Path, content: bytes) -> None:
         BasslError: as :func:`atomic_file`.
     """
     if path == STDIO:
-        sys.stdout.write(content.decode())
+        stdout: Any = sys.stdout
+        with suppress(AttributeError):  # that of a notebook takes any text
+            stdout.reconfigure(encoding="utf-8")  # as in files, whatever the terminal has
+        stdout.write(content.decode())
         sys.stdout.flush()
         return
     with atomic_file(path) as partial:

@@ -93,7 +93,7 @@ def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
     last = -1.0
     for place, start in shots:
         if start < 0 or start <= last:
-            raise DatasetError(f"{path}, {place}: a shot that begins at {start:g} after one at {last:g}, or before 0")
+            raise DatasetError(f"{path}, {place}: a shot that begins at {start} after one at {last}, or before 0")
         last = start
     starts = [start for _, start in shots]
     return starts[1:] if starts[0] == 0 else starts

@@ -68,6 +68,21 @@ def test_the_same_film_at_another_path_is_accepted_even_if_it_declares_another_l
     assert bassl("export", "half.json", "--film", moved, "--to", "edl", "-q") == (0, "", "")
 
 
+def test_an_export_to_stdout_is_utf_8_whatever_the_terminal_is(bassl: Bassl) -> None:
+    found = read_scene_list(Path("scenes.json"))
+    replace(found, scenes=(replace(found.scenes[0], name="Café"), *found.scenes[1:])).save(Path("scenes.json"))
+    command = [sys.executable, "-m", "bassl_cli", "export", "--to", "youtube", "-o", "-", "-q"]
+    environment = {"PYTHONPATH": str(HOME), "PYTHONIOENCODING": "ascii", "PATH": ""}
+    run = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120)
+    assert run.stdout.decode().startswith("0:00 Café\n")
+
+
+def test_json_is_no_format_to_export_to(bassl: Bassl) -> None:
+    for name in ("other.json", "-"):
+        code, _, err = bassl("export", "-o", name)
+        assert (code, err) == (2, f"bassl: {name}: may be in any format; name one with --to\n")
+
+
 def test_a_named_format_takes_precedence_over_the_suffix(bassl: Bassl) -> None:
     assert bassl("export", "--to", "jsonl", "-o", "list.txt", "--quiet") == (0, "", "")
     assert len(Path("list.txt").read_text().splitlines()) == 2

@@ -69,6 +69,8 @@ def format_of(path: Path) -> str:
     or (``.xml``) two have."""
     if found := _endings(path):
         return found[max(found, key=len)]
+    if is_scenes_json(path):
+        raise BasslError(f"{path}: may be in any format; name one with --to")
     if path.suffix.lower() == ".xml":
         raise BasslError(f"{path}: .xml is the ending of two formats; give --to fcp7 or --to matroska")
     known = " ".join(ending for one in FORMATS.values() for ending in one.known_by)
