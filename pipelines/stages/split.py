@@ -1,0 +1,206 @@
+"""Cutting a film into one file per scene, or copying it with its scenes as chapters.
+
+FFmpeg's libraries do the work, through PyAV; no FFmpeg program is needed.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from pipelines.errors import BasslError, VideoError
+from pipelines.files import new_files
+from pipelines.options import Seconds, accept_text
+from pipelines.outputs.exports.chapters import matroska_chapters
+from pipelines.outputs.exports.segments import segments_of
+from pipelines.outputs.names import check_template, file_names, padded_number
+from pipelines.progress import ReportProgress
+from pipelines.scenes import SceneList
+from pipelines.video.films import fingerprint, listed_id
+
+Preset = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
+_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TIME")
+
+
+@dataclass(frozen=True)
+class SplitSettings:
+    """How a film is cut."""
+
+    folder: Path | None = None
+    """Folder of the files. Unless given: FILM-scenes in the current folder."""
+    exact: bool = False
+    """Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before each cut."""
+    crf: int | None = None
+    """With exact: quality, 0 (lossless) to 51. Unless given: 18."""
+    preset: Preset | None = None
+    """With exact: speed of libx264. Unless given: fast."""
+    expand: Seconds = 0.0
+    """Time to add before and after each scene, as handles for an editor, in seconds or as a timecode."""
+    filename: str = "$VIDEO_NAME-scene-$SCENE_NUMBER"
+    """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $START_TIME and $END_TIME."""
+    overwrite: bool = False
+    """Replace existing files."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        if not 0 <= self.expand < math.inf:
+            raise ValueError(f"--expand must be 0 seconds or more, not {self.expand:g}")
+        if not self.exact and (self.crf is not None or self.preset is not None):
+            raise ValueError("crf and preset apply only to encoding; add --exact, or leave them out to copy")
+        if self.crf is not None and not 0 <= self.crf <= 51:
+            raise ValueError(f"the crf must lie between 0 and 51, not {self.crf}")
+        check_template(self.filename, _NAMES)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One scene as a separate film.
+
+    Times are in seconds of the whole film. ``start`` and ``end`` are the scene's, with its handles, ``early`` is by how
+    much the piece begins before it and ``late`` by how much it ends after it: both are 0 in an exact cut.
+    """
+
+    scene: int
+    path: Path
+    start: float
+    end: float
+    early: float
+    late: float
+
+
+def split(
+    film: Path | str,
+    scenes: SceneList,
+    settings: SplitSettings = SplitSettings(),
+    progress: ReportProgress | None = None,
+) -> tuple[Piece, ...]:
+    """Cut a film into its scenes, with all of its sound tracks.
+
+    Copied pieces begin with the key frame at or before the scene's first frame: nothing of a scene is missing, and a
+    part of the previous scene may be included. They have the film's subtitles too. Exact pieces have only the frames of
+    the scene.
+
+    Args:
+        film: the film that ``scenes`` is about.
+        scenes: where to cut.
+        settings: how.
+        progress: called with the seconds of the film that are read.
+
+    Returns:
+        the pieces, in order. They appear under their names together, when all are complete.
+
+    Raises:
+        BasslError: one line, where the film is not the one that ``scenes`` is about or cannot be cut, or a file is
+            there already.
+    """
+    from pipelines.video.cutting import H264, copy_scenes, encode_scenes, suffix_for  # start-up time: PyAV
+    from pipelines.video.decoding import VideoDecoder  # start-up time: PyAV
+
+    film, report = Path(film), progress or (lambda stage, done, total: None)
+    name = listed_id(scenes.video, film)
+    rows = [
+        {
+            "VIDEO_NAME": name,
+            "SCENE_NUMBER": padded_number(scene.index, len(scenes.scenes)),
+            "SCENE_NAME": segment.name,
+            "START_TIME": scene.start_timecode.replace(":", "-"),
+            "END_TIME": scene.end_timecode.replace(":", "-"),
+        }
+        for scene, segment in zip(scenes.scenes, segments_of(scenes), strict=True)
+    ]
+    ending = suffix_for(film, "encoding" if settings.exact else "copies")
+    names = file_names(settings.filename, rows, ending, "$SCENE_NUMBER")
+    end = scenes.video.duration
+    if scenes.settings.get("end") is not None:  # the film may go on after the part that was read
+        with VideoDecoder(film) as whole:
+            end = math.inf if whole.declared_duration is None else max(end, whole.declared_duration)
+    wide = [
+        replace(scene, start=max(0.0, scene.start - settings.expand), end=min(end, scene.end + settings.expand))
+        for scene in scenes.scenes
+    ]
+    scenes = replace(scenes, scenes=tuple(wide))
+    with new_files(_folder(name, settings), names, (film,), settings.overwrite) as (targets, partials):
+        if settings.exact:
+            given = {"crf": settings.crf, "preset": settings.preset}
+            options = {**H264, **{key: str(value) for key, value in given.items() if value is not None}}
+            cuts = encode_scenes(film, scenes, partials, report, options)
+        else:
+            cuts = copy_scenes(film, scenes, partials, report)
+    return tuple(
+        Piece(scene.index, path, scene.start, scene.end, cut.early, cut.late)
+        for scene, path, cut in zip(wide, targets, cuts, strict=True)
+    )
+
+
+def write_chapters(
+    film: Path | str,
+    scenes: SceneList,
+    settings: SplitSettings = SplitSettings(),
+    progress: ReportProgress | None = None,
+) -> Path:
+    """Copy the streams of a film unchanged, with its scenes as chapters; existing chapters are replaced.
+
+    MP4, QuickTime, Matroska and WebM keep their format; other formats become Matroska.
+
+    Returns:
+        the copy.
+
+    Raises:
+        BasslError: as :func:`split`.
+    """
+    from pipelines.video.cutting import copy_with_chapters, suffix_for  # start-up time: PyAV
+
+    film = Path(film)
+    name = listed_id(scenes.video, film)
+    names = [f"{name}-chapters{suffix_for(film, 'chapters')}"]
+    with new_files(_folder(name, settings), names, (film,), settings.overwrite) as (targets, partials):
+        titles = [segment.name for segment in segments_of(scenes)]
+        copy_with_chapters(film, scenes, titles, partials[0], progress or (lambda stage, done, total: None))
+    return targets[0]
+
+
+def set_chapters(film: Path | str, scenes: SceneList) -> str:
+    """Replace the chapters of a Matroska or WebM film by its scenes in the film itself, with MKVToolNix's mkvpropedit.
+
+    Returns:
+        the film's new fingerprint: with the former one ``scenes`` no longer match the film.
+
+    Raises:
+        BasslError: one line, where the film is not the one that ``scenes`` is about, is not Matroska, or mkvpropedit is
+            not installed or fails.
+    """
+    from pipelines.video.cutting import first_time, suffix_for  # start-up time: PyAV
+
+    film = Path(film)
+    copy_instead = "leave --in-place out to write a copy with chapters"
+    known = fingerprint(film)
+    if known is None or scenes.video.fingerprint != known:
+        raise VideoError(f"{film}: is not the film of these scenes, or was changed since; {copy_instead}")
+    if suffix_for(film, "chapters") not in (".mkv", ".webm") or film.suffix.lower() not in (".mkv", ".webm"):
+        raise VideoError(f"{film}: is not a Matroska or WebM file; {copy_instead}")
+    program = shutil.which("mkvpropedit")
+    if program is None:
+        raise BasslError(f"mkvpropedit (MKVToolNix) is not installed; {copy_instead}")
+    # Chapters count from the clock's zero, scenes from the first frame.
+    first = float(first_time(film, "so it cannot have chapters"))
+    moved = [replace(scene, start=scene.start + first, end=scene.end + first) for scene in scenes.scenes]
+    with TemporaryDirectory() as folder:
+        chapters = Path(folder) / "chapters.xml"
+        chapters.write_text(matroska_chapters(replace(scenes, scenes=tuple(moved))), encoding="utf-8")
+        command = [program, str(film.absolute()), "--chapters", str(chapters)]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode not in (0, 1):  # 1: with warnings
+        why = (run.stdout + run.stderr).strip().splitlines()[-1:]
+        raise BasslError(f"{film}: mkvpropedit cannot write its chapters ({', '.join(why)})")
+    changed = fingerprint(film)
+    assert changed is not None
+    return changed
+
+
+def _folder(name: str, settings: SplitSettings) -> Path:
+    return Path(f"{name}-scenes") if settings.folder is None else settings.folder
