@@ -7,28 +7,28 @@ Times are those of the presentation timestamps, counted from the film's first fr
 from __future__ import annotations
 
 import html
+import os
 import re
 from collections.abc import Sequence
 from urllib.parse import quote
 from xml.etree import ElementTree
 
 from pipelines.outputs.exports.segments import segments_of
+from pipelines.outputs.exports.xml import add_element, add_texts, document
 from pipelines.scenes import SceneList, timecode
 
 
 def matroska_chapters(scenes: SceneList, shots: bool = False) -> str:
     """Chapters for ``mkvmerge --chapters FILE`` or ``mkvpropedit FILM --chapters FILE``, to the microsecond."""
     root = ElementTree.Element("Chapters")
-    edition = ElementTree.SubElement(root, "EditionEntry")
+    edition = add_element(root, "EditionEntry")
     for segment in segments_of(scenes, shots):
-        atom = ElementTree.SubElement(edition, "ChapterAtom")
-        ElementTree.SubElement(atom, "ChapterTimeStart").text = _nanoseconds(segment.start)
-        ElementTree.SubElement(atom, "ChapterTimeEnd").text = _nanoseconds(segment.end)
-        display = ElementTree.SubElement(atom, "ChapterDisplay")
-        ElementTree.SubElement(display, "ChapterString").text = segment.name
-        ElementTree.SubElement(display, "ChapterLanguage").text = "und"
-    ElementTree.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+        atom = add_element(edition, "ChapterAtom")
+        start, end = _nanoseconds(segment.start), _nanoseconds(segment.end)
+        add_texts(atom, {"ChapterTimeStart": start, "ChapterTimeEnd": end})
+        display = add_element(atom, "ChapterDisplay")
+        add_texts(display, {"ChapterString": segment.name, "ChapterLanguage": "und"})
+    return document(root)
 
 
 def _nanoseconds(seconds: float) -> str:
@@ -68,7 +68,7 @@ def thumbnails_vtt(sprite: str, shown: Sequence[tuple[float, float]], places: Se
     """Thumbnails for the timeline of a player: at each time, in seconds, a part of the image ``sprite``, by its spatial
     media fragment (W3C Media Fragments, section 4.2.2)."""
     cues = [
-        f"{timecode(start)} --> {timecode(end)}\n{quote(sprite)}#xywh={','.join(map(str, place))}\n"
+        f"{timecode(start)} --> {timecode(end)}\n{quote(os.fsencode(sprite))}#xywh={','.join(map(str, place))}\n"
         for (start, end), place in zip(shown, places, strict=True)
     ]
     return "\n".join(["WEBVTT\n", *cues])

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from pipelines.outputs.exports.segments import film_name, segments_of
 from pipelines.outputs.exports.timecode import parse_smpte, smpte, timecode_base
 from pipelines.outputs.exports.timeline import Clip, Timeline, timeline_of
+from pipelines.outputs.exports.xml import add_element, add_texts, document
 from pipelines.scenes import SceneList, timecode
 
 # Timecode counts no more frames per second than this.
@@ -41,12 +42,12 @@ def edl(scenes: SceneList, shots: bool = False) -> str:
         return smpte(frame, timeline.rate, timeline.drop)
 
     channels = edl_channels(timeline)
-    lines = [f"TITLE: {timeline.name}", f"FCM: {'DROP FRAME' if timeline.drop else 'NON-DROP FRAME'}", ""]
+    lines = _edl_head(timeline)
     for clip in timeline.clips:
         source = f"{label(timeline.source_start + clip.start)} {label(timeline.source_start + clip.end)}"
         lines.append(
             f"{clip.number:03d}  AX       {channels:<5} C        {source} {label(clip.at)} "
-            f"{label(clip.at + clip.end - clip.start)}"
+            f"{label(clip.at + clip.length)}"
         )
         lines.append(f"* FROM CLIP NAME: {timeline.file}")
         lines.append(f"* COMMENT: {clip.name}")
@@ -55,18 +56,21 @@ def edl(scenes: SceneList, shots: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _edl_head(timeline: Timeline) -> list[str]:
+    return [f"TITLE: {timeline.name}", f"FCM: {'DROP FRAME' if timeline.drop else 'NON-DROP FRAME'}", ""]
+
+
 def marker_edl(scenes: SceneList, shots: bool = False) -> str:
     """Markers for DaVinci Resolve (Timelines > Import > Timeline Markers from EDL): one at the start of each scene.
 
     The first frame has the film's own timecode, or 01:00:00:00, with which Resolve begins a timeline.
     """
     timeline = timeline_of(scenes, shots, FASTEST_EDL)
-    hour = 3600 * timecode_base(timeline.rate)
     first = timeline.source_start
     if timeline.video.start_timecode is None:
         found = parse_smpte(f"01:00:00{';' if timeline.drop else ':'}00", timeline.rate)
-        first = hour if found is None else found[0]
-    lines = [f"TITLE: {timeline.name}", f"FCM: {'DROP FRAME' if timeline.drop else 'NON-DROP FRAME'}", ""]
+        first = 3600 * timecode_base(timeline.rate) if found is None else found[0]
+    lines = _edl_head(timeline)
     for clip in timeline.clips:
         at = [smpte(first + clip.start + i, timeline.rate, timeline.drop) for i in (0, 1)]
         lines.append(f"{clip.number:03d}  001      V     C        {' '.join(at + at)}")
@@ -126,7 +130,7 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
             "name": clip.name,
             "color": "GREEN",
             "comment": "",
-            "marked_range": span(clip.at, clip.at + clip.end - clip.start),
+            "marked_range": span(clip.at, clip.at + clip.length),
             "metadata": {"bassl": {"score": clip.score}},
         }
         for clip in timeline.clips
@@ -153,53 +157,31 @@ def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str
     def time(frames: int) -> str:
         return f"{timeline.seconds(frames)}s"  # a Fraction is written as 1001/24000, and as 2 where it is whole
 
-    root = ElementTree.Element("fcpxml", version="1.10")
-    resources = _add(root, "resources")
-    _add(
-        resources,
-        "format",
-        id="r1",
-        frameDuration=time(1),
-        width=str(timeline.video.width),
-        height=str(timeline.video.height),
-    )
-    asset = _add(
-        resources,
-        "asset",
-        id="r2",
-        name=timeline.file,
-        start=time(timeline.source_start),
-        duration=time(timeline.length),
-        hasVideo="1",
-        format="r1",
-    )
+    root = Element("fcpxml", version="1.10")
+    resources, video = add_element(root, "resources"), timeline.video
+    add_element(resources, "format", id="r1", frameDuration=time(1), width=str(video.width), height=str(video.height))
+    span = {"start": time(timeline.source_start), "duration": time(timeline.length)}
+    asset = add_element(resources, "asset", id="r2", name=timeline.file, **span, hasVideo="1", format="r1")
     if timeline.channels:
         asset.set("hasAudio", "1")
-        asset.set("audioSources", str(timeline.video.sound_tracks or 0))
+        asset.set("audioSources", str(video.sound_tracks or 0))
         asset.set("audioChannels", str(timeline.channels))
-        asset.set("audioRate", str(timeline.video.sound_rate or 0))
-    _add(asset, "media-rep", kind="original-media", src=timeline.uri)
-    event = _add(root, "event", name=timeline.name)
-    project = _add(event, "project", name=timeline.name)
-    sequence = _add(
-        project, "sequence", format="r1", duration=time(timeline.clips_length), tcStart=time(0), tcFormat=display
-    )
-    spine = _add(sequence, "spine")
+        asset.set("audioRate", str(video.sound_rate or 0))
+    add_element(asset, "media-rep", kind="original-media", src=timeline.uri)
+    event = add_element(root, "event", name=timeline.name)
+    project = add_element(event, "project", name=timeline.name)
+    whole = time(timeline.clips_length)
+    sequence = add_element(project, "sequence", format="r1", duration=whole, tcStart=time(0), tcFormat=display)
+    spine = add_element(sequence, "spine")
     for clip in timeline.clips:
-        placed = _add(
-            spine,
-            "asset-clip",
-            ref="r2",
-            offset=time(clip.at),
-            name=clip.name,
-            start=time(timeline.source_start + clip.start),
-            duration=time(clip.end - clip.start),
-            tcFormat=display,
+        span = {"start": time(timeline.source_start + clip.start), "duration": time(clip.length)}
+        placed = add_element(
+            spine, "asset-clip", ref="r2", offset=time(clip.at), name=clip.name, **span, tcFormat=display
         )
         for mark in timeline.markers:  # on the clock of the clip, which begins with the film's timecode
             at = time(timeline.source_start + mark.start)
-            _add(placed, "marker", start=at, duration=time(1), value=mark.name)
-    return _xml(root, "fcpxml")
+            add_element(placed, "marker", start=at, duration=time(1), value=mark.name)
+    return document(root, "fcpxml")
 
 
 def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
@@ -207,69 +189,51 @@ def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
     with ``markers`` the film with a marker at the start of each."""
     timeline = timeline_of(scenes, shots)
     timeline = timeline.with_markers() if markers else timeline
-    root = ElementTree.Element("xmeml", version="5")
-    sequence = _add(root, "sequence", id="sequence-1")
-    _add(sequence, "name", timeline.name)
-    _add(sequence, "duration", timeline.clips_length)
+    root = Element("xmeml", version="5")
+    sequence = add_element(root, "sequence", id="sequence-1")
+    add_texts(sequence, {"name": timeline.name, "duration": timeline.clips_length})
     _rate(sequence, timeline)
     _timecode(sequence, timeline, 0)
-    tracks = _add(sequence, "media")
-    video = _add(tracks, "video")
-    characteristics = _add(_add(video, "format"), "samplecharacteristics")
-    _add(characteristics, "width", timeline.video.width)
-    _add(characteristics, "height", timeline.video.height)
-    _rate(characteristics, timeline)
-    pictures = _add(video, "track")
+    tracks = add_element(sequence, "media")
+    video = add_element(tracks, "video")
+    _rate(_size(add_element(video, "format"), timeline), timeline)
+    pictures = add_element(video, "track")
     channels = range(1, timeline.channels + 1)
-    audio = _add(tracks, "audio") if channels else None
-    sounds = [] if audio is None else [_add(audio, "track") for _ in channels]
+    audio = add_element(tracks, "audio") if channels else None
+    sounds = [] if audio is None else [add_element(audio, "track") for _ in channels]
     for clip in timeline.clips:
         items = [_clip_item(pictures, timeline, clip, "video", 0)]
         items += [_clip_item(track, timeline, clip, "audio", c) for c, track in zip(channels, sounds, strict=True)]
         for item in items if channels else ():
             for track, kind in enumerate(["video", *("audio" for _ in channels)]):
-                link = _add(item, "link")
-                _add(link, "linkclipref", _item_id(clip, track))
-                _add(link, "mediatype", kind)
-                _add(link, "trackindex", max(1, track))
-                _add(link, "clipindex", clip.number)
+                texts = {"linkclipref": _item_id(clip, track), "mediatype": kind}
+                texts |= {"trackindex": str(max(1, track)), "clipindex": str(clip.number)}
+                add_texts(add_element(item, "link"), texts)
     for mark in timeline.markers:
-        marker = _add(sequence, "marker")
-        for tag, value in (("name", mark.name), ("comment", ""), ("in", mark.start), ("out", -1)):
-            _add(marker, tag, value)
-    return _xml(root, "xmeml")
+        texts = {"name": mark.name, "comment": "", "in": str(mark.start), "out": "-1"}
+        add_texts(add_element(sequence, "marker"), texts)
+    return document(root, "xmeml")
 
 
-def _clip_item(
-    track: ElementTree.Element, timeline: Timeline, clip: Clip, kind: str, channel: int
-) -> ElementTree.Element:
-    item = _add(track, "clipitem", id=_item_id(clip, channel))
-    _add(item, "name", clip.name)
-    _add(item, "enabled", "TRUE")
-    _add(item, "duration", timeline.length)
+def _clip_item(track: Element, timeline: Timeline, clip: Clip, kind: str, channel: int) -> Element:
+    item = add_element(track, "clipitem", id=_item_id(clip, channel))
+    add_texts(item, {"name": clip.name, "enabled": "TRUE", "duration": timeline.length})
     _rate(item, timeline)
-    place = (clip.at, clip.at + clip.end - clip.start)
-    for name, frame in zip(("start", "end", "in", "out"), (*place, clip.start, clip.end), strict=True):
-        _add(item, name, frame)
-    file = _add(item, "file", id="file-1")
+    add_texts(item, {"start": clip.at, "end": clip.at + clip.length, "in": clip.start, "out": clip.end})
+    file = add_element(item, "file", id="file-1")
     if clip.number == 1 and kind == "video":  # described once, then referred to by id
-        _add(file, "name", timeline.file)
-        _add(file, "pathurl", timeline.uri)
+        add_texts(file, {"name": timeline.file, "pathurl": timeline.uri})
         _rate(file, timeline)
-        _add(file, "duration", timeline.length)
+        add_element(file, "duration", timeline.length)
         _timecode(file, timeline, timeline.source_start)
-        content = _add(file, "media")
-        characteristics = _add(_add(content, "video"), "samplecharacteristics")
-        _add(characteristics, "width", timeline.video.width)
-        _add(characteristics, "height", timeline.video.height)
+        content = add_element(file, "media")
+        _size(add_element(content, "video"), timeline)
         if timeline.channels:
-            sound = _add(content, "audio")
-            _add(_add(sound, "samplecharacteristics"), "samplerate", timeline.video.sound_rate or 0)
-            _add(sound, "channelcount", timeline.channels)
+            sound = add_element(content, "audio")
+            add_element(add_element(sound, "samplecharacteristics"), "samplerate", timeline.video.sound_rate or 0)
+            add_element(sound, "channelcount", timeline.channels)
     if kind == "audio":
-        source = _add(item, "sourcetrack")
-        _add(source, "mediatype", kind)
-        _add(source, "trackindex", channel)
+        add_texts(add_element(item, "sourcetrack"), {"mediatype": kind, "trackindex": channel})
     return item
 
 
@@ -277,30 +241,20 @@ def _item_id(clip: Clip, channel: int) -> str:
     return f"clip-{clip.number}-{channel}"
 
 
-def _rate(parent: ElementTree.Element, timeline: Timeline) -> None:
-    rate = _add(parent, "rate")
-    _add(rate, "timebase", timecode_base(timeline.rate))
-    _add(rate, "ntsc", "TRUE" if timeline.rate.denominator == 1001 else "FALSE")
+def _size(parent: Element, timeline: Timeline) -> Element:
+    characteristics = add_element(parent, "samplecharacteristics")
+    add_texts(characteristics, {"width": timeline.video.width, "height": timeline.video.height})
+    return characteristics
 
 
-def _timecode(parent: ElementTree.Element, timeline: Timeline, frame: int) -> None:
-    timecode = _add(parent, "timecode")
+def _rate(parent: Element, timeline: Timeline) -> None:
+    ntsc = "TRUE" if timeline.rate.denominator == 1001 else "FALSE"
+    add_texts(add_element(parent, "rate"), {"timebase": timecode_base(timeline.rate), "ntsc": ntsc})
+
+
+def _timecode(parent: Element, timeline: Timeline, frame: int) -> None:
+    timecode = add_element(parent, "timecode")
     _rate(timecode, timeline)
-    _add(timecode, "string", smpte(frame, timeline.rate, timeline.drop))
-    _add(timecode, "frame", frame)
-    _add(timecode, "displayformat", "DF" if timeline.drop else "NDF")
-
-
-def _add(
-    parent: ElementTree.Element, tag: str, text: str | int | None = None, **attributes: str
-) -> ElementTree.Element:
-    element = ElementTree.SubElement(parent, tag, attributes)
-    if text is not None:
-        element.text = str(text)
-    return element
-
-
-def _xml(root: ElementTree.Element, doctype: str) -> str:
-    ElementTree.indent(root)
-    content = ElementTree.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE {doctype}>\n{content}\n'
+    add_element(timecode, "string", smpte(frame, timeline.rate, timeline.drop))
+    add_element(timecode, "frame", frame)
+    add_element(timecode, "displayformat", "DF" if timeline.drop else "NDF")

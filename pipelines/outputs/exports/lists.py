@@ -12,21 +12,15 @@ from xml.etree import ElementTree
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.exports.timecode import edit_rate
 from pipelines.outputs.exports.timeline import timeline_frames
+from pipelines.outputs.exports.xml import add_element, add_texts, document
 from pipelines.outputs.tables import no_formula
 from pipelines.scenes import SceneList, entry, timecode
 
 # PySceneDetect's, in its order; scripts that read its lists read ours.
 _COLUMNS = (
-    "Scene Number",
-    "Start Frame",
-    "Start Timecode",
-    "Start Time (seconds)",
-    "End Frame",
-    "End Timecode",
-    "End Time (seconds)",
-    "Length (frames)",
-    "Length (timecode)",
-    "Length (seconds)",
+    *("Scene Number", "Start Frame", "Start Timecode", "Start Time (seconds)"),
+    *("End Frame", "End Timecode", "End Time (seconds)"),
+    *("Length (frames)", "Length (timecode)", "Length (seconds)"),
 )
 
 
@@ -39,23 +33,14 @@ def table(scenes: SceneList, shots: bool = False) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow([*_COLUMNS, "Name", "Score" if shots else "Confidence"])
+
+    def three(frames: int, seconds: float) -> tuple[int, str, str]:
+        return frames, timecode(seconds), f"{seconds:.3f}"
+
     for segment in segments_of(scenes, shots):
-        rows.writerow(
-            [
-                segment.number,
-                segment.start_frame + 1,
-                timecode(segment.start),
-                f"{segment.start:.3f}",
-                segment.end_frame,
-                timecode(segment.end),
-                f"{segment.end:.3f}",
-                segment.end_frame - segment.start_frame,
-                timecode(segment.end - segment.start),
-                f"{segment.end - segment.start:.3f}",
-                no_formula(segment.name),
-                f"{segment.score:.4f}",
-            ]
-        )
+        start, end = three(segment.start_frame + 1, segment.start), three(segment.end_frame, segment.end)
+        length = three(segment.end_frame - segment.start_frame, segment.end - segment.start)
+        rows.writerow([segment.number, *start, *end, *length, no_formula(segment.name), f"{segment.score:.4f}"])
     return text.getvalue()
 
 
@@ -123,23 +108,18 @@ def cvat(scenes: SceneList, shots: bool = False) -> str:
     kind = "Shot" if shots else "Scene"
     size = {"width": str(scenes.video.width), "height": str(scenes.video.height)}
     root = ElementTree.Element("annotations")
-    ElementTree.SubElement(root, "version").text = "1.1"
-    task = ElementTree.SubElement(ElementTree.SubElement(root, "meta"), "task")
-    label = ElementTree.SubElement(ElementTree.SubElement(task, "labels"), "label")
-    ElementTree.SubElement(label, "name").text = kind
-    attribute = ElementTree.SubElement(ElementTree.SubElement(label, "attributes"), "attribute")
-    for field, value in (("name", "name"), ("mutable", "False"), ("input_type", "text")):
-        ElementTree.SubElement(attribute, field).text = value
-    original = ElementTree.SubElement(task, "original_size")
-    for side, pixels in size.items():
-        ElementTree.SubElement(original, side).text = pixels
+    add_element(root, "version", "1.1")
+    task = add_element(add_element(root, "meta"), "task")
+    label = add_element(add_element(task, "labels"), "label")
+    add_element(label, "name", kind)
+    attribute = add_element(add_element(label, "attributes"), "attribute")
+    add_texts(attribute, {"name": "name", "mutable": "False", "input_type": "text"})
+    add_texts(add_element(task, "original_size"), size)
     for segment in segments_of(scenes, shots):
-        frame = {"id": str(segment.start_frame), "name": f"frame_{segment.start_frame:06d}"}
-        image = ElementTree.SubElement(root, "image", {**frame, **size})
-        tag = ElementTree.SubElement(image, "tag", label=kind, source="auto")
-        ElementTree.SubElement(tag, "attribute", name="name").text = segment.name
-    ElementTree.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+        frame = segment.start_frame
+        image = add_element(root, "image", id=str(frame), name=f"frame_{frame:06d}", **size)
+        add_element(add_element(image, "tag", label=kind, source="auto"), "attribute", segment.name, name="name")
+    return document(root)
 
 
 def qp_file(scenes: SceneList, shots: bool = False) -> str:

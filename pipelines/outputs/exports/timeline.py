@@ -29,6 +29,11 @@ class Clip:
     score: float
     transition: Transition | None = None  # with which it ends, in frames of the film
 
+    @property
+    def length(self) -> int:
+        """In frames."""
+        return self.end - self.start
+
 
 @dataclass(frozen=True)
 class Timeline:
@@ -52,7 +57,7 @@ class Timeline:
     @property
     def clips_length(self) -> int:
         """Frames of all clips."""
-        return self.clips[-1].at + self.clips[-1].end - self.clips[-1].start
+        return self.clips[-1].at + self.clips[-1].length
 
     @property
     def channels(self) -> int:
@@ -82,7 +87,7 @@ def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = No
     clips: list[Clip] = []
     for each in segments_of(scenes, shots):
         first, last = places[each.start_frame], places[each.end_frame]
-        at = clips[-1].at + clips[-1].end - clips[-1].start if clips else 0
+        at = clips[-1].at + clips[-1].length if clips else 0
         clips.append(Clip(each.number, each.name, first, last, at, each.score, each.transition))
     return Timeline(
         name=PureWindowsPath(film_name(scenes)).stem,
