@@ -19,8 +19,7 @@ from pipelines.video.films import film_at, listed_id
 
 
 @with_settings(
-    flags={"folder": "--output -o", "filename": "--filename -f"},
-    metavars={"folder": "FOLDER", "filename": "TEMPLATE"},
+    flags={"folder": "--output -o", "filename": "--filename -f"}, metavars={"folder": "FOLDER", "filename": "TEMPLATE"}
 )
 def split(
     files: Annotated[

@@ -74,12 +74,7 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
     if not settings.overwrite and output != STDIO:
         known = before.video.id, before.video.fingerprint
         given = {scene.name for scene in before.scenes if scene.name is not None}
-        check_replaceable(
-            output,
-            before.video.path,
-            lambda video: (video.id, video.fingerprint) == known,
-            given,
-        )
+        check_replaceable(output, before.video.path, lambda video: (video.id, video.fingerprint) == known, given)
     stored = {name: value for name, value in before.settings.items() if name in CHOICE and name != "scenes"}
     try:
         wanted = PredictSettings(**{**stored, **settings.given})

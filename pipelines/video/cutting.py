@@ -22,12 +22,11 @@ from av.container import InputContainer
 from av.packet import Packet
 from av.stream import AttachmentStream, Stream
 from av.video.frame import VideoFrame
-from av.video.stream import VideoStream
 
 from pipelines.errors import BasslError, VideoError, first_line
 from pipelines.progress import ReportProgress
 from pipelines.scenes import Scene, SceneList
-from pipelines.video.decoding import VideoDecoder, check_length, demux, open_container, other_film
+from pipelines.video.decoding import CLOCK_NOISE, VideoDecoder, check_length, demux, open_container, other_film
 
 # Times that differ by less than this, in seconds, are equal: containers round to milliseconds.
 _SAME_TIME = 0.002
@@ -41,29 +40,10 @@ _FAR_SOUND = "{}: its sound is interleaved too far from its frames; copy it whol
 # Frames that each decoding thread holds ready: full frames, which are large.
 _QUEUE_LIMIT = 8
 
-# Timestamps that step back by more than this, in seconds, start a new clock.
-_CLOCK_NOISE = 0.5
-
 # Suffix of copies, by demuxer, for formats that FFmpeg also writes; Matroska takes nearly everything else.
-_COPIES: Mapping[str, str] = {
-    "mov": ".mp4",
-    "matroska": ".mkv",
-    "mpegts": ".ts",
-    "avi": ".avi",
-    "flv": ".flv",
-    "asf": ".wmv",
-}
-_MUXERS: Mapping[str, str] = {
-    ".mp4": "mp4",
-    ".m4v": "mp4",
-    ".mov": "mov",
-    ".mkv": "matroska",
-    ".webm": "webm",
-    ".ts": "mpegts",
-    ".avi": "avi",
-    ".flv": "flv",
-    ".wmv": "asf",
-}
+_COPIES = {"mov": ".mp4", "matroska": ".mkv", "mpegts": ".ts", "avi": ".avi", "flv": ".flv", "asf": ".wmv"}
+_MUXERS = {suffix: kind for kind, suffix in _COPIES.items()}
+_MUXERS |= {".mp4": "mp4", ".m4v": "mp4", ".mov": "mov", ".webm": "webm"}
 _WITH_CHAPTERS = ("mov", "matroska")
 
 # Pixel formats that libx264 encodes; others are converted.
@@ -89,34 +69,16 @@ class Cut:
 class _Packets(VideoDecoder):
     """A film as packets: its video stream, all sound tracks, and subtitles."""
 
-    @property
-    def container(self) -> InputContainer:
-        return self._container
-
-    @property
-    def video(self) -> VideoStream:
-        return self._stream
-
-    @property
-    def kind(self) -> str:
-        """The first name of its demuxer: ``mov`` for MP4 and related formats."""
-        return self._container.format.name.split(",")[0]
-
     def tracks(self) -> list[Stream]:
         """The video stream, then sound and subtitles."""
-        others = (*self._container.streams.audio, *self._container.streams.subtitles)
-        return [self._stream, *(stream for stream in others if stream.codec_context is not None)]
+        others = (*self.container.streams.audio, *self.container.streams.subtitles)
+        return [self.stream, *(stream for stream in others if stream.codec_context is not None)]
 
     def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Stream]]:
         """The packets in file order, up to the first read error, as in decoding."""
-        packets = demux(self._container, *tracks)
-        while True:
-            try:
-                packet = next(packets)
-            except (StopIteration, av.FFmpegError):
-                return
-            if packet.size:  # empty packets at the end only flush decoders
-                yield packet
+        with suppress(av.FFmpegError):
+            # Empty packets at the end only flush decoders.
+            yield from (packet for packet in demux(self.container, *tracks) if packet.size)
 
 
 def suffix_for(film: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
@@ -190,7 +152,7 @@ def _times(source: _Packets, film: Path, first: Fraction) -> tuple[list[float], 
     times: list[float] = []
     keys: list[int] = []
     latest = float("-inf")
-    for packet in source.packets([source.video]):
+    for packet in source.packets([source.stream]):
         if packet.pts is None:
             raise VideoError(f"{film}: has frames without timestamps, {_NO_TIMES}")
         time = float(packet.pts * packet.time_base - first)
@@ -248,7 +210,7 @@ def _copy(
     index = -1
     try:
         for packet in source.packets(tracks):
-            if packet.stream.index == source.video.index:
+            if packet.stream.index == source.stream.index:
                 index += 1
                 progress(times[index])
                 wanted = range(bisect_left(lasts, index), bisect_right(firsts, index))
@@ -312,8 +274,8 @@ class _Copy:
             self._streams[track.index] = stream
             self._shifts[track.index] = round(start / track.time_base) if track.time_base else 0
         self._container.metadata.update(_tags(source.container.metadata))
-        if whole and "timecode" in source.video.metadata:
-            self._streams[source.video.index].metadata["timecode"] = source.video.metadata["timecode"]
+        if whole and "timecode" in source.stream.metadata:
+            self._streams[source.stream.index].metadata["timecode"] = source.stream.metadata["timecode"]
         self._ends: dict[int, int] = {}
 
     def add(self, packet: Packet[Stream]) -> None:
@@ -383,7 +345,7 @@ def copy_with_chapters(
     first = first_time(film, "so it cannot have chapters")
     with _Packets(film) as source, _writing(film):
         tracks = source.tracks()
-        covers = [s for s in source.container.streams.video if s.index != source.video.index and s.codec_context]
+        covers = [s for s in source.container.streams.video if s.index != source.stream.index and s.codec_context]
         tracks += covers
         # Players count from the start of the file, which may be the start of its sound.
         start = Fraction(source.container.start_time or 0, av.time_base)
@@ -394,7 +356,7 @@ def copy_with_chapters(
                 copy.attach(attachment)
             end = 0.0
             for packet in source.packets(tracks):
-                if packet.stream.index == source.video.index and packet.pts is not None:
+                if packet.stream.index == source.stream.index and packet.pts is not None:
                     end = max(end, float(packet.pts * packet.time_base - first))
                     progress("reading", end, scenes.video.duration)
                 copy.add(packet)
@@ -502,7 +464,7 @@ class _Sound:
                     assert isinstance(part, AudioFrame)
                     place = places[packet.stream.index]
                     time = ends[place] if part.time is None else part.time - self._first
-                    if time < ends[place] - _CLOCK_NOISE:
+                    if time < ends[place] - CLOCK_NOISE:
                         raise VideoError(
                             f"{self._film}: the timestamps of its sound restart in the middle; cut the film there first"
                         )
@@ -524,7 +486,7 @@ def _add_sound_to_scenes(
     The scene at the end of the part is open, and so are those before it, unless they ended more than the slack ago.
     """
     rate = part.sample_rate
-    if closed and time < scenes[closed - 1].end - _CLOCK_NOISE:
+    if closed and time < scenes[closed - 1].end - CLOCK_NOISE:
         raise VideoError(_FAR_SOUND.format(film))
     for k, piece in opened.items():
         start = max(0, round((scenes[k].start - time) * rate))

@@ -12,7 +12,6 @@ from fractions import Fraction
 from itertools import chain, islice
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import av
@@ -64,6 +63,8 @@ class VideoDecoder:
     """An open video: iterate :meth:`frames` once, then read :attr:`facts` and :attr:`warnings`.
 
     Attributes:
+        container, stream: of PyAV.
+        kind: the first name of its demuxer: ``mov`` for MP4 and related formats.
         width, height: in pixels, as the container says.
         exact: after decoding, whether the frames are certainly the same as with one thread.
         declared_duration: seconds according to the container, or None.
@@ -90,22 +91,23 @@ class VideoDecoder:
         self.warnings: list[str] = []
         self.rotation = 0
         self.exact = True
-        self._container = open_container(path)
+        self.container = open_container(path)
         try:
-            self._stream = video_stream(path, self._container)
+            self.stream = video_stream(path, self.container)
         except VideoError:
-            self._container.close()
+            self.container.close()
             raise
+        self.kind = self.container.format.name.split(",")[0]
         self._threads = min(threads or cores(), _MOST_THREADS)
         self._range = (0.0 if start is None else start, math.inf if end is None else end)
         self._decoding: Generator[Any, None, None] | None = None
         # Some streams do not say; a common size is assumed until the first frame.
-        self.width, self.height = self._stream.width or 1920, self._stream.height or 1080
-        rate = self._stream.average_rate or self._stream.guessed_rate or Fraction(25)
+        self.width, self.height = self.stream.width or 1920, self.stream.height or 1080
+        rate = self.stream.average_rate or self.stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
-        aspect = self._stream.sample_aspect_ratio
+        aspect = self.stream.sample_aspect_ratio
         self.pixel_aspect = float(aspect) if aspect and 0.1 <= aspect <= 10 else 1.0
-        self.declared_duration = _declared_duration(self._container, self._stream)
+        self.declared_duration = _declared_duration(self.container, self.stream)
         self._jumps: list[float] = []
         self._passed = 0  # packets that are read, but not decoded
         self._facts: VideoFacts | None = None
@@ -113,12 +115,10 @@ class VideoDecoder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._decoding is not None:
             self._decoding.close()  # its threads read from the container
-        self._container.close()
+        self.container.close()
 
     @property
     def facts(self) -> VideoFacts:
@@ -146,7 +146,7 @@ class VideoDecoder:
             VideoError: no frame can be decoded, or the part begins after the film's end.
         """
         nominal = 1.0 / self.frame_rate
-        tick = self._stream.time_base or Fraction(0)
+        tick = self.stream.time_base or Fraction(0)
         ticks_up, ticks_down, tick_seconds = tick.numerator, tick.denominator, float(tick)
         begin, stop = self._range
         skipped, first = (0, None) if begin <= 0 else self._skip(begin)
@@ -206,7 +206,7 @@ class VideoDecoder:
         if self.rotation % 2:
             width, height = height, width
         self._facts = VideoFacts(
-            str(self.path), width, height, end, index, self.frame_rate, **container_facts(self._container)
+            str(self.path), width, height, end, index, self.frame_rate, **container_facts(self.container)
         )
         if damage.places:
             self.warnings.append(
@@ -228,10 +228,10 @@ class VideoDecoder:
             None where the film has to be decoded from its beginning: in formats whose frames may refer to any before,
             and where times depend on all frames before, as in joined recordings.
         """
-        is_restart = restart_test(self._stream)
-        if is_restart is None and self._stream.codec_context.codec.intra_only:
+        is_restart = restart_test(self.stream)
+        if is_restart is None and self.stream.codec_context.codec.intra_only:
             is_restart = lambda packet: True  # noqa: E731
-        tick = self._stream.time_base
+        tick = self.stream.time_base
         if is_restart is None or not tick or not is_file(self.path):
             return 0, None
         with open_container(self.path) as other:
@@ -251,9 +251,9 @@ class VideoDecoder:
 
     def _skip_by_index(self, time: float, is_restart: Callable[[Packet[VideoStream]], bool]) -> int | None:
         """Seek by the index of an MP4 or QuickTime file, which lists all frames; None where there is no such index."""
-        entries, tick = self._stream.index_entries, self._stream.time_base
+        entries, tick = self.stream.index_entries, self.stream.time_base
         assert tick is not None
-        if not self._container.format.name.startswith("mov") or not len(entries):
+        if self.kind != "mov" or not len(entries):
             return None
         if (entries[-1].timestamp - entries[0].timestamp) * tick > _WRONG_CLOCK:  # see demux
             return None
@@ -265,15 +265,15 @@ class VideoDecoder:
                 keys.append((entry.timestamp, frames))
             frames += not entry.is_discard
         for stamp, before in reversed(keys):
-            self._container.seek(stamp, stream=self._stream)
-            packets = self._container.demux(self._stream)
+            self.container.seek(stamp, stream=self.stream)
+            packets = self.container.demux(self.stream)
             packet = next(packets)
             if packet.dts != stamp:
                 break
             if packet.pts is not None and packet.pts * tick <= time + _SAME_TIME and is_restart(packet):
-                self._container.seek(stamp, stream=self._stream)
+                self.container.seek(stamp, stream=self.stream)
                 return before
-        self._container.seek(0)
+        self.container.seek(0)
         return None
 
     def _skip_by_reading(
@@ -282,7 +282,7 @@ class VideoDecoder:
         """Read the file up to a time without decoding; sets how many packets to skip, and returns how many frames."""
         frames = found = unread = 0
         latest = -math.inf
-        tick = float(self._stream.time_base or 0)
+        tick = float(self.stream.time_base or 0)
         with suppress(av.FFmpegError):  # the file is damaged here; decoding will report it
             for number, packet in enumerate(packets):
                 if not packet.size:
@@ -305,8 +305,8 @@ class VideoDecoder:
         self, transform: Callable[[Iterator[VideoFrame]], Sequence[Result]], damage: Damage, queue_limit: int
     ) -> Generator[Result, None, None]:
         packets = self._packets(damage)
-        is_restart = restart_test(self._stream)
-        decoder = self._stream.codec_context
+        is_restart = restart_test(self.stream)
+        decoder = self.stream.codec_context
         batch_size = frames_at_a_time(self.width, self.height)
         if self._threads == 1 or is_restart is None or not self.path.is_file():
             decoder.thread_type, decoder.thread_count = "AUTO", self._threads
@@ -328,7 +328,7 @@ class VideoDecoder:
 
     def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
         try:
-            packets = demux(self._container, self._stream, on_jump=self._jumps.append)
+            packets = demux(self.container, self.stream, on_jump=self._jumps.append)
             for packet in islice(packets, self._passed, None):
                 if packet.size:  # an empty packet would signal the end to the decoder
                     yield packet
@@ -337,10 +337,12 @@ class VideoDecoder:
 
     def _note_missing_end(self, end: float, first: float) -> None:
         declared = self.declared_duration
-        if declared is not None and self._container.format.name.startswith("matroska"):
+        if declared is None:
+            return
+        if self.kind == "matroska":
             declared -= first  # Matroska counts from time 0, not from the first frame
-        declared = None if declared is None else declared - sum(self._jumps)
-        if declared is not None and declared - end > max(1.0, 0.02 * declared):
+        declared -= sum(self._jumps)
+        if declared - end > max(1.0, 0.02 * declared):
             self.warnings.append(
                 f"{self.path}: ends early: {end:.1f} s of the {declared:.1f} s it declares could be read"
             )
@@ -367,7 +369,8 @@ def open_container(path: Path) -> InputContainer:
     except PermissionError as error:
         raise VideoError(f"{path}: cannot be read (permission denied)") from error
     except (av.FFmpegError, OSError) as error:
-        raise VideoError(f"{path}: not a video that can be read ({_reason(error)})") from error
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise VideoError(f"{path}: not a video that can be read ({reason})") from error
     formats = container.format.name.split(",")
     if any(name in _STILL_FORMATS or name.endswith("_pipe") for name in formats):
         container.close()
@@ -481,10 +484,6 @@ def other_film(film: Path, found: str, expected: str) -> VideoError:
     return VideoError(
         f"{film}: has {found}, but the scenes are of a film with {expected}; give the scenes.json of this film"
     )
-
-
-def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 def video_stream(path: Path, container: InputContainer) -> VideoStream:

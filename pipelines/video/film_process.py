@@ -12,7 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 from queue import Queue
 from threading import Thread
-from types import TracebackType
 from typing import Any
 
 from pipelines.errors import BasslError, UnexpectedError, VideoError
@@ -40,10 +39,7 @@ class FilmProcess:
     warnings: list[str]
 
     def __init__(
-        self,
-        path: Path,
-        settings: ReaderSettings,
-        progress: Callable[[float, float | None], None] | None = None,
+        self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
     ) -> None:
         self._path = path
         self._progress = progress or (lambda done, total: None)
@@ -61,9 +57,7 @@ class FilmProcess:
     def __enter__(self) -> FilmProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._closing = True
         self._child.process.kill()
         while self._receiver.is_alive():  # it may be blocked on a full queue

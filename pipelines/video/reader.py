@@ -15,15 +15,7 @@ from av.video.frame import VideoFrame
 from pipelines.scenes import Transition, VideoFacts
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.detectors import ShotDetector, make_detector
-from pipelines.video.frames import (
-    FrameReader,
-    RGBImage,
-    YUVImage,
-    held_size,
-    shown_size,
-    small_rgb,
-    upright,
-)
+from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, shown_size, small_rgb, upright
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary, FilmedShot, ReaderSettings
 
@@ -51,10 +43,7 @@ class FilmReader:
     """
 
     def __init__(
-        self,
-        path: Path,
-        settings: ReaderSettings,
-        progress: Callable[[float, float | None], None] | None = None,
+        self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
     ) -> None:
         """Args:
             path: the video.
@@ -72,7 +61,7 @@ class FilmReader:
         try:
             self._detector = self._make_detector()
         except BaseException:
-            self._film.__exit__(None, None, None)
+            self._film.__exit__()
             raise
         self._progress = progress or (lambda done, total: None)
         self._start = self._clean = 0  # first frame of the current shot, and its first outside a transition

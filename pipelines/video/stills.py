@@ -55,7 +55,7 @@ class StillReader(VideoDecoder):
             yield time, upright(reader.read(frame), wanted, turns)
 
     def _shown(self, times: Sequence[float]) -> Iterator[tuple[float, VideoFrame]]:
-        indexed = self._container.format.name.split(",")[0] in _INDEXED and is_file(self.path)
+        indexed = self.kind in _INDEXED and is_file(self.path)
         frames: Iterator[tuple[float, VideoFrame]] = iter(())
         held = coming = None  # a frame, and the one that follows it
         first = 0.0
@@ -86,13 +86,11 @@ class StillReader(VideoDecoder):
 
     def _decoded(self, time: float | None = None) -> Iterator[tuple[float, VideoFrame]]:
         """The frames from the beginning, or from the key frame before a time, with their times on the file's clock."""
-        clock = self._stream.time_base
+        clock = self.stream.time_base
         assert clock is not None
         if time is not None:
-            self._container.seek(math.floor(time / clock), stream=self._stream)
-        packets: Iterator[Packet[VideoStream]] = (
-            packet for packet in self._container.demux(self._stream) if packet.size
-        )
-        for frame in chain.from_iterable(decode(packets, self._stream.codec_context, tuple, Damage(), 1)):
+            self.container.seek(math.floor(time / clock), stream=self.stream)
+        packets: Iterator[Packet[VideoStream]] = (packet for packet in self.container.demux(self.stream) if packet.size)
+        for frame in chain.from_iterable(decode(packets, self.stream.codec_context, tuple, Damage(), 1)):
             if frame.pts is not None:
                 yield float(frame.pts * clock), frame
