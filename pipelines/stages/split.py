@@ -174,7 +174,8 @@ def set_chapters(film: Path | str, scenes: SceneList) -> str:
         BasslError: one line, where the film is not the one that ``scenes`` is about, is not Matroska, or mkvpropedit is
             not installed or fails.
     """
-    from pipelines.video.cutting import first_time, suffix_for  # start-up time: PyAV
+    from pipelines.video.cutting import suffix_for  # start-up time: PyAV
+    from pipelines.video.decoding import first_time  # start-up time: PyAV
 
     film = Path(film)
     copy_instead = "leave --in-place out to write a copy with chapters"

@@ -26,7 +26,15 @@ from av.video.frame import VideoFrame
 from pipelines.errors import BasslError, VideoError, first_line
 from pipelines.progress import ReportProgress
 from pipelines.scenes import Scene, SceneList
-from pipelines.video.decoding import CLOCK_NOISE, VideoDecoder, check_length, demux, open_container, other_film
+from pipelines.video.decoding import (
+    CLOCK_NOISE,
+    VideoDecoder,
+    check_length,
+    demux,
+    first_time,
+    open_container,
+    other_film,
+)
 
 # Times that differ by less than this, in seconds, are equal: containers round to milliseconds.
 _SAME_TIME = 0.002
@@ -135,16 +143,6 @@ def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: 
         Cut(max(0.0, round(scene.start - piece.start, 6)), round(piece.late, 6))
         for scene, piece in zip(scenes.scenes, ranges, strict=True)
     ]
-
-
-def first_time(film: Path, consequence: str) -> Fraction:
-    """Presentation time of the first frame that can be decoded, in seconds on the file's clock."""
-    with VideoDecoder(film, threads=1) as source:
-        for _, _, frame in source.frames(lambda frames: [next(frames)]):
-            if frame.pts is None or not frame.time_base:
-                break
-            return Fraction(frame.pts * frame.time_base)
-    raise VideoError(f"{film}: has frames without timestamps, {consequence}")
 
 
 def _times(source: _Packets, film: Path, first: Fraction) -> tuple[list[float], list[int]]:

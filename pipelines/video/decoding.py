@@ -458,6 +458,20 @@ def demux(
         return
 
 
+def first_time(film: Path, consequence: str) -> Fraction:
+    """Presentation time of the first frame that can be decoded, in seconds on the file's clock.
+
+    Raises:
+        VideoError: there is none, or it has no timestamp, with what follows from that: ``consequence``.
+    """
+    with VideoDecoder(film, threads=1) as source:
+        for _, _, frame in source.frames(lambda frames: [next(frames)]):
+            if frame.pts is None or not frame.time_base:
+                break
+            return Fraction(frame.pts * frame.time_base)
+    raise VideoError(f"{film}: has frames without timestamps, {consequence}")
+
+
 def check_same_film(film: Path, scenes: SceneList) -> None:
     """Check that a file is the film of some scenes, by its fingerprint or else by the length that it declares.
 

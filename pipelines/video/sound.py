@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import av
@@ -12,7 +13,7 @@ from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
-from pipelines.video.decoding import CLOCK_NOISE, demux, open_container, video_stream
+from pipelines.video.decoding import CLOCK_NOISE, demux, first_time, open_container, video_stream
 
 RATE = 16000
 """Sample rate in hertz, to which sound is resampled."""
@@ -146,13 +147,12 @@ def _spectra(path: Path) -> Iterator[tuple[float, Floats]]:
 def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
     """Pieces of sound, mono at RATE, with the start of each in seconds from the film's first frame."""
     with open_container(path) as container:
-        video = video_stream(path, container)
+        video_stream(path, container)  # raises VideoError where there is none
         if not _has_sound(container):
             raise VideoError(f"{path}: has no sound")
-        first = _first_frame_time(container, video)
-        # Opened again to read sound from the start: not all containers can seek.
-    with open_container(path) as container:
-        stream = container.streams.audio[0]
+        stream, first = container.streams.audio[0], 0.0
+        with suppress(VideoError):
+            first = float(first_time(path, ""))
         resampler, kind, expected, offset = av.AudioResampler("fltp", "mono", RATE), None, 0.0, -first
         try:
             for packet in demux(container, stream):
@@ -182,13 +182,3 @@ def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
 def _place(piece: AudioFrame, offset: float, expected: float) -> tuple[float, Floats]:
     samples = piece.to_ndarray()[0].astype(np.float64)
     return expected - len(samples) / RATE if piece.time is None else piece.time + offset, samples
-
-
-def _first_frame_time(container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> float:
-    """Time of the first frame on the clock of the container."""
-    try:
-        for frame in container.decode(stream):
-            return frame.time or 0.0
-    except av.FFmpegError:
-        pass
-    return 0.0

@@ -118,6 +118,20 @@ def test_sound_is_aligned_with_the_video(film: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(sound.shot_sounds(late, shots), sound.shot_sounds(film, shots), atol=0.05)
 
 
+def test_sound_is_aligned_with_a_film_whose_first_frame_is_damaged(tmp_path: Path) -> None:
+    """As with the picture, times count from the first frame that can be decoded."""
+    options = films.GROUPS | {"g": "48", "x264-params": "scenecut=0"}
+    late = {"output_ts_offset": "100"}
+    shown = films.pictures(120, (60,))
+    film = films.write_film(tmp_path / "film.ts", shown, options=options, sound_seconds=5, container_options=late)
+    content = bytearray(film.read_bytes())
+    for packet in range(3, 40):  # of the transport stream, after the tables: the beginning of the first frame
+        content[packet * 188 + 60 : packet * 188 + 188] = np.random.default_rng(packet).bytes(128)
+    film.write_bytes(content)
+    (found,) = sound.shot_sounds(film, np.array([[0.0, 2.0]]))
+    assert (found[: sound.BANDS] > np.log(sound.FLOOR)).any(), "there is silence only"
+
+
 @pytest.mark.parametrize(("rate", "layout"), [(48000, "stereo"), (44100, "mono")])
 def test_sound_features_of_joined_recordings_equal_those_of_each_alone(tmp_path: Path, rate: int, layout: str) -> None:
     """Also where the second begins a clock of its own, and has another kind of sound."""
