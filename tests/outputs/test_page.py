@@ -12,12 +12,13 @@ from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from pipelines.errors import BasslError
-from pipelines.outputs.page import TrueEnds, page, save_page
+from pipelines.outputs.page import TrueEnds, save_page
 from pipelines.outputs.page.thumbnails import BUDGET, page_pictures
 from pipelines.scenes import SceneList
 from tests import pages
@@ -32,8 +33,13 @@ def hostile() -> SceneList:
     )
 
 
-def test_the_page_fetches_nothing() -> None:
-    elements = Elements(page(pages.invented(6), pages.noise(6), "./film.mp4"))
+def made(path: Path, *given: Any, **options: Any) -> Elements:
+    save_page(path, *given, **options)
+    return Elements(path.read_text("utf-8"))
+
+
+def test_the_page_fetches_nothing(tmp_path: Path) -> None:
+    elements = made(tmp_path / "page.html", pages.invented(6), pages.noise(6), tmp_path / "film.mp4")
     addresses = [value for _, given in elements.found for name, value in given.items() if name in ("src", "href")]
     assert addresses == ["data:,"]
     assert not {tag for tag, _ in elements.found} & {"iframe", "object", "embed", "base"}
@@ -42,8 +48,8 @@ def test_the_page_fetches_nothing() -> None:
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", elements.texts["script"])
 
 
-def test_the_content_security_policy_allows_only_the_embedded_script_and_style() -> None:
-    elements = Elements(page(pages.invented(6)))
+def test_the_content_security_policy_allows_only_the_embedded_script_and_style(tmp_path: Path) -> None:
+    elements = made(tmp_path / "page.html", pages.invented(6))
     (policy,) = [given["content"] for _, given in elements.found if given.get("http-equiv")]
     rules = dict(rule.split(" ", 1) for rule in (policy or "").split("; "))
     assert rules["default-src"] == "'none'"
@@ -56,9 +62,8 @@ def test_the_content_security_policy_allows_only_the_embedded_script_and_style()
 def test_names_are_shown_as_text_only(tmp_path: Path) -> None:
     scenes = hostile()
     truth = TrueEnds((0,), (1.5,), 1.0, HOSTILE)
-    save_page(tmp_path / "page.html", scenes, pages.noise(6), truth=truth, save_as=HOSTILE)
-    elements = Elements((tmp_path / "page.html").read_text("utf-8"))
-    harmless = Elements(page(pages.invented(6), pages.noise(6), truth=replace(truth, source="truth")))
+    elements = made(tmp_path / "page.html", scenes, pages.noise(6), truth=truth, save_as=HOSTILE)
+    harmless = made(tmp_path / "2.html", pages.invented(6), pages.noise(6), truth=replace(truth, source="truth"))
     tags = [tag for tag, _ in elements.found]
     # One more setting is a row of three more elements.
     assert tags.count("div") == [tag for tag, _ in harmless.found].count("div") + 1
@@ -72,14 +77,14 @@ def test_names_are_shown_as_text_only(tmp_path: Path) -> None:
 
 def test_the_address_of_the_film_is_relative_to_the_page(tmp_path: Path) -> None:
     film = tmp_path / "films" / "a: b #1 50%.mp4"
-    save_page(tmp_path / "pages" / "page.html", pages.invented(3), film=film)
-    data = json.loads(Elements((tmp_path / "pages" / "page.html").read_text()).texts["data"])
+    elements = made(tmp_path / "pages" / "page.html", pages.invented(3), film=film)
+    data = json.loads(elements.texts["data"])
     assert data["film"]["source"] == "./../films/a%3A%20b%20%231%2050%25.mp4"
 
 
-def test_images_are_in_the_order_of_the_shots() -> None:
+def test_images_are_in_the_order_of_the_shots(tmp_path: Path) -> None:
     given = pages.noise(5)
-    elements = Elements(page(pages.invented(5), given))
+    elements = made(tmp_path / "page.html", pages.invented(5), given)
     data = json.loads(elements.texts["data"])
     assert data["pictures"] == {"type": "image/webp", "width": 64, "height": 36}
     for picture, encoded in zip(given, elements.texts["pictures"].split("\n"), strict=True):

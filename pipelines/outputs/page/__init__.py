@@ -30,7 +30,7 @@ from pipelines.outputs.exports.timecode import timecode_base
 from pipelines.outputs.exports.timeline import timeline_frames, timeline_of
 from pipelines.outputs.page.thumbnails import TYPE, page_pictures
 from pipelines.scenes import SceneList, timecode
-from pipelines.video.cutting import first_time
+from pipelines.video.decoding import first_time
 
 FOLDER = Path(__file__).parent
 _RULES = ("scene_ends", "exports")
@@ -60,27 +60,12 @@ def save_page(
     or none; ``film`` is played beside the scenes; ``truth`` marks what was found and what was missed; ``save_as`` names
     the file that the page saves. Raises BasslError where the path cannot be written, or there is another number of
     pictures than of shots."""
-    first = 0.0
+    if pictures and len(pictures) != len(result.shots):
+        raise BasslError(f"{len(pictures)} pictures were given for {len(result.shots)} shots")
+    first = 0.0  # time of the film's first frame on its own clock
     if film is not None and is_file(film):  # a pipe can be read only once
         with suppress(VideoError):
             first = float(first_time(film, ""))
-    text = page(result, pictures, address(film, path), truth, save_as, first, path.parent)
-    write_atomically(path, text.encode())
-
-
-def page(
-    result: SceneList,
-    pictures: Sequence[bytes] = (),
-    film_address: str | None = None,
-    truth: TrueEnds | None = None,
-    save_as: str = "scenes.json",
-    first: float = 0.0,
-    folder: Path | None = None,
-) -> str:
-    """The page as text; see :func:`save_page`. ``film_address`` is the film's URL, seen from the page, ``first`` the
-    time of its first frame in seconds on its own clock, and ``folder`` where the page will be."""
-    if pictures and len(pictures) != len(result.shots):
-        raise BasslError(f"{len(pictures)} pictures were given for {len(result.shots)} shots")
     shown = page_pictures(pictures)
     style = (FOLDER / "page.css").read_text("utf-8")
     rules, shown_parts = (
@@ -88,36 +73,32 @@ def page(
     )
     script = f"{rules}\n{{\n{shown_parts}}}\n"  # names of the page's own are in a block, not in the window
     data = {
-        "file": result.to_dict(folder),
+        "file": result.to_dict(path.parent),
         "id": sha256(json.dumps(result.to_dict()).encode()).hexdigest(),
         "save_as": one_line(save_as),
         "timeline": _timeline(result),
-        "film": {"name": film_name(result), "source": film_address, "first": first},
+        "film": {"name": film_name(result), "source": address(film, path), "first": first},
         "pictures": {"type": TYPE, "width": shown.width, "height": shown.height} if shown.encoded else None,
         "truth": None if truth is None else vars(truth),
     }
-    return (
-        templates()
-        .get_template("page.html")
-        .render(
-            brief=_brief(result),
-            count=count,
-            data=_script_json(data),
-            facts=_facts(result),
-            pictures=Markup("\n".join(shown.encoded)),  # base64 needs no escaping
-            policy=content_policy(style, script),
-            result=result,
-            save_as=one_line(save_as),
-            scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
-            script=Markup(script),  # from the package, as the style is
-            settings=[
-                (one_line(name.replace("_", " ")), _as_text(v)) for name, v in result.settings.items() if v is not None
-            ],
-            style=Markup(style),
-            title=film_name(result) or "film",
-            version=pipelines.__version__,
-        )
+    given = {name: value for name, value in result.settings.items() if value is not None}
+    text = template("page.html").render(
+        brief=_brief(result),
+        count=count,
+        data=_script_json(data),
+        facts=_facts(result),
+        pictures=Markup("\n".join(shown.encoded)),  # base64 needs no escaping
+        policy=content_policy(style, script),
+        result=result,
+        save_as=one_line(save_as),
+        scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
+        script=Markup(script),  # from the package, as the style is
+        settings=[(one_line(name.replace("_", " ")), _as_text(value)) for name, value in given.items()],
+        style=Markup(style),
+        title=film_name(result) or "film",
+        version=pipelines.__version__,
     )
+    write_atomically(path, text.encode())
 
 
 def _timeline(result: SceneList) -> dict[str, Any] | None:
@@ -139,9 +120,10 @@ def _timeline(result: SceneList) -> dict[str, Any] | None:
     }
 
 
-def templates() -> jinja2.Environment:
-    """The templates of this folder; values are escaped, undefined ones are an error."""
-    return jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined)
+def template(name: str) -> jinja2.Template:
+    """A template of this folder; values are escaped, undefined ones are an error."""
+    loader = jinja2.FileSystemLoader(FOLDER)
+    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined).get_template(name)
 
 
 def content_policy(style: str, script: str | None = None) -> str:

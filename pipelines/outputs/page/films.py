@@ -15,7 +15,7 @@ import pipelines
 from pipelines.errors import BasslError, count
 from pipelines.files import write_atomically
 from pipelines.outputs.exports.segments import one_line
-from pipelines.outputs.page import FOLDER, address, content_policy, templates
+from pipelines.outputs.page import FOLDER, address, content_policy, template
 from pipelines.outputs.page.thumbnails import TYPE, resize
 from pipelines.scenes import timecode
 
@@ -30,8 +30,7 @@ def save_index(path: Path, pages: Sequence[Path]) -> None:
         BasslError: one line, for a page that is not one of those, or a path that cannot be written.
     """
     style = (FOLDER / "page.css").read_text("utf-8")
-    content = templates().get_template("films.html")
-    text = content.render(
+    text = template("films.html").render(
         count=count,
         films=[_film(page, path) for page in pages],
         height=_HEIGHT,
