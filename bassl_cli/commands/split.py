@@ -14,7 +14,7 @@ from pipelines.errors import BasslError
 from pipelines.files import STDIO, atomic_file
 from pipelines.outputs.names import check_several
 from pipelines.scenes import SceneList, timecode
-from pipelines.stages.split import Piece, SplitSettings, set_chapters, split as stage, write_chapters
+from pipelines.stages.split import SplitSettings, set_chapters, split as stage, write_chapters
 from pipelines.video.films import film_at, listed_id
 
 
@@ -129,35 +129,28 @@ def _cut(
 ) -> list[dict[str, object]]:
     """Cut a film into the scenes of a list; return the written files as plain JSON values. With a title, the table and
     the line with the count have it."""
+    whose = f"{title}: " * bool(title)
     with console.stage_progress(quiet, film.name) as progress:
         if chapters:
-            written = write_chapters(film, listed, settings, progress)
-            pieces: tuple[Piece, ...] = ()
+            copy = write_chapters(film, listed, settings, progress)
         else:
             pieces = stage(film, listed, settings, progress)
-            written = pieces[0].path.parent
-    if not no_table and pieces:
-        _show(pieces, settings.exact, title)
-    early = [piece.early for piece in pieces if piece.early > 0]
-    if early:
+    if chapters:
+        if not quiet:
+            console.say(f"{whose}{console.count(len(listed.scenes), 'chapter')}; wrote {copy}")
+        return [{"chapters": str(copy)}]
+    if not no_table:
+        rows = []
+        for piece in pieces:
+            beyond = () if settings.exact else (f"{piece.early:.3f} s", f"{piece.late:.3f} s")
+            rows.append((str(piece.scene + 1), timecode(piece.start), timecode(piece.end), *beyond))
+        header = ("scene", "start", "end", *(() if settings.exact else ("early", "late")))
+        console.show_table(header, rows, text=(), title=title)
+    if early := [piece.early for piece in pieces if piece.early > 0]:
         console.warn(
             f"cuts are at key frames: {console.count(len(early), 'scene')} of {len(pieces)} begin early, by "
             f"{sum(early) / len(early):.2f} s on average and {max(early):.2f} s at most; --exact cuts to the frame"
         )
     if not quiet:
-        what = console.count(len(listed.scenes), "chapter") if chapters else console.count(len(pieces), "clip")
-        console.say(f"{title}{': ' * bool(title)}{what}; wrote {written}")
-    return [{"chapters": str(written)}] if chapters else [console.as_plain(piece) for piece in pieces]
-
-
-def _show(pieces: tuple[Piece, ...], exact: bool, title: str) -> None:
-    rows = [
-        (
-            str(piece.scene + 1),
-            timecode(piece.start),
-            timecode(piece.end),
-            *(() if exact else (f"{piece.early:.3f} s", f"{piece.late:.3f} s")),
-        )
-        for piece in pieces
-    ]
-    console.show_table(("scene", "start", "end", *(() if exact else ("early", "late"))), rows, text=(), title=title)
+        console.say(f"{whose}{console.count(len(pieces), 'clip')}; wrote {pieces[0].path.parent}")
+    return [console.as_plain(piece) for piece in pieces]

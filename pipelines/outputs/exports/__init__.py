@@ -19,49 +19,46 @@ __all__ = ["FORMATS", "Format", "check_ending", "export", "format_of", "save"]
 
 @dataclass(frozen=True)
 class Format:
-    """One format: its purpose, its file endings, and the function that makes its content.
+    """One format: its purpose, the ending of its files, and the function that makes its content.
 
-    ``ending`` is that of a file without a given name; ``known_by`` are the endings that select the format. ``media``:
-    whether the file refers to that of the film. ``warnings`` says why the reader of the format may refuse the file.
+    A file with the ``ending``, or with one of ``others``, has this format; not ``.xml``, which two formats have.
+    ``media``: whether the file refers to that of the film. ``warnings`` says why the reader of the format may refuse
+    the file.
     """
 
     purpose: str
     ending: str
-    known_by: tuple[str, ...]
     content: Callable[[SceneList, bool], str]
+    others: tuple[str, ...] = ()
     media: bool = False
     warnings: Callable[[SceneList, bool], tuple[str, ...]] = lambda scenes, shots: ()
 
 
+fcpxml_markers, fcp7_markers = partial(fcpxml, markers=True), partial(fcp7, markers=True)
 FORMATS: dict[str, Format] = {
-    "csv": Format("table with PySceneDetect's columns", ".csv", (".csv",), table),
-    "edl": Format("edit decision list, CMX 3600", ".edl", (".edl",), edl, media=True),
-    "otio": Format("OpenTimelineIO", ".otio", (".otio",), otio, media=True),
-    "fcpxml": Format("Final Cut Pro", ".fcpxml", (".fcpxml",), fcpxml, media=True),
-    "fcp7": Format("Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve", ".xml", (".xmeml",), fcp7, media=True),
-    "resolve-markers": Format("markers for DaVinci Resolve", ".markers.edl", (".markers.edl",), marker_edl),
-    "fcpxml-markers": Format(
-        "Final Cut Pro, markers", ".markers.fcpxml", (".markers.fcpxml",), partial(fcpxml, markers=True), media=True
-    ),
-    "fcp7-markers": Format(
-        "Premiere Pro, markers", ".markers.xml", (".markers.xml",), partial(fcp7, markers=True), media=True
-    ),
-    "kdenlive": Format("guides for Kdenlive", ".guides.json", (".guides.json",), kdenlive),
-    "losslesscut": Format("LosslessCut", ".llc", (".llc",), lossless_cut),
-    "youtube": Format("chapters for YouTube", ".youtube.txt", (".youtube.txt",), youtube, warnings=youtube_warnings),
-    "kodi": Format("scene markers for Kodi", ".kodi.edl", (".kodi.edl",), kodi),
-    "matroska": Format("chapters for mkvmerge", ".chapters.xml", (".chapters.xml",), matroska_chapters),
-    "ffmetadata": Format(
-        "chapters for FFmpeg, into MP4 and others", ".ffmetadata", (".ffmetadata", ".ffmeta"), ffmetadata
-    ),
-    "webvtt": Format("chapters for web pages", ".vtt", (".vtt",), webvtt),
-    "jsonl": Format("JSON Lines", ".jsonl", (".jsonl", ".ndjson"), json_lines),
-    "label-studio": Format("task for Label Studio", ".label-studio.json", (".label-studio.json",), label_studio),
-    "activitynet": Format("annotations of ActivityNet", ".activitynet.json", (".activitynet.json",), activitynet),
-    "cvat": Format("tags for CVAT", ".cvat.xml", (".cvat.xml",), cvat),
-    "qpfile": Format("key frames for x264 and x265", ".qp", (".qp", ".qpfile"), qp_file),
+    "csv": Format("table with PySceneDetect's columns", ".csv", table),
+    "edl": Format("edit decision list, CMX 3600", ".edl", edl, media=True),
+    "otio": Format("OpenTimelineIO", ".otio", otio, media=True),
+    "fcpxml": Format("Final Cut Pro", ".fcpxml", fcpxml, media=True),
+    "fcp7": Format("Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve", ".xml", fcp7, (".xmeml",), media=True),
+    "resolve-markers": Format("markers for DaVinci Resolve", ".markers.edl", marker_edl),
+    "fcpxml-markers": Format("Final Cut Pro, markers", ".markers.fcpxml", fcpxml_markers, media=True),
+    "fcp7-markers": Format("Premiere Pro, markers", ".markers.xml", fcp7_markers, media=True),
+    "kdenlive": Format("guides for Kdenlive", ".guides.json", kdenlive),
+    "losslesscut": Format("LosslessCut", ".llc", lossless_cut),
+    "youtube": Format("chapters for YouTube", ".youtube.txt", youtube, warnings=youtube_warnings),
+    "kodi": Format("scene markers for Kodi", ".kodi.edl", kodi),
+    "matroska": Format("chapters for mkvmerge", ".chapters.xml", matroska_chapters),
+    "ffmetadata": Format("chapters for FFmpeg, into MP4 and others", ".ffmetadata", ffmetadata, (".ffmeta",)),
+    "webvtt": Format("chapters for web pages", ".vtt", webvtt),
+    "jsonl": Format("JSON Lines", ".jsonl", json_lines, (".ndjson",)),
+    "label-studio": Format("task for Label Studio", ".label-studio.json", label_studio),
+    "activitynet": Format("annotations of ActivityNet", ".activitynet.json", activitynet),
+    "cvat": Format("tags for CVAT", ".cvat.xml", cvat),
+    "qpfile": Format("key frames for x264 and x265", ".qp", qp_file, (".qpfile",)),
 }
 """By the name for ``--to``."""
+_ENDINGS = {ending: key for key, one in FORMATS.items() for ending in (one.ending, *one.others) if ending != ".xml"}
 
 
 def format_of(path: Path) -> str:
@@ -73,14 +70,12 @@ def format_of(path: Path) -> str:
         raise BasslError(f"{path}: may be in any format; name one with --to")
     if path.suffix.lower() == ".xml":
         raise BasslError(f"{path}: .xml is the ending of two formats; give --to fcp7 or --to matroska")
-    known = " ".join(ending for one in FORMATS.values() for ending in one.known_by)
-    raise BasslError(f"{path}: no format is known by that ending; known are .json {known}")
+    raise BasslError(f"{path}: no format is known by that ending; known are .json {' '.join(_ENDINGS)}")
 
 
 def _endings(path: Path) -> dict[str, str]:
     """The known endings that a path has, with their formats."""
-    endings = {ending: key for key, known in FORMATS.items() for ending in known.known_by}
-    return {ending: key for ending, key in endings.items() if path.name.lower().endswith(ending)}
+    return {ending: key for ending, key in _ENDINGS.items() if path.name.lower().endswith(ending)}
 
 
 def export(scene_list: SceneList, path: Path | str, format: str | None = None, shots: bool = False) -> None:
