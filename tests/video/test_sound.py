@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from fractions import Fraction
-from importlib import import_module
 from pathlib import Path
 from threading import Event
 
@@ -24,7 +23,6 @@ from tests import films
 from tests.command import Bassl
 from tests.small_stores import refusal
 
-stage = import_module("pipelines.stages.extract_sound.running")
 SECONDS, CHANGE = 6.0, 2.5
 
 
@@ -194,7 +192,7 @@ def test_an_interrupt_keeps_finished_films_and_does_not_wait_for_others(
         if state.result is not None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(stage, "shot_sounds", hear)
+    monkeypatch.setattr(sound, "shot_sounds", hear)
     (tmp_path / "long.mkv").touch()
     settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "long"), tmp_path / "sound.h5", workers=2)
     with pytest.raises(KeyboardInterrupt):

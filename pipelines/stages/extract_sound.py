@@ -1,36 +1,79 @@
-"""Extracting features of the sound of films, several at a time."""
+"""Extracting features of sound: films in, a feature store beside those of the shot encoders out."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Literal
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import check_writable, is_file, locked
+from pipelines.options import accept_text
 from pipelines.processes import cores
 from pipelines.progress import FilmProgress
-from pipelines.stages.extract_sound.settings import SoundResult, SoundSettings
-from pipelines.stores.features import open_features, shot_checksums, write_features
-from pipelines.stores.index import Index, read_index
 from pipelines.video.films import READ_TWICE, find_films, video_ids
-from pipelines.video.sound import SOUND, shot_sounds
+
+if TYPE_CHECKING:  # start-up time: numpy, h5py
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pipelines.stores.index import Index
 
 _SAVE_SECONDS = 60.0
 
 
-def run(
+@dataclass(frozen=True)
+class SoundSettings:
+    """Which films' sound, and where the features go."""
+
+    index: Path = Path("data/index.h5")
+    """Index of the films, with their shots."""
+    output: Path = Path("data/features/sound.h5")
+    """The feature store. Features of other films in it are kept."""
+    workers: int | None = None
+    """Films at a time. Unless given: one for each core."""
+    overwrite: bool = False
+    """Extract again the features of films that the store has."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"there must be at least one worker, not {self.workers}")
+
+
+@dataclass(frozen=True)
+class SoundResult:
+    """The result of one film: ``done``, ``kept`` (the store had it) or ``failed`` with one line in ``error``."""
+
+    video_id: str
+    film: Path
+    status: Literal["done", "kept", "failed"]
+    shots: int = 0
+    error: str = ""
+
+
+def extract_sound(
     inputs: Sequence[Path | str],
-    settings: SoundSettings,
-    progress: Callable[[FilmProgress[SoundResult]], None] | None,
-    on_start: Callable[[int], None] | None,
+    settings: SoundSettings = SoundSettings(),
+    progress: Callable[[FilmProgress[SoundResult]], None] | None = None,
+    on_start: Callable[[int], None] | None = None,
 ) -> list[SoundResult]:
-    """See :func:`pipelines.stages.extract_sound.extract_sound`."""
+    """Extract features of the sound of films (files, folders and glob patterns): mean and standard deviation of 64
+    log-mel energies over each shot; one result for each film, in the order of the films' names.
+
+    Films are found in the index by their ids, which `extract_keyframes` makes of their names. Finished films are saved
+    every minute, and are not done again; a film without sound has failed. ``on_start`` is called with the number of
+    films, ``progress`` with the progress of each, from several threads. Raises BasslError for inputs, an index or a
+    store that cannot be used at all.
+    """
+    from pipelines.stores.features import shot_checksums, write_features  # start-up time: numpy, h5py
+    from pipelines.stores.index import read_index  # start-up time: numpy, h5py
+    from pipelines.video.sound import SOUND  # start-up time: numpy, av
+
     films = find_films(inputs)
     index = read_index(settings.index)
     check_writable(settings.output)
@@ -94,6 +137,10 @@ def run(
 def _shot_sounds(
     film: Path, name: str, index: Index, report: Callable[[FilmProgress[SoundResult]], None]
 ) -> NDArray[np.float32]:
+    import numpy as np  # start-up time
+
+    from pipelines.video.sound import shot_sounds  # start-up time: numpy, av
+
     video = index.video_ids.index(name)
     seconds = index.seconds[index.span(video)]
     if not np.isfinite(seconds).all():
@@ -103,6 +150,9 @@ def _shot_sounds(
 
 def _read(path: Path) -> tuple[dict[str, NDArray[np.floating]], dict[str, int]]:
     """The features of a store of sound, and the checksum of their shots, by video id; empty where there is no store."""
+    from pipelines.stores.features import open_features  # start-up time: numpy, h5py
+    from pipelines.video.sound import SOUND  # start-up time: numpy, av
+
     if not path.exists():
         return {}, {}
     store = open_features(path)
