@@ -8,7 +8,7 @@ from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFiles, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO
-from pipelines.stages.report import ReportSettings, report as stage, report_films
+from pipelines.stages.report import ReportSettings, index_path, report as stage, report_films
 
 
 @with_settings(metavars={"keyframes": "FOLDER"})
@@ -44,7 +44,5 @@ def _report_several(files: list[Path], settings: ReportSettings, quiet: bool) ->
     for result in results:
         for warning in result.warnings:
             console.warn(f"{result.path.name}: {warning}")
-    from pipelines.stages.report.page import index_path  # start-up time: numpy, Pillow, PyAV
-
     wrote = any(result.status == "done" for result in results)
     console.conclude(results, f"{index_path(files, settings)} shows all pages" if wrote else "no page was made", quiet)

@@ -1,39 +1,87 @@
-"""Writing the page of a ``scenes.json``, with images from keyframes or from the film."""
+"""Pages of ``scenes.json`` files, to view and correct the scenes of films."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from pipelines.datasets.scene_files import read_scenes_json
-from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError, StoreError, VideoError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
-from pipelines.outputs.page import TrueEnds, save_page
-from pipelines.outputs.page.films import save_index
-from pipelines.outputs.page.thumbnails import encode_thumbnail
+from pipelines.options import Seconds, accept_text
 from pipelines.progress import FilmProgress, ReportProgress
 from pipelines.scenes import NO_FILM, SceneList
-from pipelines.stages.report.settings import ReportResult, ReportSettings
 from pipelines.stages.score import ScoreSettings, score
-from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
-from pipelines.video.decoding import check_same_film
+from pipelines.stages.score.settings import check_frame_rate, check_seconds
 from pipelines.video.film_process import FilmProcess
 from pipelines.video.films import film_at, listed_id
 from pipelines.video.shots import ReaderSettings
 
+if TYPE_CHECKING:  # start-up time: Jinja, Pillow
+    from pipelines.outputs.page import TrueEnds
+
 _ENDINGS = (".html", ".htm")
 
 
-def write_report(file: Path, settings: ReportSettings, progress: ReportProgress) -> ReportResult:
-    """Write the page, see :func:`pipelines.stages.report.report`."""
+@dataclass(frozen=True)
+class ReportSettings:
+    """What a page shows, and where it is written."""
+
+    output: Path | None = None
+    """The page; for several files a folder. Unless given: beside the ``scenes.json``, with the ending ``.html``."""
+    film: Path | None = None
+    """The film. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
+    truth: Path | None = None
+    """True scenes, in any format that `bassl score` reads; or a folder with those of this film among others."""
+    tolerance: Seconds = ScoreSettings.tolerance
+    """Greatest distance, in seconds, of a true scene end from the end of its shot."""
+    frame_rate: float | None = None
+    """Frames per second of true scenes whose file does not say."""
+    keyframes: Path = Path("data/keyframes")
+    """Folder of keyframe stores, from which images are taken if it has the film; else they are read from the film."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        check_seconds("tolerance", self.tolerance)
+        check_frame_rate(self.frame_rate)
+
+
+@dataclass(frozen=True)
+class ReportResult:
+    """The page that was written, or of several files one that was not."""
+
+    path: Path  # of the page
+    scenes: int = 0
+    shots: int = 0
+    pictures: Literal["film", "store", "none"] = "none"  # where the images of the shots came from
+    warnings: tuple[str, ...] = ()  # lines on what is missing from the page or damaged in the film
+    notes: tuple[str, ...] = ()  # lines on how the truth was matched
+    error: str = ""  # why there is no page
+
+    @property
+    def status(self) -> Literal["done", "failed"]:
+        return "failed" if self.error else "done"
+
+
+def report(
+    file: Path | str, settings: ReportSettings = ReportSettings(), progress: ReportProgress | None = None
+) -> ReportResult:
+    """Write the page of a ``scenes.json``, with images from a keyframe store with the same shots, or else from the
+    film; ``progress`` is called with the number of seconds read.
+
+    Raises:
+        BasslError: one line, for a ``scenes.json``, truth or film that cannot be used, a film that is another one, or a
+            page that cannot be written.
+    """
+    from pipelines.datasets.scene_list import read_scene_list  # start-up time: numpy
+    from pipelines.outputs.page import save_page  # start-up time: Jinja, Pillow
+    from pipelines.video.decoding import check_same_film  # start-up time: PyAV
+
+    file = Path(file)
     path = settings.output or _page_path(file, None)
     if path.suffix.lower() not in _ENDINGS:
         raise BasslError(f"{path}: a page's name ends in .html")
@@ -47,7 +95,7 @@ def write_report(file: Path, settings: ReportSettings, progress: ReportProgress)
     images = _stored_images(listed, settings.keyframes)
     if not images and film is not None:
         source = "film"
-        images = _filmed_images(file, listed, film, progress, warnings)
+        images = _filmed_images(file, listed, film, progress or (lambda stage, done, total: None), warnings)
     elif film is not None:
         check_same_film(film, read_scene_list(file))
     elif not images:
@@ -55,6 +103,53 @@ def write_report(file: Path, settings: ReportSettings, progress: ReportProgress)
         warnings.append(f"{listed.video.path}: {NO_FILM}; a page without images")
     save_page(path, listed, images, film, truth, f"{'scenes' if file == STDIO else file.stem}.json")
     return ReportResult(path, len(listed.scenes), len(listed.shots), source, tuple(warnings), notes)
+
+
+def report_films(
+    files: Sequence[Path | str],
+    settings: ReportSettings = ReportSettings(),
+    progress: Callable[[FilmProgress[ReportResult]], None] | None = None,
+) -> list[ReportResult]:
+    """Write the page of each of several ``scenes.json``, and ``index.html``, which shows them all, into the folder
+    ``settings.output``, or else each beside its file and the index into the folder that holds them all. What fails with
+    one file is in its result, and the others are still done.
+
+    Raises:
+        BasslError: one line, for two files that would have the same page, or an index that cannot be written.
+    """
+    from pipelines.outputs.page.films import save_index  # start-up time: Jinja, Pillow
+
+    sources = [Path(file) for file in files]
+    tell = progress or (lambda state: None)
+    if settings.film is not None:
+        raise BasslError(f"{settings.film}: is one film, and {len(sources)} files are given")
+    if settings.output is not None:
+        check_names_folder(settings.output)
+    paths = [_page_path(file, settings.output) for file in sources]
+    index = index_path(sources, settings)
+    by_path = {index.resolve(): Path("the page of all films")}
+    for file, path in zip(sources, paths, strict=True):
+        other = by_path.setdefault(path.resolve(), file)
+        if other != file:
+            raise BasslError(
+                f"{path}: would be the page of {file} and {other}; name another folder with -o, or rename one"
+            )
+    check_writable(index)
+    results = []
+    for file, path in zip(sources, paths, strict=True):
+
+        def read(stage: str, done: float, total: float | None, name: str = file.name) -> None:
+            tell(FilmProgress(name, done, total))
+
+        try:
+            result = report(file, replace(settings, output=path), read)
+        except BasslError as error:
+            result = ReportResult(path, error=str(error))
+        results.append(result)
+        tell(FilmProgress(file.name, result=result))
+    if written := [result.path for result in results if not result.error]:
+        save_index(index, written)
+    return results
 
 
 def _page_path(file: Path, folder: Path | None) -> Path:
@@ -67,43 +162,11 @@ def index_path(files: Sequence[Path], settings: ReportSettings) -> Path:
     return (settings.output or Path(os.path.relpath(common))) / "index.html"
 
 
-def write_reports(
-    files: Sequence[Path], settings: ReportSettings, progress: Callable[[FilmProgress[ReportResult]], None]
-) -> list[ReportResult]:
-    """Write pages and their index, see :func:`pipelines.stages.report.report_films`."""
-    if settings.film is not None:
-        raise BasslError(f"{settings.film}: is one film, and {len(files)} files are given")
-    if settings.output is not None:
-        check_names_folder(settings.output)
-    paths = [_page_path(file, settings.output) for file in files]
-    index = index_path(files, settings)
-    by_path = {index.resolve(): Path("the page of all films")}
-    for file, path in zip(files, paths, strict=True):
-        other = by_path.setdefault(path.resolve(), file)
-        if other != file:
-            raise BasslError(
-                f"{path}: would be the page of {file} and {other}; name another folder with -o, or rename one"
-            )
-    check_writable(index)
-    results = []
-    for file, path in zip(files, paths, strict=True):
-
-        def report(stage: str, done: float, total: float | None, name: str = file.name) -> None:
-            progress(FilmProgress(name, done, total))
-
-        try:
-            result = write_report(file, replace(settings, output=path), report)
-        except BasslError as error:
-            result = ReportResult(path, error=str(error))
-        results.append(result)
-        progress(FilmProgress(file.name, result=result))
-    if written := [result.path for result in results if not result.error]:
-        save_index(index, written)
-    return results
-
-
 def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds, tuple[str, ...]]:
     """The true scene ends on the shots of a ``scenes.json``, as `bassl score` puts them there."""
+    from pipelines.datasets.scene_files import read_scenes_json  # start-up time: numpy
+    from pipelines.outputs.page import TrueEnds  # start-up time: Jinja, Pillow
+
     scoring = ScoreSettings(tolerance=settings.tolerance, frame_rate=settings.frame_rate, resamples=0)
     scored = score(file, truth, scoring)
     ((name, alignment),) = scored.alignments.items()
@@ -127,6 +190,10 @@ def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds,
 
 def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
     """The middle keyframe of each shot from the film's store; [] where there is none with these shots."""
+    import numpy as np  # start-up time
+
+    from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes  # start-up time: h5py
+
     name = listed_id(listed.video, PureWindowsPath(listed.video.path))
     path = stores / f"{name}.h5"
     if not path.is_file():
@@ -146,6 +213,8 @@ def _filmed_images(
     file: Path, listed: SceneList, film: Path, progress: ReportProgress, warnings: list[str]
 ) -> list[bytes]:
     """The middle frame of each shot, read from the film."""
+    from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
+
     end = None if listed.settings.get("end") is None else listed.shots[-1].end
     images = []
     ranges = []
