@@ -30,7 +30,7 @@ from tests.dask_cluster import Cluster
 from tests.running import alive, children_of, soon
 from tests.small_stores import read_jpegs
 
-stage = import_module("pipelines.stages.extract_keyframes.running")
+stage = import_module("pipelines.stages.extract_keyframes")
 HOME = Path(__file__).parents[2]
 NAMES = ("a", "b", "c", "d")
 
@@ -314,15 +314,18 @@ def test_a_process_that_cannot_start_affects_only_its_own_film(
 def test_a_full_disk_gives_one_line_per_film(library: Path, tmp_path: Path) -> None:
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))\n"
-        "from pipelines.stages import extract_keyframes as stage\n"
+        "import pipelines.stages.extract_keyframes as stage\n"
         f"results = stage.extract_keyframes([{str(library)!r}], stage.ExtractSettings(stage.Path('out')))\n"
         "print(*[result.error for result in results], sep='\\n')"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program.replace("from pipelines.stages import extract_keyframes as stage",
-         "import importlib; stage = importlib.import_module('pipelines.stages.extract_keyframes.running')")],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(HOME)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(HOME)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stderr == ""
     assert done.stdout.splitlines() == [f"out/{name}.h5: cannot be written (file too large)" for name in NAMES]
     assert list((tmp_path / "out").iterdir()) == []

@@ -1,0 +1,300 @@
+"""Extracting keyframes: films in, one keyframe store for each out.
+
+Each film has a child process, which decodes it, cuts it into shots and writes the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pipelines.errors import BasslError, StoreError, VideoError
+from pipelines.files import is_file, os_reason, remove_partials
+from pipelines.film_jobs import run_here, run_on_dask
+from pipelines.options import Seconds, accept_text
+from pipelines.processes import Send, cores
+from pipelines.progress import FilmProgress
+from pipelines.scenes import VideoFacts
+from pipelines.video.films import READ_TWICE, find_films, video_ids
+from pipelines.video.shots import FilmedShot, ReaderSettings, check_detector, part_of
+
+if TYPE_CHECKING:  # start-up time: av, h5py
+    from pipelines.stores.keyframes import StoredShot
+    from pipelines.video.reader import FilmReader
+
+Report = Callable[[FilmProgress["FilmResult"]], None]
+
+
+@dataclass(frozen=True)
+class ExtractSettings:
+    """How films are cut into shots and what is kept of each shot."""
+
+    output: Path = Path("data/keyframes")
+    """Folder of the keyframe stores, one for each film."""
+    detector: str = "transitions"
+    """Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram, hash and
+    threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames per second on two cores."""
+    detector_threshold: float | None = None
+    """Threshold of the shot detector, in its own unit; a lower one gives more shots. Unless given: its own."""
+    min_shot: Seconds | None = None
+    """Shortest shot, in seconds or as a timecode. Unless given: 0.6; with transnetv2 any."""
+    keyframes: int = 3
+    """Keyframes for each shot, N_k (appendix A)."""
+    lines: int = 240
+    """Height of a keyframe in pixels (MovieNet's 240P); smaller films are not enlarged."""
+    quality: int = 90
+    """JPEG quality of the keyframes, 1 to 100."""
+    start: Seconds | None = None
+    """Start of the part of each film to read, in seconds or as a timecode. Unless given: the beginning."""
+    end: Seconds | None = None
+    """End of the part. Unless given: the end."""
+    duration: Seconds | None = None
+    """Length of the part, instead of its end."""
+    workers: int | None = None
+    """Films at a time. Unless given: one for each core."""
+    overwrite: bool = False
+    """Replace existing stores."""
+    dask: str | None = None
+    """Address of a Dask scheduler whose workers process the films; they must see the same files."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        _ = self.part  # raises ValueError for an impossible one
+        check_detector(self.detector, self.detector_threshold, self.min_shot)
+        if not 1 <= self.keyframes <= 100:
+            raise ValueError(f"a shot can have 1 to 100 keyframes, not {self.keyframes}")
+        if not 16 <= self.lines <= 4320:
+            raise ValueError(f"a keyframe can have 16 to 4320 lines, not {self.lines}")
+        if not 1 <= self.quality <= 100:
+            raise ValueError(f"JPEG quality goes from 1 to 100, not {self.quality}")
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"there must be at least one worker, not {self.workers}")
+
+    @property
+    def part(self) -> tuple[float | None, float | None]:
+        """Where the part that is read begins and ends, in seconds; None is the film's beginning or end."""
+        return part_of(self.start, self.end, self.duration)
+
+
+@dataclass(frozen=True)
+class FilmResult:
+    """The result of one film.
+
+    ``status`` is ``done``, ``kept`` (its store existed) or ``failed`` with one line in ``error``; ``duration`` is in
+    seconds.
+    """
+
+    video_id: str
+    film: Path
+    store: Path
+    status: Literal["done", "kept", "failed"]
+    shots: int = 0
+    frames: int = 0
+    duration: float = 0.0
+    warnings: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class FilmTask:
+    """One film to cut into shots."""
+
+    film: Path
+    video_id: str
+    settings: ExtractSettings
+    threads: int  # that decode
+
+    @property
+    def store(self) -> Path:
+        """The keyframe store to write."""
+        return self.settings.output / f"{self.video_id}.h5"
+
+    @property
+    def store_settings(self) -> dict[str, Any]:
+        """The settings that decide the content of the store, which are recorded in it; without those not given."""
+        names = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
+        given = {name: getattr(self.settings, name) for name in names}
+        given["start"], given["end"] = self.settings.part
+        return {name: value for name, value in given.items() if value is not None}
+
+    def to_json(self) -> dict[str, Any]:
+        """The task as plain JSON values."""
+        settings = asdict(self.settings) | {"output": str(self.settings.output)}
+        return {"film": str(self.film), "video_id": self.video_id, "settings": settings, "threads": self.threads}
+
+    @classmethod
+    def from_json(cls, task: Mapping[str, Any]) -> FilmTask:
+        """The task of plain JSON values."""
+        return cls(Path(task["film"]), task["video_id"], ExtractSettings(**task["settings"]), task["threads"])
+
+    def finished(self, fields: Mapping[str, Any], status: Literal["done", "kept"] = "done") -> FilmResult:
+        """The result of a film whose store is written."""
+        return FilmResult(self.video_id, self.film, self.store, status, **fields)
+
+    def failed(self, error: str) -> FilmResult:
+        """The result of a film that failed."""
+        return FilmResult(self.video_id, self.film, self.store, "failed", error=error)
+
+    def clean_up(self) -> None:
+        """Remove a store that is not finished."""
+        remove_partials(self.store)
+
+
+def extract_keyframes(
+    inputs: Sequence[Path | str],
+    settings: ExtractSettings = ExtractSettings(),
+    progress: Report | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> list[FilmResult]:
+    """Cut films (files, folders and glob patterns) into shots and store the keyframes of each shot.
+
+    A store that was made with the same settings from a file of the same size is kept. Each film has a process of its
+    own: if that dies, this film has failed and the others continue. ``on_start`` is called with the number of films,
+    ``progress`` with the progress of each, from several threads.
+
+    Returns:
+        one result for each film, in the order of the films' names.
+
+    Raises:
+        BasslError: for inputs or an output folder that cannot be used. Errors of single films are in their results.
+    """
+    films = find_films(inputs)
+    _make_folder(settings.output)
+    workers = max(1, min(len(films), settings.workers or cores()))
+    threads = max(1, cores() // workers)
+    tasks = [FilmTask(film, name, settings, threads) for film, name in zip(films, video_ids(films), strict=True)]
+    report = progress or (lambda state: None)
+    if on_start is not None:
+        on_start(len(tasks))
+    results: dict[str, FilmResult] = {}
+    waiting = []
+    for task in tasks:
+        if (kept := _existing_result(task)) is not None:
+            results[task.video_id] = kept
+            report(FilmProgress(task.video_id, result=kept))
+        else:
+            waiting.append(task)
+    if settings.dask is not None:
+        running = run_on_dask(waiting, work, settings.dask)
+    else:
+        running = run_here(waiting, work, workers, report)
+    with closing(running) as finished:  # an interrupt here ends the children
+        for result in finished:
+            results[result.video_id] = result
+            report(FilmProgress(result.video_id, result=result))
+    return [results[task.video_id] for task in tasks]
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BasslError(f"{path}: cannot be made ({os_reason(error)})") from error
+    if not os.access(path, os.W_OK):
+        raise BasslError(f"{path}: cannot be written (permission denied)")
+
+
+def _existing_result(task: FilmTask) -> FilmResult | None:
+    """The result of a film whose store exists; None where the store is to be made."""
+    remove_partials(task.store)
+    if not is_file(task.film):  # it is read twice
+        return task.failed(f"{task.film}: {READ_TWICE}")
+    if task.settings.overwrite or not task.store.exists():
+        return None
+    from pipelines.stores.keyframes import read_keyframes  # start-up time: h5py, where there is a store only
+
+    try:
+        store = read_keyframes(task.store)
+    except StoreError as error:
+        return task.failed(str(error))
+    theirs, ours = store.settings, task.store_settings
+    if theirs != ours:
+        other = ", ".join(
+            f"{key} {theirs.get(key)} and not {ours.get(key)}"
+            for key in {**ours, **theirs}
+            if theirs.get(key) != ours.get(key)
+        )
+        return task.failed(f"{task.store}: was made with other settings ({other}); --overwrite makes it again")
+    if store.source["bytes"] != task.film.stat().st_size:
+        return task.failed(f"{task.store}: was made from another file than {task.film}; --overwrite makes it again")
+    facts = {"shots": len(store.frames), "frames": store.video.frames, "duration": store.video.duration}
+    return task.finished(facts, "kept")
+
+
+def work(message: dict[str, Any], send: Send) -> None:
+    """Read the film of a task, write its store; runs in the child process."""
+    from pipelines.video.reader import FilmReader  # start-up time: av, which the parent process does without
+
+    task = FilmTask.from_json(message)
+    settings = task.settings
+    reader = FilmReader(
+        task.film,
+        ReaderSettings(
+            settings.detector,
+            settings.detector_threshold,
+            settings.min_shot,
+            keyframes=settings.keyframes,
+            lines=settings.lines,
+            start=settings.part[0],
+            end=settings.part[1],
+            threads=task.threads,
+        ),
+        lambda done, total: send("progress", {"done": done, "total": total, "frames": reader.frames_read}),
+    )
+    shots = iter(reader)
+    shots = chain([next(shots)], shots)  # starts the threads that decode
+    try:
+        _write_store(task, reader, shots)
+    except InexactError:
+        work(replace(task, threads=1).to_json(), send)
+    else:
+        facts = reader.facts
+        found = {"shots": reader.shots, "frames": facts.frames, "duration": facts.duration}
+        send("end", found | {"warnings": reader.warnings})
+
+
+class InexactError(Exception):
+    """Frames that FFmpeg fills in for lost data depend on its number of threads: only one thread is reproducible."""
+
+
+def _write_store(task: FilmTask, reader: FilmReader, shots: Iterable[FilmedShot]) -> None:
+    """Write the keyframe store of a film from all shots of its reader. Raises InexactError for a damaged film that
+    several threads decoded, BasslError for a film that cannot be read, or a store that cannot be written."""
+    from pipelines.stores.keyframes import write_keyframes  # start-up time: h5py and PIL, while the threads decode
+
+    def describe() -> tuple[VideoFacts, dict[str, Any]]:
+        if task.threads > 1 and not reader.exact:
+            raise InexactError
+        facts = replace(reader.facts, path=task.film.name)  # the same film elsewhere gives the same store
+        return facts, _describe_file(task.film)
+
+    write_keyframes(task.store, _compress_shots(shots, task.settings.quality), describe, task.store_settings)
+
+
+def _compress_shots(shots: Iterable[FilmedShot], quality: int) -> Iterator[StoredShot]:
+    from pipelines.stores.jpeg import to_jpeg  # start-up time: PIL
+    from pipelines.stores.keyframes import StoredShot  # start-up time: h5py
+
+    for shot in shots:
+        try:
+            jpegs = tuple(to_jpeg(picture, quality) for picture in shot.keyframes)
+        except ValueError as error:
+            raise VideoError(f"a keyframe of {error}") from error
+        frames, seconds = (shot.start_frame, shot.end_frame), (shot.start, shot.end)
+        yield StoredShot(frames, seconds, shot.keyframe_indices, jpegs, shot.transition)
+
+
+def _describe_file(film: Path) -> dict[str, Any]:
+    try:
+        with film.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise VideoError(f"{film}: cannot be read again ({os_reason(error)})") from error
+    return {"name": film.name, "bytes": size, "sha256": digest}
