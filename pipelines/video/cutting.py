@@ -25,7 +25,7 @@ from av.video.frame import VideoFrame
 
 from pipelines.errors import BasslError, VideoError, first_line
 from pipelines.progress import ReportProgress
-from pipelines.scenes import Scene, SceneList
+from pipelines.scenes import SceneList
 from pipelines.video.decoding import (
     CLOCK_NOISE,
     VideoDecoder,
@@ -135,28 +135,28 @@ def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: 
     """
     first = first_time(film, _NO_TIMES)
     with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
-        times, keys = _times(source, film, first)
+        times, keys = _times(source, first)
     ranges = _ranges(film, scenes, times, keys)
     with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
-        _copy(source, film, first, times, ranges, paths, lambda t: progress("reading", t, scenes.video.duration))
+        _copy(source, first, times, ranges, paths, lambda t: progress("reading", t, scenes.video.duration))
     return [
         Cut(max(0.0, round(scene.start - piece.start, 6)), round(piece.late, 6))
         for scene, piece in zip(scenes.scenes, ranges, strict=True)
     ]
 
 
-def _times(source: _Packets, film: Path, first: Fraction) -> tuple[list[float], list[int]]:
+def _times(source: _Packets, first: Fraction) -> tuple[list[float], list[int]]:
     """Presentation time of each frame, in file order, and the indices of key frames."""
     times: list[float] = []
     keys: list[int] = []
     latest = float("-inf")
     for packet in source.packets([source.stream]):
         if packet.pts is None:
-            raise VideoError(f"{film}: has frames without timestamps, {_NO_TIMES}")
+            raise VideoError(f"{source.path}: has frames without timestamps, {_NO_TIMES}")
         time = float(packet.pts * packet.time_base - first)
         if time < latest - _SLACK:
             raise VideoError(
-                f"{film}: its timestamps restart in the middle, so it cannot be copied in pieces; give --exact"
+                f"{source.path}: its timestamps restart in the middle, so it cannot be copied in pieces; give --exact"
             )
         latest = max(latest, time)
         if packet.is_keyframe:
@@ -192,7 +192,6 @@ def _ranges(film: Path, scenes: SceneList, times: Sequence[float], keys: Sequenc
 
 def _copy(
     source: _Packets,
-    film: Path,
     first: Fraction,
     times: Sequence[float],
     ranges: Sequence[_Range],
@@ -218,7 +217,7 @@ def _copy(
             else:
                 stamp = packet.pts if packet.pts is not None else packet.dts
                 if stamp is None:
-                    raise VideoError(f"{film}: has sound without timestamps; give --exact")
+                    raise VideoError(f"{source.path}: has sound without timestamps; give --exact")
                 is_subtitle = packet.stream.type == "subtitle"
                 time = float(stamp * packet.time_base - first)
                 if not is_subtitle:  # sound is placed by its middle; subtitles, which may be long, by their start
@@ -231,7 +230,7 @@ def _copy(
                         packet.duration = max(1, min(packet.duration, rest))
             for k in pieces:
                 if k < closed:
-                    raise VideoError(_FAR_SOUND.format(film))
+                    raise VideoError(_FAR_SOUND.format(source.path))
                 if k not in opened:
                     opened[k] = _Copy(paths[k], source, tracks, first + Fraction(starts[k]).limit_denominator(10**9))
                 opened[k].add(packet)
@@ -297,22 +296,13 @@ class _Copy:
 
     def set_chapters(self, scenes: SceneList, titles: Sequence[str], first: Fraction) -> None:
         """Make each scene a chapter; ``first`` is the presentation time of the film's first frame."""
-
-        def micro(seconds: float) -> int:
-            return max(0, round((first + Fraction(seconds)) * 1_000_000))
-
-        self._container.set_chapters(
-            [
-                {
-                    "id": scene.index + 1,
-                    "start": micro(scene.start) if scene.start else 0,
-                    "end": micro(scene.end),
-                    "time_base": Fraction(1, 1_000_000),
-                    "metadata": {"title": title},
-                }
-                for scene, title in zip(scenes.scenes, titles, strict=True)
-            ]
-        )
+        tick = Fraction(1, 1_000_000)
+        chapters: list[Any] = []
+        for scene, title in zip(scenes.scenes, titles, strict=True):
+            start, end = (max(0, round((first + Fraction(time)) / tick)) for time in (scene.start, scene.end))
+            span = {"start": start if scene.start else 0, "end": end, "time_base": tick}
+            chapters.append({"id": scene.index + 1, **span, "metadata": {"title": title}})
+        self._container.set_chapters(chapters)
 
     def attach(self, attachment: AttachmentStream) -> None:
         """Copy an attached file, such as a font."""
@@ -383,8 +373,22 @@ def encode_scenes(
     opened: dict[int, _Encoding] = {}
     closed = frames = 0
     heard_from: float | None = None
-    with VideoDecoder(film, start=starts[0], end=part_end) as source, open_container(film) as heard, _writing(film):
-        sound = _Sound(heard, film)
+
+    def add_sound(until: float) -> None:
+        """Add the samples up to a time to their scenes: the one at their end is open, and so are those before it,
+        unless they ended more than the slack ago."""
+        for heard, track, part in sound.until(until):
+            rate = part.sample_rate
+            if closed and heard < listed[closed - 1].end - CLOCK_NOISE:
+                raise VideoError(_FAR_SOUND.format(film))
+            for k, piece in opened.items():
+                start = max(0, round((listed[k].start - heard) * rate))
+                end = min(part.samples, round((listed[k].end - heard) * rate))
+                if start < end:
+                    piece.add_sound(track, _cut_samples(part, start, end), heard + start / rate - listed[k].start)
+
+    with VideoDecoder(film, start=starts[0], end=part_end) as source, open_container(film) as other, _writing(film):
+        sound = _Sound(other, film)
         try:
             for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
                 frames = index + 1
@@ -398,16 +402,14 @@ def encode_scenes(
                     if k not in opened:
                         opened[k] = _Encoding(paths[k], source, frame, sound.tracks, options)
                     opened[k].add_frame(frame, time - listed[k].start)
-                for heard_at, track, part in sound.until(time):
-                    _add_sound_to_scenes(film, track, part, heard_at, listed, opened, closed)
+                add_sound(time)
                 while closed < wanted.start and (not sound.tracks or time > listed[closed].end + _SLACK):
                     if closed not in opened:
                         raise _without_frames(film, closed)
                     opened.pop(closed).close()
                     closed += 1
                 progress("reading", time, scenes.video.duration)
-            for heard_at, track, part in sound.until(float("inf")):
-                _add_sound_to_scenes(film, track, part, heard_at, listed, opened, closed)
+            add_sound(float("inf"))
             if is_part:
                 check_length(film, source.facts.duration, scenes)
             elif frames != scenes.video.frames:
@@ -468,29 +470,6 @@ class _Sound:
                         )
                     ends[place] = time + part.samples / part.sample_rate
                     yield time, place, part
-
-
-def _add_sound_to_scenes(
-    film: Path,
-    track: int,
-    part: AudioFrame,
-    time: float,
-    scenes: Sequence[Scene],
-    opened: Mapping[int, _Encoding],
-    closed: int,
-) -> None:
-    """Add the samples of a decoded part to the scenes that they belong to.
-
-    The scene at the end of the part is open, and so are those before it, unless they ended more than the slack ago.
-    """
-    rate = part.sample_rate
-    if closed and time < scenes[closed - 1].end - CLOCK_NOISE:
-        raise VideoError(_FAR_SOUND.format(film))
-    for k, piece in opened.items():
-        start = max(0, round((scenes[k].start - time) * rate))
-        end = min(part.samples, round((scenes[k].end - time) * rate))
-        if start < end:
-            piece.add_sound(track, _cut_samples(part, start, end), time + start / rate - scenes[k].start)
 
 
 def _cut_samples(part: AudioFrame, start: int, end: int) -> AudioFrame:

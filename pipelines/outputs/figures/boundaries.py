@@ -85,14 +85,8 @@ def boundary_figure(
 
 
 def _end_marker(filled: bool) -> dict[str, Any]:
-    return {
-        "marker": "v",
-        "markersize": 6,
-        "color": VERMILLION,
-        "markerfacecolor": VERMILLION if filled else "white",
-        "linestyle": "",
-        "clip_on": False,
-    }
+    shape = {"marker": "v", "markersize": 6, "linestyle": "", "clip_on": False}
+    return {**shape, "color": VERMILLION, "markerfacecolor": VERMILLION if filled else "white"}
 
 
 def _draw_true_scenes(panel: Axes, truth: NDArray[np.float64], length: float) -> None:
