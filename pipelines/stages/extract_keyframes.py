@@ -118,10 +118,15 @@ class FilmTask:
     @property
     def store_settings(self) -> dict[str, Any]:
         """The settings that decide the content of the store, which are recorded in it; without those not given."""
-        names = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
-        given = {name: getattr(self.settings, name) for name in names}
-        given["start"], given["end"] = self.settings.part
+        given = self.reader_settings | {"quality": self.settings.quality}
         return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def reader_settings(self) -> dict[str, Any]:
+        """The settings of reading that decide which shots and keyframes there are."""
+        names = ("detector", "detector_threshold", "min_shot", "keyframes", "lines")
+        start, end = self.settings.part
+        return {name: getattr(self.settings, name) for name in names} | {"start": start, "end": end}
 
     def to_json(self) -> dict[str, Any]:
         """The task as plain JSON values."""
@@ -232,19 +237,9 @@ def work(message: dict[str, Any], send: Send) -> None:
     from pipelines.video.reader import FilmReader  # start-up time: av, which the parent process does without
 
     task = FilmTask.from_json(message)
-    settings = task.settings
     reader = FilmReader(
         task.film,
-        ReaderSettings(
-            settings.detector,
-            settings.detector_threshold,
-            settings.min_shot,
-            keyframes=settings.keyframes,
-            lines=settings.lines,
-            start=settings.part[0],
-            end=settings.part[1],
-            threads=task.threads,
-        ),
+        ReaderSettings(**task.reader_settings, threads=task.threads),
         lambda done, total: send("progress", {"done": done, "total": total, "frames": reader.frames_read}),
     )
     shots = iter(reader)

@@ -40,13 +40,9 @@ def ffmetadata(scenes: SceneList, shots: bool = False) -> str:
     """Chapters for ``ffmpeg -i FILM -i FILE -map_metadata 0 -map_chapters 1 -codec copy OUT``, to the microsecond."""
     lines = [";FFMETADATA1"]
     for segment in segments_of(scenes, shots):
-        lines += [
-            "[CHAPTER]",
-            "TIMEBASE=1/1000000",
-            f"START={round(segment.start * 1_000_000)}",
-            f"END={round(segment.end * 1_000_000)}",
-            "title=" + re.sub(r"([=;#\\])", r"\\\1", segment.name),
-        ]
+        start, end = (round(seconds * 1_000_000) for seconds in (segment.start, segment.end))
+        lines += ["[CHAPTER]", "TIMEBASE=1/1000000", f"START={start}", f"END={end}"]
+        lines.append("title=" + re.sub(r"([=;#\\])", r"\\\1", segment.name))
     return "\n".join(lines) + "\n"
 
 

@@ -53,14 +53,8 @@ def similarity_figure(
             row, column = divmod(number, columns)
             panel = figure.add_subplot(grid[row + bool(pictures), column])
             bottom = float(matrix.min()) if own_scale else lowest
-            image = panel.imshow(
-                matrix,
-                cmap="viridis",
-                vmin=min(bottom, 1 - 1e-6),
-                vmax=1,
-                extent=(*edges, *edges[::-1]),
-                interpolation="nearest",
-            )
+            shades: dict[str, Any] = {"cmap": "viridis", "vmin": min(bottom, 1 - 1e-6), "vmax": 1}
+            image = panel.imshow(matrix, **shades, extent=(*edges, *edges[::-1]), interpolation="nearest")
             for start, end in scene_ranges(M, ends):
                 for colour, line in ((BLACK, 2.6), ("white", 1.2)):  # seen on dark and on light
                     corner, side = (first + start - 0.5,) * 2, end - start

@@ -60,19 +60,9 @@ function makeScene() {
   const element = byId("scene-template").content.firstElementChild.cloneNode(true);
   const part = (selector) => element.querySelector(selector);
   return {
-    element,
-    number: part(".number"),
-    name: part(".name"),
-    times: part(".times"),
-    length: part(".length"),
-    shotCount: part(".shot-count"),
-    gauge: part(".gauge i"),
-    confidence: part(".confidence .value"),
-    doubt: part(".doubt"),
-    rename: part(".rename"),
-    previous: part(".previous"),
-    next: part(".next"),
-    shots: part(".shots"),
+    element, number: part(".number"), name: part(".name"), times: part(".times"), length: part(".length"),
+    shotCount: part(".shot-count"), gauge: part(".gauge i"), confidence: part(".confidence .value"), doubt: part(".doubt"),
+    rename: part(".rename"), previous: part(".previous"), next: part(".next"), shots: part(".shots"),
   };
 }
 
