@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # start-up time: av, h5py
     from pipelines.stores.keyframes import StoredShot
     from pipelines.video.reader import FilmReader
 
+_READING = ("detector", "detector_threshold", "min_shot", "keyframes", "lines")
 Report = Callable[[FilmProgress["FilmResult"]], None]
 
 
@@ -118,15 +119,9 @@ class FilmTask:
     @property
     def store_settings(self) -> dict[str, Any]:
         """The settings that decide the content of the store, which are recorded in it; without those not given."""
-        given = self.reader_settings | {"quality": self.settings.quality}
+        given = {name: getattr(self.settings, name) for name in (*_READING, "quality")}
+        given["start"], given["end"] = self.settings.part
         return {name: value for name, value in given.items() if value is not None}
-
-    @property
-    def reader_settings(self) -> dict[str, Any]:
-        """The settings of reading that decide which shots and keyframes there are."""
-        names = ("detector", "detector_threshold", "min_shot", "keyframes", "lines")
-        start, end = self.settings.part
-        return {name: getattr(self.settings, name) for name in names} | {"start": start, "end": end}
 
     def to_json(self) -> dict[str, Any]:
         """The task as plain JSON values."""
@@ -237,9 +232,11 @@ def work(message: dict[str, Any], send: Send) -> None:
     from pipelines.video.reader import FilmReader  # start-up time: av, which the parent process does without
 
     task = FilmTask.from_json(message)
+    given = {name: getattr(task.settings, name) for name in _READING}
+    start, end = task.settings.part
     reader = FilmReader(
         task.film,
-        ReaderSettings(**task.reader_settings, threads=task.threads),
+        ReaderSettings(**given, start=start, end=end, threads=task.threads),
         lambda done, total: send("progress", {"done": done, "total": total, "frames": reader.frames_read}),
     )
     shots = iter(reader)

@@ -78,13 +78,13 @@ class ImageSettings:
         """(width, height) of the images of a film of this size. Raises BasslError where the format has none such."""
         wanted = self.width or (_SPRITE_WIDTH if self.sprite and self.height is None else None)
         if wanted is None:
-            size = max(1, round(width * (self.height or height) / height)), self.height or height
+            made = max(1, round(width * (self.height or height) / height)), self.height or height
         else:
-            size = wanted, self.height or max(1, round(height * wanted / width))
-        if max(size) > (most := _LONGEST[self.format]):
-            made = f"{size[0]} x {size[1]} pixels"
-            raise BasslError(f"images would have {made}, and the most is {most}; give a smaller --width or --height")
-        return size
+            made = wanted, self.height or max(1, round(height * wanted / width))
+        if max(made) > (most := _LONGEST[self.format]):
+            size = f"{made[0]} x {made[1]} pixels"
+            raise BasslError(f"images would have {size}, and the most is {most}; give a smaller --width or --height")
+        return made
 
 
 @dataclass(frozen=True)

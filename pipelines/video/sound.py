@@ -115,11 +115,7 @@ def has_sound(path: Path) -> bool:
         VideoError: one line, for a film that cannot be read.
     """
     with open_container(path) as container:
-        return _has_sound(container)
-
-
-def _has_sound(container: av.container.InputContainer) -> bool:
-    return bool(container.streams.audio) and container.streams.audio[0].codec_context is not None
+        return bool(container.streams.audio) and container.streams.audio[0].codec_context is not None
 
 
 def _spectra(path: Path) -> Iterator[tuple[float, Floats]]:
@@ -148,7 +144,7 @@ def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
     """Pieces of sound, mono at RATE, with the start of each in seconds from the film's first frame."""
     with open_container(path) as container:
         video_stream(path, container)  # raises VideoError where there is none
-        if not _has_sound(container):
+        if not has_sound(path):
             raise VideoError(f"{path}: has no sound")
         stream, first = container.streams.audio[0], 0.0
         with suppress(VideoError):

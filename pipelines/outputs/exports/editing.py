@@ -155,7 +155,7 @@ def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str
     display = "DF" if timeline.drop else "NDF"
 
     def time(frames: int) -> str:
-        return f"{timeline.seconds(frames)}s"  # a Fraction is written as 1001/24000, and as 2 where it is whole
+        return f"{frames / timeline.rate}s"  # a Fraction is written as 1001/24000, and as 2 where it is whole
 
     root = Element("fcpxml", version="1.10")
     resources, video = add_element(root, "resources"), timeline.video

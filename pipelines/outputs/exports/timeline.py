@@ -50,10 +50,6 @@ class Timeline:
     uri: str
     markers: tuple[Clip, ...] = ()  # marked ranges of the timeline
 
-    def seconds(self, frames: int) -> Fraction:
-        """Exact duration of a number of frames, in seconds."""
-        return frames / self.rate
-
     @property
     def clips_length(self) -> int:
         """Frames of all clips."""
