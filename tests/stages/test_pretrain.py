@@ -245,6 +245,16 @@ def test_a_non_finite_loss_ends_the_run_and_keeps_the_saved_model(
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 11))
 
 
+def test_a_run_killed_before_its_last_model_was_written_writes_it_when_it_is_resumed(
+    settings: PretrainSettings,
+) -> None:
+    result = pretrain(settings)
+    whole = result.model.read_bytes()
+    result.model.unlink()
+    pretrain(replace(settings, resume=True))
+    assert result.model.read_bytes() == whole
+
+
 def test_log_rows_after_the_saved_step_are_removed_on_resume(settings: PretrainSettings) -> None:
     pretrain(settings)
     with (settings.output / "log.csv").open("a") as file:

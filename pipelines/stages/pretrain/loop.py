@@ -102,6 +102,8 @@ def _train(
             save_state(settings.output, {"settings": json.dumps(identity), "step": step, **trainer.state(), **rest})
             save_bassl_model(settings.output / MODEL, model_weights(settings, model, name, step, data))
 
+    if step == order.steps:  # killed after its last state and before its model, it would have an older model
+        save()
     stopped = False
     dtype = weight_dtype(settings.precision)
     with RunLog(settings.output if process.is_first else None, step) as log:
