@@ -376,6 +376,11 @@ def test_films_that_are_not_used_need_no_features(settings: FinetuneSettings, da
     features = open_features(data / "features.h5").videos
     index = read_index(settings.index)
     splits = ["" if name == "e" else split for name, split in zip(index.video_ids, index.splits, strict=True)]
+def test_a_split_that_chooses_the_epoch_and_tests_the_model_is_reported(settings: FinetuneSettings) -> None:
+    result = finetune(replace(settings, seeds=1, epochs=1, validate_split="test"))
+    assert any("better than it should be" in note for note in result.notes)
+
+
     unused = write_relabelled(settings.index, tmp_path / "index.h5", index.label, splits)
     write_features(tmp_path / "some.h5", "made up", {name: features[name] for name in "abcd"})
     some = replace(settings, index=unused, features=(tmp_path / "some.h5",), output=tmp_path / "runs" / "some")

@@ -78,16 +78,15 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
     if settings.select == "test" and not test:
         test_split = settings.test_split
         raise BasslError(f"{settings.index}: has no labelled videos in {test_split}, which --select test needs")
-    if settings.select == "test":
-        report("the epoch is chosen on the test split: the result is better than it should be; do not report it")
-        return Split(train, val, test, "test")
-    if settings.select == "val" and val:
-        return Split(train, val, test, "val")
-    if settings.select == "val":
+    if settings.select == "val" and not val:
         report(
             f"no labelled videos in {settings.validate_split}: the last epoch is taken, and scores are not calibrated"
         )
-    return Split(train, val, test, "last epoch")
+    if settings.select == "last" or (settings.select == "val" and not val):
+        return Split(train, val, test, "last epoch")
+    if settings.select == "test" or val == test:
+        report("the epoch is chosen on the test split: the result is better than it should be; do not report it")
+    return Split(train, val, test, settings.select)
 
 
 def labelled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:
