@@ -250,20 +250,14 @@ class LabelledBatch:
     weights: Tensor  # of the same shape, how much each shot counts; over all processes they add up to at most 1
 
 
-def steps_of(examples: int, batch: int) -> int:
-    """Steps in an epoch: as many as are needed for batches of at most ``batch`` examples."""
-    return -(-examples // batch)
-
-
 def batches(
-    epoch: Epoch, batch: int, *, order: tuple[int, ...], first: int, loss: Loss, process: Process
+    epoch: Epoch, steps: int, *, seed: int, number: int, first: int, loss: Loss, process: Process
 ) -> Iterator[LabelledBatch]:
-    """This process's batches of an epoch, from step ``first`` on, of at most ``batch`` examples over all processes, in
-    the order that the seed ``order`` gives. An epoch is shared out evenly: the last batch is as large as the others,
-    but for one example. The loss of a step is the same whatever the number of processes."""
-    M = len(epoch.targets)
-    shuffled = np.random.default_rng((*order[:1], EXAMPLE_ORDER, *order[1:])).permutation(M)
-    for examples in np.array_split(shuffled, steps_of(M, batch))[first:]:
+    """This process's batches of an epoch, from step ``first`` on, in the order that the seed and the epoch's ``number``
+    give. The examples are shared out evenly among the steps. The loss of a step is the same whatever the number of
+    processes."""
+    shuffled = np.random.default_rng((seed, EXAMPLE_ORDER, number)).permutation(len(epoch.targets))
+    for examples in np.array_split(shuffled, steps)[first:]:
         weights = loss_weights(epoch.targets[examples], epoch.usable[examples], loss)
         own = np.array_split(np.arange(len(examples)), process.world_size)[process.rank]
         chosen = examples[own]

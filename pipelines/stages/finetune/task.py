@@ -15,7 +15,7 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.networks import NETWORKS
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import build_network
-from pipelines.stages.finetune.data import EPOCHS, Epoch, LabelledBatch, batches, film_logits, labelled_films, steps_of
+from pipelines.stages.finetune.data import EPOCHS, Epoch, LabelledBatch, batches, film_logits, labelled_films
 from pipelines.stages.finetune.features import Encoding, known_keyframe_facts
 from pipelines.stages.finetune.keyframes import KeyframeTask
 from pipelines.stages.finetune.settings import FinetuneSettings
@@ -54,9 +54,9 @@ class FeatureTask:
         """Steps in an epoch over some videos."""
         key = (tuple(videos), batch)
         if key not in self._steps:
-            # Any epoch has as many examples as the first.
+            # Those of the first epoch, for all: views of a film may have some more labels than the film itself.
             examples = len(self._epoch(videos, 0, 0).targets)
-            steps = self._steps[key] = steps_of(examples, self._examples(batch))
+            steps = self._steps[key] = -(-examples // self._examples(batch))
             if examples // steps < self._process.world_size:
                 raise BasslError(
                     f"a batch of {batch} is too small for {self._process.world_size} processes; use a larger --batch"
@@ -75,12 +75,7 @@ class FeatureTask:
         for epoch in range(step // steps, epochs):
             examples, first = self._epoch(videos, seed, epoch), max(0, step - epoch * steps)
             yield from batches(
-                examples,
-                self._examples(batch),
-                order=(seed, epoch),
-                first=first,
-                loss=self._loss,
-                process=self._process,
+                examples, steps, seed=seed, number=epoch, first=first, loss=self._loss, process=self._process
             )
 
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
