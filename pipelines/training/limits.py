@@ -20,7 +20,11 @@ def limits_in_one_line(relief: str) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError as error:
         raise BasslError(f"the GPU is out of memory ({first_line(error)}); {relief}") from error
+    except MemoryError as error:  # of NumPy
+        raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
     except RuntimeError as error:
+        if "can't allocate memory" in str(error):
+            raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
         if "DataLoader worker" in str(error):
             raise BasslError(
                 f"a process that reads keyframes ended ({first_line(error)}); where memory is short, fewer --workers "

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -128,6 +130,12 @@ def test_settings_that_the_machine_does_not_support_give_a_one_line_error(
         raise error
     assert "\n" not in str(caught.value)
     assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize("allocate", [torch.empty, np.empty])
+def test_more_memory_than_the_machine_has_gives_a_one_line_error(allocate: Callable[[int], Any]) -> None:
+    with pytest.raises(BasslError, match=r"not enough memory .*; use --micro-batch"), limits_in_one_line(FEWER_WINDOWS):
+        allocate(10**15)
 
 
 def test_a_failed_compilation_gives_one_line_but_a_bug_gives_a_traceback() -> None:

@@ -116,7 +116,7 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     index = read_index(settings.index)
     split = split_videos(settings, index, warn)
     start = find_start(settings, note)
-    with process_group(settings.device) as process, limits_in_one_line("use a smaller --batch"):
+    with process_group(settings.device) as process, limits_in_one_line("use a smaller --batch or --width"):
         # Encoding does not wait for signals: what it has done is kept when it is killed.
         videos = split.train + split.val + split.test
         encoding = None if settings.end_to_end else find_encoding(settings, index, videos, start, process, note)
