@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -59,10 +60,10 @@ class PretextSettings:
             raise ValueError(f"tasks must be different, not {', '.join(self.tasks)}")
         if self.has_windows and not self.tasks:
             raise ValueError(f"method {self.method} needs at least one of the tasks {', '.join(get_args(Task))}")
-        if not all(alpha >= 0 for alpha in self.alphas.values()):
-            raise ValueError("the weights of the tasks must not be negative")
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be above 0, not {self.temperature}")
+        if not all(0 <= alpha < math.inf for alpha in self.alphas.values()):
+            raise ValueError("the weights of the tasks must be finite and not negative")
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature must be finite and above 0, not {self.temperature}")
         if not 0 <= self.masking_rate <= 1:
             raise ValueError(f"masking_rate must lie in 0 to 1, not {self.masking_rate}")
         if self.head_dim < 1:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pipelines.options import NO_OPTION
 
+LARGEST_RATE = 1e30  # float32 has no room for much larger steps
+LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model of a seed
 Precision = Literal["auto", "float32", "float64", "bf16", "fp16"]
 
 
@@ -62,7 +65,7 @@ class AugmentationSettings:
             raise ValueError(f"hue must lie between 0 and 0.5, not {self.hue}")
         for name in ("scale", "ratio", "sigma"):
             low, high = getattr(self, name)
-            if not 0 < low <= high:
-                raise ValueError(f"{name} must be a positive range, not {low} to {high}")
+            if not 0 < low <= high < math.inf:
+                raise ValueError(f"{name} must be a positive, finite range, not {low} to {high}")
         if self.kernel_size % 2 == 0 or not 1 <= self.kernel_size < 2 * self.size:
             raise ValueError(f"kernel_size must be odd and smaller than {2 * self.size}, not {self.kernel_size}")

@@ -232,6 +232,8 @@ def test_missing_arguments_are_named() -> None:
         ({"alpha_pp": -1.0}, "negative"),
         ({"temperature": 0.0}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
+        ({"temperature": float("inf")}, "temperature"),
+        ({"alpha_pp": float("inf")}, "finite"),
         ({"masking_rate": 1.5}, "masking_rate"),
         ({"head_dim": 0}, "head_dim"),
     ],

@@ -601,6 +601,8 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
     for changes in (
         {"seeds": 0},
         {"rate": -1.0},
+        {"rate": 1e300},
+        {"seed": 10**18},
         {"dropout": 1.0},
         {"crn": "lstm"},
         {"select": "train"},

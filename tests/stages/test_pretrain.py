@@ -664,6 +664,8 @@ def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings,
         {"resume": True, "overwrite": True},
         {"width": 30},
         {"micro_batch": 2},
+        {"seed": 10**18},
+        {"base_rate": 1e300},
     ):
         with pytest.raises(ValueError):
             replace(settings, **changes)

@@ -1,5 +1,6 @@
 """Augmentations: draws have torchvision's distributions, and operations equal torchvision's on each image."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -412,6 +413,7 @@ def test_gpu_results_equal_cpu_results_without_synchronisation() -> None:
         {"kernel_size": 8},
         {"kernel_size": 449},
         {"sigma": (0.0, 1.0)},
+        {"sigma": (0.1, math.inf)},
     ],
 )
 def test_settings_out_of_range_are_refused(change: dict[str, Any]) -> None:

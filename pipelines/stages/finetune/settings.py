@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Literal
 
 from pipelines.models.networks import CRN
 from pipelines.options import accept_text, check_at_least, rare
-from pipelines.training.settings import Precision
+from pipelines.training.settings import LARGEST_RATE, LARGEST_SEED, Precision
 
 
 @dataclass(frozen=True)
@@ -127,8 +126,10 @@ class FinetuneSettings:
         check_at_least(self, 1, "seeds", "epochs", "batch", "neighbours", "width", "layers", "heads", "sequence")
         check_at_least(self, 1, "size", "log_steps")
         check_at_least(self, 0, "seed", "workers")
-        if self.rate is not None and not 0 < self.rate < math.inf:
-            raise ValueError(f"rate must be above 0, not {self.rate}")
+        if self.seed > LARGEST_SEED:
+            raise ValueError(f"seed must be at most {LARGEST_SEED}, not {self.seed}")
+        if self.rate is not None and not 0 < self.rate <= LARGEST_RATE:
+            raise ValueError(f"rate must be above 0 and at most {LARGEST_RATE:g}, not {self.rate}")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in 0 to 1, not {self.dropout}")
         if self.resume and self.overwrite:

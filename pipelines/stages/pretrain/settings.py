@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipelines.options import RARE, accept_text, check_at_least, rare
 from pipelines.pretext.settings import PretextSettings, Variant
-from pipelines.training.settings import AugmentationSettings, Precision
+from pipelines.training.settings import LARGEST_RATE, LARGEST_SEED, AugmentationSettings, Precision
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,12 @@ class PretrainSettings:
             raise ValueError(
                 f"batch must be at least 2, because windows are compared with each other, not {self.batch}"
             )
-        if not self.base_rate > 0 or not self.trust > 0 or not self.warm_up <= 1 or not 0 <= self.dropout < 1:
-            raise ValueError("base_rate and trust must be above 0, warm_up at most 1, and dropout in 0 to 1")
+        if self.seed > LARGEST_SEED:
+            raise ValueError(f"seed must be at most {LARGEST_SEED}, not {self.seed}")
+        if not 0 < self.base_rate <= LARGEST_RATE or not 0 < self.trust <= LARGEST_RATE:
+            raise ValueError(f"base_rate and trust must be above 0 and at most {LARGEST_RATE:g}")
+        if not self.warm_up <= 1 or not 0 <= self.dropout < 1:
+            raise ValueError("warm_up must be at most 1, and dropout in 0 to 1")
         if self.width % self.heads:
             raise ValueError(f"a width of {self.width} cannot be shared among {self.heads} attention heads")
         if self.resume and self.overwrite:
