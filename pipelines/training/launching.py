@@ -15,7 +15,7 @@ from torch.distributed import run as torchrun
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, get_error_handler
 
-from pipelines.errors import BasslError, count
+from pipelines.errors import BasslError, count, first_line
 from pipelines.training.machines import LAUNCHED, SOME_FAILED, STOPPED, Machines, is_worker
 
 
@@ -46,13 +46,12 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
     process that died."""
     where = ["--standalone"]
     if machines.nodes > 1:
-        where = ["--nnodes", str(machines.nodes)]
+        host, _, port = str(machines.rdzv_endpoint).rpartition(":")
+        where = ["--nnodes", str(machines.nodes), "--rdzv-endpoint", f"{host}:{port}" if host else f"{port}:29500"]
         if machines.node_rank is None:
-            where += ["--rdzv-backend", "c10d", "--rdzv-endpoint", str(machines.rdzv_endpoint), "--rdzv-id", "bassl"]
+            where += ["--rdzv-backend", "c10d", "--rdzv-id", "bassl"]
         else:
-            host, _, port = str(machines.rdzv_endpoint).rpartition(":")
-            where += ["--node-rank", str(machines.node_rank), "--master-addr", host or port]
-            where += ["--master-port", port if host else "29500"]
+            where += ["--node-rank", str(machines.node_rank)]
     # launch() says in one line what torchrun logs at length.
     for name in ("torch.distributed.elastic", "torch.distributed.run"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -64,6 +63,8 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // machines.per_node)))
         try:
             torchrun.run(torchrun.parse_args([*where, *how, "-m", "bassl_cli", *arguments]))  # type: ignore[no-untyped-call]
+        except ValueError as error:
+            raise BasslError(f"--rdzv-endpoint {machines.rdzv_endpoint}: {first_line(error)}") from error
         except SignalException as stop:
             return 128 + int(stop.sigval)
         except ChildFailedError as error:

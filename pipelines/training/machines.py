@@ -39,7 +39,7 @@ class Machines:
         if self.processes > 1 and self.gpus != 0:
             raise ValueError("--processes is for the CPU: add --gpus 0; on GPUs there is one process for each GPU")
         if self.nodes > 1 and (
-            self.rdzv_endpoint is None or (self.node_rank is not None and not 0 <= self.node_rank < self.nodes)
+            not self.rdzv_endpoint or (self.node_rank is not None and not 0 <= self.node_rank < self.nodes)
         ):
             raise ValueError(
                 f"on {self.nodes} machines, run the same on each, with --rdzv-endpoint HOST:PORT of the first machine "

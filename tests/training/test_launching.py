@@ -50,11 +50,20 @@ def test_a_program_started_by_torchrun_may_call_several_stages(tmp_path: Path) -
     assert (ran.returncode, ran.stdout) == (0, "1 [0, 1]\n2 [0, 1]\n"), ran.stderr
 
 
+@pytest.mark.parametrize("endpoint", ["host:abc", "host:99999999", "a b:1"])
+@pytest.mark.parametrize("node_rank", [0, None])
+def test_an_address_that_is_none_gives_a_one_line_error(endpoint: str, node_rank: int | None) -> None:
+    with pytest.raises(BasslError, match="--rdzv-endpoint") as refused:
+        launch(Machines(gpus=0, nodes=2, node_rank=node_rank, rdzv_endpoint=endpoint), ["finetune"])
+    assert "\n" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"gpus": 3, "nodes": 2, "rdzv_endpoint": "a:1"}, "3 GPUs cannot be shared equally by 2 machines"),
         ({"gpus": 4, "nodes": 2}, "--rdzv-endpoint HOST:PORT"),
+        ({"gpus": 4, "nodes": 2, "rdzv_endpoint": ""}, "--rdzv-endpoint HOST:PORT"),
         ({"gpus": 4, "nodes": 2, "rdzv_endpoint": "a:1", "node_rank": 2}, "--node-rank 0 to 1"),
         ({"processes": 2}, "add --gpus 0"),
         ({"gpus": -1}, "not negative"),
