@@ -16,14 +16,15 @@ import json
 import math
 import re
 import shutil
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.files import atomic_file, locked, os_reason, remove_partials
 from pipelines.models.opening import MODEL, STATE
 
@@ -140,12 +141,18 @@ class RunLog:
     def __init__(self, folder: Path | None, step: int) -> None:
         self._folder = folder
         self._board = None
+        self._columns: dict[str, list[str]] = {}
         if folder is not None:
+            # TensorBoard's own sign that it is to import no TensorFlow, which prints lines.
+            sys.modules.setdefault("tensorboard.compat.notf", ModuleType("notf"))
             from torch.utils.tensorboard import SummaryWriter  # start-up time: what reads logs needs no torch
 
             for name in (LOG, VALIDATION):
-                _drop_rows(folder / name, step)
-            self._board = SummaryWriter(str(folder / _TENSORBOARD), purge_step=step + 1)
+                self._columns[name] = _drop_rows(folder / name, step)
+            try:
+                self._board = SummaryWriter(str(folder / _TENSORBOARD), purge_step=step + 1)
+            except OSError as error:
+                raise BasslError(f"{folder / _TENSORBOARD}: cannot be written ({os_reason(error)})") from error
 
     def __enter__(self) -> RunLog:
         return self
@@ -156,28 +163,25 @@ class RunLog:
                 self._board.close()
 
     def write(self, name: str, row: Mapping[str, float]) -> None:
-        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`. Raises BasslError where it
-        cannot be written."""
+        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`, under the columns of the
+        first one; TensorBoard has all values. Raises BasslError where it cannot be written."""
         if self._folder is None or self._board is None:
             return
-        path = self._folder / name
+        path, columns = self._folder / name, self._columns[name]
         try:
-            self._write(path, row, self._board)
+            with path.open("a", newline="") as file:
+                writer = csv.writer(file)
+                if not columns:
+                    columns += row
+                    writer.writerow(columns)
+                values = [row.get(column, math.nan) for column in columns]
+                writer.writerow([f"{value:.8g}" if isinstance(value, float) else value for value in values])
+            for key, value in row.items():
+                if key not in ("step", "epoch", "seed"):
+                    self._board.add_scalar(f"{path.stem}/{key}", value, int(row["step"]))
+            self._board.flush()
         except OSError as error:
             raise BasslError(f"{path}: cannot be written ({os_reason(error)}); continue with --resume") from error
-
-    @staticmethod
-    def _write(path: Path, row: Mapping[str, float], board: Any) -> None:
-        new = not path.exists()
-        with path.open("a", newline="") as file:
-            writer = csv.writer(file)
-            if new:
-                writer.writerow(row)
-            writer.writerow([f"{value:.8g}" if isinstance(value, float) else value for value in row.values()])
-        for key, value in row.items():
-            if key not in ("step", "epoch", "seed"):
-                board.add_scalar(f"{path.stem}/{key}", value, int(row["step"]))
-        board.flush()
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
@@ -201,14 +205,19 @@ def read_log(path: Path) -> list[dict[str, float]]:
     return found
 
 
-def _drop_rows(path: Path, step: int) -> None:
+def _drop_rows(path: Path, step: int) -> list[str]:
+    """Remove the rows of a log after a step; returns its columns, none where there is no log."""
     if not path.exists():
-        return
-    rows = _cells(path)
-    # A row that a full disk or a kill cut short has fewer cells than the header.
-    kept = [row for row in rows[1:] if len(row) == len(rows[0]) and int(row[0]) <= step]
+        return []
+    header, *rows = _cells(path) or [[]]
+    try:
+        # A row that a full disk or a kill cut short has fewer cells than the header.
+        kept = [row for row in rows if len(row) == len(header) and int(row[0]) <= step]
+    except ValueError as error:
+        raise StoreError(f"{path}: is not the log of a run ({first_line(error)}); move it away to go on") from error
     with atomic_file(path) as partial, partial.open("w", newline="") as file:
-        csv.writer(file).writerows([*rows[:1], *kept])
+        csv.writer(file).writerows([header, *kept] if header else [])
+    return header
 
 
 def _cells(path: Path) -> list[list[str]]:

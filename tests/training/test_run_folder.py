@@ -1,5 +1,9 @@
 """The folder of a run: one process at a time, nothing replaced unasked, and a log that goes on where the run does."""
 
+import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,6 +95,42 @@ def test_a_log_has_each_step_once_after_a_killed_run_is_resumed(tmp_path: Path) 
     with RunLog(None, 0) as log:
         log.write(VALIDATION, {"step": 3, "loss": 7.0})
     assert read_log(tmp_path / VALIDATION) == []
+
+
+def test_a_measure_is_logged_under_its_own_name_where_a_resumed_run_measures_others(tmp_path: Path) -> None:
+    with RunLog(tmp_path, 0) as log:
+        log.write(VALIDATION, {"step": 1, "knn": 0.1, "nmi": 0.2, "ap": 0.3})
+    with RunLog(tmp_path, 1) as log:
+        log.write(VALIDATION, {"step": 2, "ap": 0.4, "knn": 0.5})
+    first, second = read_log(tmp_path / VALIDATION)
+    assert first == {"step": 1, "knn": 0.1, "nmi": 0.2, "ap": 0.3}
+    assert (second["knn"], second["ap"]) == (0.5, 0.4)
+    assert math.isnan(second["nmi"])
+
+
+def test_a_log_that_cannot_be_continued_gives_a_one_line_error(tmp_path: Path) -> None:
+    (tmp_path / LOG).write_text("step;loss\n1;2\n")
+    with pytest.raises(StoreError, match=r"log\.csv: is not the log of a run.*; move it away"):
+        RunLog(tmp_path, 1)
+    (tmp_path / LOG).unlink()
+    (tmp_path / "tensorboard").touch()
+    with pytest.raises(BasslError, match=r"tensorboard: cannot be written \(file exists\)"):
+        RunLog(tmp_path, 1)
+
+
+def test_a_log_is_written_without_tensorflow_which_prints_lines(tmp_path: Path) -> None:
+    (tmp_path / "tensorflow.py").write_text("raise SystemExit('TensorFlow was imported')")
+    script = "from pathlib import Path; from pipelines.training.run_folder import RunLog; RunLog(Path('run'), 0)"
+    (tmp_path / "run").mkdir()
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("content", ["step,loss\n1,x\n2,3\n", "step,loss\ninf,1\n", "epoch\n1\n", "step,step\n1,2\n"])
