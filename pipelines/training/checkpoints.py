@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError, first_line
-from pipelines.files import atomic_file
+from pipelines.files import atomic_file, os_reason
 from pipelines.models.opening import STATE
 from pipelines.training.distributed import Process, gather
 from pipelines.training.run_folder import check_identity
@@ -51,6 +51,8 @@ def load_state(folder: Path, identity: Mapping[str, Any], process: Process) -> d
         if not isinstance(state, dict) or not {"settings", "step", "model", "optimizer"} <= set(state):
             raise ValueError("not the state of a run")
         stored = json.loads(state["settings"])
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
     except Exception as error:  # unpickling raises nearly anything
         raise StoreError(f"{path}: is damaged or not the state of a run; start again with --overwrite") from error
     check_identity(folder, stored, identity)

@@ -695,6 +695,9 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
         patched.setattr(checkpoints, "gather", lambda process, own: [own, False])
         refusal(lambda: pretrain(replace(settings, resume=True)), "not all processes find the same", error=BasslError)
     (settings.output / "state.pt").unlink()
+    (settings.output / "state.pt").mkdir()
+    refusal(lambda: pretrain(replace(settings, resume=True)), "state.pt: cannot be read", error=BasslError)
+    (settings.output / "state.pt").rmdir()
     model = (settings.output / "model.safetensors").read_bytes()
     refusal(lambda: pretrain(replace(settings, resume=True)), "has a model but no state.pt", error=BasslError)
     assert (settings.output / "model.safetensors").read_bytes() == model
