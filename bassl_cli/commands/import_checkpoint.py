@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
-from pipelines.stages.import_checkpoint import export_checkpoint, import_checkpoint as convert, model_path
+from pipelines.stages.import_checkpoint import (
+    checkpoint_path,
+    export_checkpoint,
+    import_checkpoint as convert,
+    model_path,
+)
 
 if TYPE_CHECKING:
     from pipelines.models.bassl import BasslWeights
@@ -36,7 +41,7 @@ def import_checkpoint(files: Files, as_json: console.Json = False, quiet: consol
 
     Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
     """
-    output = files.output or (files.file.with_suffix(".ckpt") if files.export else model_path(files.file))
+    output = files.output or (checkpoint_path if files.export else model_path)(files.file)
     weights = (export_checkpoint if files.export else convert)(files.file, output, overwrite=files.overwrite)
     if as_json:
         console.print_json(_summary(weights))

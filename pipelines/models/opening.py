@@ -6,6 +6,7 @@ Finding a model reads the header of its file only, without torch. What is in the
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import StoreError
+from pipelines.files import is_file, os_reason
 from pipelines.models.checkpoints import read_model_header
 
 if TYPE_CHECKING:  # optional dependency: torch
@@ -134,7 +136,7 @@ class OpenedModel:
 
 def model_file(path: Path) -> Path:
     """The file of the model that a run folder has, or that is named itself; it may not be there."""
-    return path / MODEL if path.is_dir() else path
+    return path / MODEL if os.path.isdir(path) else path  # noqa: PTH112  # also for names that no file can have
 
 
 def open_model(path: Path | str | None = None) -> OpenedModel:
@@ -148,14 +150,17 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
         path = BUILT_IN
     path = Path(path)
     file = model_file(path)
-    if not path.exists():
+    if not os.path.exists(path):  # noqa: PTH110
         raise StoreError(f"{path}: no such run or model; check the path, or give {DEFAULT!r} for the built-in model")
-    if not file.is_file():
+    if not is_file(file):
         unfinished = file != path and (path / STATE).exists()
         advice = "its run is unfinished; continue with --resume" if unfinished else "check the path"
         raise StoreError(f"{file}: no such model file; {advice}")
-    with file.open("rb") as opened:
-        is_zip = opened.read(4) == b"PK\x03\x04"
+    try:
+        with file.open("rb") as opened:
+            is_zip = opened.read(4) == b"PK\x03\x04"
+    except OSError as error:
+        raise StoreError(f"{file}: cannot be read ({os_reason(error)})") from error
     if is_zip:
         return OpenedModel(path, file, RELEASED)
     return OpenedModel(path, file, *read_model_header(file))

@@ -39,7 +39,7 @@ def export_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     given, ``output`` has the name of the model with the ending ``.ckpt``. Raises BasslError for a model that the layout
     cannot hold, or an output that exists or cannot be written."""
     file = Path(file)
-    output = file.with_suffix(".ckpt") if output is None else Path(output)
+    output = checkpoint_path(file) if output is None else Path(output)
     file = model_file(file)
     _check_output(file, output, overwrite)
     from pipelines.models.bassl import load_bassl_model  # optional dependency: torch
@@ -55,8 +55,13 @@ def model_path(checkpoint: Path) -> Path:
     return Path("runs") / checkpoint.stem / MODEL
 
 
+def checkpoint_path(model: Path) -> Path:
+    """The default path of the checkpoint of a model's file or run folder."""
+    return model.with_suffix(".ckpt") if model.name else model / "model.ckpt"  # the folders . and / have no name
+
+
 def _check_output(file: Path, output: Path, overwrite: bool) -> None:
     check_inputs_kept((output,), (file,))
+    check_writable(output)
     if output.exists() and not overwrite:
         raise BasslError(f"{output}: already exists; name another file or give --overwrite")
-    check_writable(output)

@@ -14,6 +14,8 @@ from safetensors.numpy import save_file
 
 from pipelines.errors import BasslError, BasslWarning, StoreError
 from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, read_arrays, read_model_header, save_model
+from pipelines.models.opening import open_model
+from tests.small_stores import refusal
 
 ARRAYS = {"b.weight": np.arange(6.0, dtype=np.float32).reshape(2, 3), "a.bias": np.array(1.5, np.float16)}
 SETTINGS = {"width": 128, "members": [1, 2], "slope": 0.25, "name": "é"}
@@ -116,6 +118,10 @@ def test_files_of_other_formats_are_refused(model: Path) -> None:
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     assert "no such model file" in fault(tmp_path / "none")
     assert "no such model file" in fault(tmp_path)
+
+
+def test_a_path_that_no_file_can_have_is_refused() -> None:
+    refusal(lambda: open_model("a" * 300), "no such run or model")
 
 
 def test_safetensors_files_from_elsewhere_are_refused(tmp_path: Path) -> None:

@@ -590,6 +590,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
 
     told("holds no pre-trained run", "--init none", init="last")
     told("nowhere: no such model", "--init", init="nowhere")
+    told("a: no such model", "--init", init="a" * 300)
     told("--transfer encoder needs a pre-trained model", transfer="encoder")
     told("no videos with scene ends", "test, train, val", splits=("tarin",))
     told("no such", index=tmp_path / "none.h5")

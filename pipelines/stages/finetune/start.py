@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError
+from pipelines.files import is_file
 from pipelines.models.bassl import KIND, BasslWeights
 from pipelines.models.crn import TransformerBoundary
 from pipelines.models.networks import Shape, make_shape
@@ -57,7 +58,7 @@ def _open_pretrained(settings: FinetuneSettings, report: Report) -> tuple[Path, 
     """The file and the weights of the pre-trained model that the settings name."""
     path = last_pretrained(settings.output.parent) if settings.init == "last" else Path(settings.init)
     file = model_file(path)
-    if not file.exists():
+    if not is_file(file):
         raise BasslError(
             f"{file}: no such model; name a run or a model file with --init, or start from scratch with --init none"
         )
