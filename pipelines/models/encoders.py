@@ -118,12 +118,17 @@ class ShotEncoder(ABC):
 
         Returns:
             (len(shots), D_e): for each shot the mean over its keyframes.
+
+        Raises:
+            BasslError: the network gives numbers that are not finite.
         """
         images = np.stack([image for shot in shots for image in shot])
         at_a_time = self._images_at_a_time
         features = np.concatenate(
             [self.features(images[first : first + at_a_time]) for first in range(0, len(images), at_a_time)]
         )
+        if not np.isfinite(features).all():
+            raise BasslError(f"the encoder {self.name} gives features that are not finite; use another one")
         ends = np.cumsum([len(shot) for shot in shots])
         return np.stack([part.mean(axis=0) for part in np.split(features, ends[:-1])])
 

@@ -22,7 +22,7 @@ def read_torchvision_resnet(path: Path) -> BasslWeights | None:
     The authors of Places365 (Zhou et al. 2018) give theirs so. Its last layer is left out. Nothing in the file is run.
 
     Returns: None for a file that is not such a checkpoint.
-    Raises StoreError for one whose weights are not those of a ResNet-50.
+    Raises StoreError for one whose weights are not those of a ResNet-50, or not finite.
     """
     try:
         with warnings.catch_warnings():
@@ -47,6 +47,8 @@ def read_torchvision_resnet(path: Path) -> BasslWeights | None:
     )
     if strange:
         raise StoreError(f"{path}: its weights are not those of a ResNet-50 ({strange[0]})")
+    if not all(torch.isfinite(value).all() for value in own.values()):
+        raise StoreError(f"{path}: holds weights that are not finite; get the file again")
     plain = {
         name: (value.float() if value.is_floating_point() else value).detach().clone() for name, value in own.items()
     }

@@ -65,6 +65,11 @@ def test_the_encoding_of_a_shot_is_the_mean_over_its_keyframes() -> None:
     np.testing.assert_allclose(mean_colour().encode(shots), [[30.0] * 3, [5.0] * 3, [8.0] * 3])
 
 
+def test_features_that_are_not_finite_are_refused_with_the_name_of_their_encoder() -> None:
+    with pytest.raises(BasslError, match="the encoder mean gives features that are not finite"):
+        mean_colour(std=(0.0, 1.0, 1.0)).encode([[plain(10)]])
+
+
 def test_many_keyframes_are_encoded_in_parts() -> None:
     shots = [[plain(value + k) for k in range(3)] for value in range(50)]
     np.testing.assert_allclose(mean_colour().encode(shots)[:, 0], np.arange(50) + 1)

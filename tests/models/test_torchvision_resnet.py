@@ -57,3 +57,5 @@ def test_files_of_other_kinds_are_not_claimed(network: Any, tmp_path: Path) -> N
     assert read_torchvision_resnet(put(tmp_path / "other.pth", {"shot_encoder.conv1.weight": torch.zeros(1)})) is None
     short = {name: value for name, value in network.state_dict().items() if "layer4.2" not in name}
     refusal(lambda: read_torchvision_resnet(put(tmp_path / "short.pth", short)), "ResNet-50", error=StoreError)
+    broken = network.state_dict() | {"bn1.bias": torch.full((64,), torch.nan)}
+    refusal(lambda: read_torchvision_resnet(put(tmp_path / "nan.pth", broken)), "not finite", error=StoreError)
