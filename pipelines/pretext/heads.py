@@ -51,13 +51,3 @@ class MaskedShotHead(nn.Module):
         hidden = transform["LayerNorm"](F.gelu(transform["dense"](context)))
         output: Tensor = self.predictions["decoder"](hidden)
         return output
-
-
-def group_matching_head(context_dim: int = 768) -> nn.Linear:
-    """h_CGM of the release: logits of (different, same) group from two contextualised shots, (..., 2 D_c)."""
-    return nn.Linear(2 * context_dim, 2)
-
-
-def boundary_head(context_dim: int = 768) -> nn.Linear:
-    """h_PP of the release: logits of (no boundary, boundary) from a contextualised shot, (..., D_c)."""
-    return nn.Linear(context_dim, 2)

@@ -124,7 +124,7 @@ def contextual_group_matching(
     ``-log h(c_n, c_pos) - log(1 - h(c_n, c_neg))``, on the vectors without normalisation.
 
     Args:
-        head: (..., 2 D_c) to two logits, see :func:`pipelines.pretext.heads.group_matching_head`.
+        head: (..., 2 D_c) to two logits.
         context: (B, S, D_c), contextualised shots, none masked.
         positive, negative: (B,), see :func:`pipelines.pretext.sampling.sample_group_shots`.
     """
@@ -144,7 +144,7 @@ def pseudo_boundary_prediction(
     ``-log h(c_b) - log(1 - h(c_other))``, which is twice that.
 
     Args:
-        head: (..., D_c) to two logits, see :func:`pipelines.pretext.heads.boundary_head`.
+        head: (..., D_c) to two logits.
         context: (B, S, D_c), contextualised shots, none masked.
         other: (B,), see :func:`pipelines.pretext.sampling.sample_other_shot`.
     """

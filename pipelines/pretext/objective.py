@@ -57,8 +57,8 @@ class PretextObjective(nn.Module):
             # Without a contrastive loss the head stays a random projection (release). It must not be a trainable
             # parameter: DDP would wait for its gradient.
             self.head_nce = kind(encoding_dim, settings.head_dim).requires_grad_(learned)
-        self.head_cgm = heads.group_matching_head(context_dim) if "cgm" in tasks else None
-        self.head_pp = heads.boundary_head(context_dim) if "pp" in tasks else None
+        self.head_cgm = nn.Linear(2 * context_dim, 2) if "cgm" in tasks else None  # (release); class 1: same group
+        self.head_pp = nn.Linear(context_dim, 2) if "pp" in tasks else None  # (release); class 1: the boundary
         self.head_msm = heads.MaskedShotHead(context_dim, encoding_dim) if "msm" in tasks else None
 
     def forward(

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-
-from pipelines.datasets.shot_features import ShotFeatures
-from pipelines.models.relational import shot_tokens
 
 # Of fine-tuning; the built-in model is fitted to the films as they are.
 VIEWS = 4  # forms of each film that are learned from: the film itself, and variations of it
@@ -22,7 +17,7 @@ _POWERS = (0.5, 1.25)
 
 @dataclass(frozen=True)
 class LabelledFilm:
-    """One film to learn from: what `ShotFeatures` holds, perhaps in another order."""
+    """One film to learn from, its shots perhaps in another order."""
 
     features: NDArray[np.float32]
     durations: NDArray[np.float64]  # (N,) in seconds
@@ -30,11 +25,6 @@ class LabelledFilm:
     # (N,) False where `scene_end` is a guess instead of a label, and not to be learned; None: all are labels
     known: NDArray[np.bool_] | None = None
     colour: NDArray[np.float32] | None = None  # (N, H) hue histograms; None where they are not known
-
-
-def as_film(video: ShotFeatures) -> LabelledFilm:
-    """A video to learn from."""
-    return LabelledFilm(video.features, video.seconds, video.scene_end, colour=video.colour)
 
 
 def reorder_scenes(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
@@ -49,12 +39,6 @@ def reorder_scenes(film: LabelledFilm, generator: np.random.Generator) -> Labell
         known = np.append((film.known[order] | (ends == 1))[:-1], film.known[-1])
     colour = None if film.colour is None else film.colour[order]
     return LabelledFilm(film.features[order], film.durations[order], ends, known, colour)
-
-
-def film_tokens(film: LabelledFilm) -> tuple[Tensor, Tensor]:
-    """The input of the network for a film, (N, F), and its labels, (N,) float."""
-    tokens = torch.from_numpy(shot_tokens(film.features, film.durations, film.colour))
-    return tokens, torch.from_numpy(film.scene_end.astype(np.float32))
 
 
 def vary(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:

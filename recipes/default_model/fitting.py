@@ -19,7 +19,7 @@ from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration
 from pipelines.models.relational import LinearModel, relational_logits, shot_tokens, token_width
 from pipelines.models.shapes import RelationalSettings
-from pipelines.training.relational_films import as_film
+from pipelines.training.relational_films import LabelledFilm
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
 
 Report = Callable[[str], None]
@@ -78,7 +78,7 @@ def _fingerprint() -> bytes:
 
 def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.random.Generator) -> ShotFeatures:
     """A perturbed video of the same length; its shots have no gaps and a mean length of 1,000 short frames."""
-    film = perturbation(as_film(video), generator)
+    film = perturbation(LabelledFilm(video.features, video.seconds, video.scene_end, colour=video.colour), generator)
     edges = np.cumsum(film.durations) * (1000 / np.mean(film.durations))
     edges = np.append(0, np.round(edges)).astype(np.int64)
     shots = np.stack([edges[:-1], edges[1:]], axis=1)

@@ -9,13 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipelines.pretext import losses
-from pipelines.pretext.heads import (
-    ContrastiveHead,
-    LinearContrastiveHead,
-    MaskedShotHead,
-    boundary_head,
-    group_matching_head,
-)
+from pipelines.pretext.heads import ContrastiveHead, LinearContrastiveHead, MaskedShotHead
 
 Variant = Literal["release", "paper"]
 B, S, D_E, D_C, D = 5, 7, 12, 10, 6
@@ -207,7 +201,7 @@ def test_a_low_temperature_does_not_overflow() -> None:
 
 @pytest.mark.parametrize("variant", ["release", "paper"])
 def test_contextual_group_matching_equals_its_equation(variant: Variant) -> None:
-    head = group_matching_head(D_C).double()
+    head = nn.Linear(2 * D_C, 2).double()
     context = leaf(B, S, D_C)
     positive, negative = torch.tensor([0, 1, 6, 2, 5]), torch.tensor([6, 5, 0, 4, 1])
 
@@ -232,7 +226,7 @@ def test_contextual_group_matching_equals_its_equation(variant: Variant) -> None
 
 @pytest.mark.parametrize("variant", ["release", "paper"])
 def test_pseudo_boundary_prediction_equals_its_equation(variant: Variant) -> None:
-    head = boundary_head(D_C).double()
+    head = nn.Linear(D_C, 2).double()
     context = leaf(B, S, D_C)
     other = torch.tensor([1, 0, 6, 3, 5])
 
@@ -287,7 +281,7 @@ def test_masked_shot_modeling_equals_its_equation(variant: Variant) -> None:
 
 
 def test_losses_do_not_depend_on_the_order_of_windows() -> None:
-    cgm, pp, msm = group_matching_head(D_C), boundary_head(D_C), MaskedShotHead(D_C, D_E)
+    cgm, pp, msm = nn.Linear(2 * D_C, 2), nn.Linear(D_C, 2), MaskedShotHead(D_C, D_E)
     context, dense, slow = torch.randn(B, S, D_C), torch.randn(B, S, D_E), torch.randn(B, 2, D_E)
     mask, drawn = torch.rand(B, S) < 0.4, torch.randint(0, S, (2, B))
 

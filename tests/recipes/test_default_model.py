@@ -16,7 +16,7 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import BoundaryModel, load_boundary_model
 from pipelines.models.calibration import apply_calibration
 from pipelines.models.relational import LinearModel, relational_logits
-from pipelines.training.relational_films import LabelledFilm, as_film, reorder_scenes
+from pipelines.training.relational_films import LabelledFilm, reorder_scenes
 from recipes.default_model import __main__ as make, fitting
 from recipes.default_model.__main__ import main
 from recipes.default_model.fitting import (
@@ -73,7 +73,8 @@ def scenes_of(film: LabelledFilm) -> list[list[float]]:
 
 
 def test_reordering_keeps_every_scene_whole() -> None:
-    film = as_film(made_up(0))
+    video = made_up(0)
+    film = LabelledFilm(video.features, video.seconds, video.scene_end, colour=video.colour)
     other = reorder_scenes(film, np.random.default_rng(0))
     assert scenes_of(other) != scenes_of(film)
     assert sorted(scenes_of(other)) == sorted(scenes_of(film))

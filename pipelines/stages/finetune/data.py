@@ -23,14 +23,14 @@ from torch import Tensor
 from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.networks import NETWORKS, Shape
-from pipelines.models.relational import relational_logits
+from pipelines.models.relational import relational_logits, shot_tokens
 from pipelines.models.relational_network import pad_tokens, windows
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import sequence_windows
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process
-from pipelines.training.relational_films import VIEWS, LabelledFilm, film_tokens, vary
+from pipelines.training.relational_films import VIEWS, LabelledFilm, vary
 from pipelines.training.seeds import EXAMPLE_ORDER, VARIATIONS
 
 Loss = Literal["balanced", "plain"]
@@ -119,10 +119,7 @@ class LabelledFilms:
 
 
 def labelled_films(
-    index: Index,
-    features: NDArray[np.floating[Any]],
-    device: torch.device,
-    colour: NDArray[np.float32] | None = None,
+    index: Index, features: NDArray[np.floating[Any]], device: torch.device, colour: NDArray[np.float32] | None = None
 ) -> LabelledFilms:
     """Films with features in the rows of their index; on a GPU if they take less than half of its free memory."""
     tensor = torch.from_numpy(features)
@@ -204,9 +201,9 @@ def view_of(films: LabelledFilms, video: int, view: int) -> tuple[Tensor, NDArra
         )
         if view:
             film = vary(film, np.random.default_rng((VARIATIONS, view, video)))
-        tokens, ends = film_tokens(film)
+        tokens = torch.from_numpy(shot_tokens(film.features, film.durations, film.colour))
         assert film.known is not None
-        films.views[video, view] = tokens, ends.numpy().astype(np.int64), film.known
+        films.views[video, view] = tokens, film.scene_end.astype(np.int64), film.known
     return films.views[video, view]
 
 
@@ -276,10 +273,8 @@ def loss_weights(targets: NDArray[np.int64], usable: NDArray[np.bool_], loss: Lo
     if loss == "plain":
         return usable / max(1, int(usable.sum()))
     positive, negative = usable & (targets == 1), usable & (targets == 0)
-    weights: NDArray[np.float64] = 0.5 * positive / max(1, int(positive.sum())) + 0.5 * negative / max(
-        1, int(negative.sum())
-    )
-    return weights
+    weights: NDArray[np.float64] = positive / max(1, int(positive.sum())) + negative / max(1, int(negative.sum()))
+    return 0.5 * weights
 
 
 def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:

@@ -50,19 +50,8 @@ from pipelines.training.throughput import Throughput
 
 SCHEMA, VERSION = "bassl.finetune", 1
 _FREE = {
-    *(
-        "index",
-        "features",
-        "sound",
-        "feature_folder",
-        "output",
-        "device",
-        "workers",
-        "resume",
-        "overwrite",
-        "log_steps",
-    ),
-    *("init", "transfer", "encoder", "seeds"),
+    *("index", "features", "sound", "feature_folder", "output", "device", "workers", "resume", "overwrite"),
+    *("log_steps", "init", "transfer", "encoder", "seeds"),
 }
 
 
