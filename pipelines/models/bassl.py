@@ -7,7 +7,7 @@ the paper's authors becomes one (`pipelines.models.released`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
+from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.crn import ContextualRelationNetwork, TransformerBoundary
+from pipelines.models.encoder_options import INPUT_SIZE
 from pipelines.models.shapes import CRNSettings
 from pipelines.models.torch_networks import tensors_of
 
@@ -53,6 +54,13 @@ class BasslWeights:
     def finetuned(self) -> bool:
         """Whether the model predicts scene ends, rather than being a start for one that does."""
         return f"{BOUNDARY_HEAD}.weight" in self.heads
+
+    @property
+    def input_size(self) -> int:
+        """Side of the encoder's input: that of the keyframes that pre-training augmented, or the paper's."""
+        augmentation = self.training.get("augmentation")
+        size = augmentation.get("size") if isinstance(augmentation, dict) else None
+        return size if isinstance(size, int) else INPUT_SIZE
 
     @property
     def head_names(self) -> list[str]:
@@ -152,8 +160,4 @@ def _settings(stored: Mapping[str, Any]) -> BasslSettings:
     encoder, crn = stored["encoder"], stored["crn"]
     if encoder is not None and not isinstance(encoder, str):
         raise ValueError(f"encoder {encoder}")
-    if crn is None:
-        return BasslSettings(encoder, None)
-    if set(crn) != {each.name for each in fields(CRNSettings)}:
-        raise ValueError(f"fields {sorted(crn)}")
-    return BasslSettings(encoder, CRNSettings(**crn))
+    return BasslSettings(encoder, None if crn is None else CRNSettings(**numbers_of(crn, CRNSettings)))

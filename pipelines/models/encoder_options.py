@@ -10,6 +10,8 @@ from pipelines.errors import BasslError
 from pipelines.options import accept_text
 
 DEFAULT_ENCODER = "efficientnet_lite0"
+INPUT_SIZE = 224
+"""Side of the input of an encoder that was pre-trained here, where its run does not say (appendix A)."""
 RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
@@ -28,21 +30,13 @@ def named_encoder(identity: str) -> str | None:
 
 
 def check_device(device: str) -> None:
-    """Check the name of a device; whether the device exists is checked when an encoder is loaded.
-
-    Raises:
-        ValueError: one line.
-    """
+    """Check the name of a device; whether the device exists is checked when an encoder is loaded. Raises ValueError."""
     if re.fullmatch(r"auto|cpu|(cuda|mps|xpu)(:\d+)?", device) is None:
         raise ValueError(f"unknown device {device!r}; choose auto, cpu, cuda or a numbered GPU such as cuda:1")
 
 
 def check_encoder(encoder: str | Path) -> None:
-    """Check that an encoder has a known name or id, or is an existing file or folder.
-
-    Raises:
-        BasslError: one line.
-    """
+    """Check that an encoder has a known name or id, or is an existing file or folder. Raises BasslError."""
     known = encoder == DEFAULT_ENCODER or is_published(encoder) or named_encoder(str(encoder)) is not None
     if known or (str(encoder) and Path(encoder).exists()):
         return

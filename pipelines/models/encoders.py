@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.colour import shot_colour
-from pipelines.models.encoder_options import DEFAULT_ENCODER, EncoderOptions, check_encoder, is_published, named_encoder
+from pipelines.models.encoder_options import (
+    DEFAULT_ENCODER,
+    INPUT_SIZE,
+    EncoderOptions,
+    check_encoder,
+    is_published,
+    named_encoder,
+)
 from pipelines.models.opening import open_model
 from pipelines.video.resizing import resize_and_crop, resize_to_square
 
@@ -36,8 +43,6 @@ Item = TypeVar("Item")
 
 KEYFRAMES = 3
 """Keyframes per shot, N_k, where nothing else is said (paper, appendix A)."""
-INPUT_SIZE = 224
-"""Side of the input of an encoder that was pre-trained here, where its run does not say (appendix A)."""
 
 # Six to eight images at a time: more would leave the caches of a CPU and gain nothing. A GPU needs many.
 _IMAGES_AT_A_TIME = {"cpu": 6, "cuda": 192}
@@ -55,30 +60,18 @@ _RESIZE: dict[Preparation, str] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShotEncoder(ABC):
-    """A frozen image network with the preparation that its weights expect.
+    """A frozen image network with the preparation that its weights expect."""
 
-    Attributes:
-        name: as on the command line; for a pre-trained one the name of its architecture.
-        id: name and digest of weights and preparation; safe as a file name.
-        width: D_e.
-        size: side of its square input in pixels.
-        mean, std: of the input's channels, on the scale of 0 to 255.
-        device: where it runs: cpu, cuda:0, ...
-        precision: in which it runs: float32, bfloat16, ...
-        keyframes: N_k, how many images of a shot it is to be given; part of the id.
-        preparation: how an image becomes its input; part of the id.
-    """
-
-    name: str
-    id: str
-    width: int
-    size: int
-    mean: tuple[float, float, float]
+    name: str  # as on the command line; for a pre-trained one the name of its architecture
+    id: str  # name and digest of weights and preparation; safe as a file name
+    width: int  # D_e
+    size: int  # side of its square input in pixels
+    mean: tuple[float, float, float]  # mean, std: of the input's channels, on the scale of 0 to 255
     std: tuple[float, float, float]
-    device: str = "cpu"
-    precision: str = "float32"
-    keyframes: int = KEYFRAMES
-    preparation: Preparation = "squeeze"
+    device: str = "cpu"  # where it runs: cpu, cuda:0, ...
+    precision: str = "float32"  # in which it runs: float32, bfloat16, ...
+    keyframes: int = KEYFRAMES  # N_k, how many images of a shot it is to be given; part of the id
+    preparation: Preparation = "squeeze"  # how an image becomes its input; part of the id
 
     @abstractmethod
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -111,17 +104,8 @@ class ShotEncoder(ABC):
         return (resize_and_crop if self.preparation == "centre" else resize_to_square)(image, self.size)
 
     def encode(self, shots: Sequence[Sequence[NDArray[np.uint8]]]) -> NDArray[np.float32]:
-        """Encode shots together.
-
-        Args:
-            shots: for each shot its N_k prepared keyframes, (size, size, 3) uint8 RGB.
-
-        Returns:
-            (len(shots), D_e): for each shot the mean over its keyframes.
-
-        Raises:
-            BasslError: the network gives numbers that are not finite.
-        """
+        """Encode shots together, each as its N_k prepared keyframes (size, size, 3) uint8 RGB: (len(shots), D_e), for
+        each the mean over its keyframes. Raises BasslError where the network gives numbers that are not finite."""
         images = np.stack([image for shot in shots for image in shot])
         at_a_time = self._images_at_a_time
         features = np.concatenate(
@@ -150,9 +134,7 @@ def encode_groups(
         groups: each of at most ``encoder.shots_at_a_time`` shots; taken as threads become free.
         images_of: the keyframes of a group's shots, (H, W, 3) uint8 RGB; called in the threads.
         threads: how many.
-
-    Yields:
-        a group, its features (B, D_e) and its hue histograms (B, 180), see `pipelines.models.colour`.
+    Yields a group, its features (B, D_e) and its hue histograms (B, 180), see `pipelines.models.colour`.
     """
 
     def work(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -178,11 +160,7 @@ def encode_groups(
 
 
 def preparation(
-    size: int,
-    mean: Sequence[float],
-    std: Sequence[float],
-    keyframes: int = KEYFRAMES,
-    how: Preparation = "squeeze",
+    size: int, mean: Sequence[float], std: Sequence[float], keyframes: int = KEYFRAMES, how: Preparation = "squeeze"
 ) -> dict[str, Any]:
     """What is done to keyframes before the network sees them, as plain JSON values."""
     return {"size": size, "mean": list(mean), "std": list(std), "resize": _RESIZE[how], "keyframes": keyframes}
@@ -195,9 +173,8 @@ def encoder_id(name: str, weights: Iterable[bytes], preprocessing: Mapping[str, 
         name: of the network, such as ``resnet50`` or ``timm:vit_small``.
         weights: bytes that differ where the weights do.
         preprocessing: as :func:`preparation` gives it.
-
-    Returns:
-        such as ``resnet50-3f2a91c07d1e``: the name, safe as that of a file, and 12 hexadecimal digits of a SHA-256.
+    Returns: such as ``resnet50-3f2a91c07d1e``: the name, safe as that of a file, and 12 hexadecimal digits of a
+        SHA-256.
     """
     digest = hashlib.sha256(json.dumps(dict(preprocessing), sort_keys=True).encode())
     for part in weights:
@@ -223,10 +200,7 @@ def load_encoder(
         how: an image becomes its input; None is ``centre`` for a pre-trained model's encoder, as the paper's release
             evaluates it, and ``squeeze`` for others.
         options: for an ONNX file.
-
-    Raises:
-        BasslError: one line, for an unknown name or device, weights that cannot be downloaded, or a model without an
-            encoder.
+    Raises BasslError for an unknown name or device, weights that cannot be downloaded, or a model without an encoder.
     """
     check_encoder(source)
     is_onnx = Path(source).suffix.lower() == ".onnx"
@@ -253,16 +227,9 @@ def load_encoder(
 
 
 def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: int) -> ShotEncoder:
-    """The encoder whose features a fine-tuned model reads, with its own weights where it has some.
-
-    Args:
-        model: its ``encoder`` is an id, which tells how images are prepared.
-        file: of the model, for messages.
-        device, keyframes: as for :func:`load_encoder`.
-
-    Raises:
-        BasslError: one line, where it is not known, or is another one here.
-    """
+    """The encoder whose features a fine-tuned model reads, with its own weights where it has some. The model's
+    ``encoder`` is an id, which tells how images are prepared; ``file`` is the model's, for messages. Raises BasslError
+    where the encoder is not known, or is another one here."""
     if model.encoder is None:
         raise BasslError(f"{file}: reads features of any encoder and has none of its own; name one")
     if not model.encoder_weights:
@@ -291,16 +258,8 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
 
 
 def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> ShotEncoder:
-    """The encoder with an id, or with a name; what was trained on its features needs just this one.
-
-    Args:
-        identity: of an encoder whose weights can be had by name.
-        device, keyframes: as for :func:`load_encoder`.
-        asker: for the message, what was trained on it.
-
-    Raises:
-        BasslError: one line, where it is not known, or is another one here.
-    """
+    """The encoder with an id, or with a name, whose weights can be had by name; what was trained on its features (the
+    ``asker``, for messages) needs just this one. Raises BasslError where it is not known, or is another one here."""
     name = named_encoder(identity)
     if name is None:
         if identity == DEFAULT_ENCODER or is_published(identity):

@@ -41,9 +41,7 @@ def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> T
         name: ``resnet18``, ``resnet34``, ``resnet50``, ``resnet101``, ``resnet152`` (torchvision's) or ``timm:NAME``.
         pretrained: whether to load ImageNet weights, downloaded once.
         size: side of its input; None: that of its published weights.
-
-    Raises:
-        BasslError: one line, for an unknown name, weights that cannot be loaded, or a size that it does not take.
+    Raises BasslError for an unknown name, weights that cannot be loaded, or a size that it does not take.
     """
     torchvision, model = import_torchvision(), name.removeprefix("timm:")
     try:

@@ -11,17 +11,12 @@ from pipelines.stores.lookup import JOINED
 
 
 def encoder_for(index: Index, named: str | Path | None = None, how: Preparation | None = None) -> str:
-    """The id of the encoder whose features of an index are read, for `pipelines.stores.lookup.find_features`.
+    """The id of the encoder whose features of an index are read, for `pipelines.stores.lookup.find_features`: the one
+    that is ``named`` (a model that has an encoder, or a name or an id, such as that of the encoder that a model learned
+    from), else those of the features that the index names, else the default one.
 
-    It is the encoder that is named, else those of the features that the index names, else the default one.
-
-    Args:
-        index: of the shots; their number of keyframes is part of an id.
-        named: a model that has an encoder, or a name or an id, such as that of the encoder that a model learned from.
-        how: as for :func:`load_encoder`.
-
-    Raises:
-        BasslError: one line, where a named encoder cannot be loaded.
+    The index's number of keyframes is part of an id; ``how`` is as for :func:`load_encoder`. Raises BasslError where a
+    named encoder cannot be loaded.
     """
     if named is None and index.features:
         return JOINED.join(index.features)

@@ -39,10 +39,8 @@ class OnnxEncoder(ShotEncoder):
 
     file: Path
     session: onnxruntime.InferenceSession
-    output: str
-    """Name of the output that is read."""
-    one_at_a_time: bool
-    """Whether the file fixes its batch to one image."""
+    output: str  # name of the one that is read
+    one_at_a_time: bool  # whether the file fixes its batch to one image
 
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         x = _network_input(images, self.session.get_inputs()[0].type, self.mean, self.std)
@@ -57,23 +55,14 @@ class OnnxEncoder(ShotEncoder):
 
 
 def open_onnx_encoder(
-    path: Path,
-    keyframes: int = KEYFRAMES,
-    how: Preparation = "squeeze",
-    options: EncoderOptions = EncoderOptions(),
+    path: Path, keyframes: int = KEYFRAMES, how: Preparation = "squeeze", options: EncoderOptions = EncoderOptions()
 ) -> OnnxEncoder:
-    """The network in an ONNX file as a shot encoder.
+    """The network in an ONNX file as a shot encoder; arguments as for :func:`pipelines.models.encoders.load_encoder`.
 
     It has one input, ``(B, 3, H, W)`` float or ``(B, H, W, 3)`` uint8, and one output that is read, ``(B, D_e)``, or a
-    grid ``(B, D_e, H', W')`` whose mean is taken.
-
-    Args:
-        path: the file; its metadata may have ``name``, and ``mean``, ``std``, ``size`` and ``output`` as in `options`.
-        keyframes, how: as for :func:`pipelines.models.encoders.load_encoder`.
-        options: what the metadata do not say.
-
-    Raises:
-        BasslError: one line, for a file that does not exist or is not such a network, or where something is not known.
+    grid ``(B, D_e, H', W')`` whose mean is taken. Its metadata may have ``name``, and ``mean``, ``std``, ``size`` and
+    ``output``, which `options` override. Raises BasslError for a file that does not exist or is not such a network, or
+    where something is not known.
     """
     try:
         content = path.read_bytes()

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.models import encoders
 from pipelines.models.bassl import BasslWeights
-from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, Preparation, ShotEncoder, encoder_of_id, preparation
+from pipelines.models.encoder_options import INPUT_SIZE
+from pipelines.models.encoders import KEYFRAMES, Preparation, ShotEncoder, encoder_of_id, preparation
 from pipelines.models.image_networks import Colour, trainable_encoder
 from pipelines.models.threads import one_thread
 
@@ -70,10 +71,8 @@ def torch_encoder(
         weights: its state dict; None: those of ImageNet, downloaded once.
         device, keyframes, how: as for :func:`pipelines.models.encoders.load_encoder`.
         size: side of its input; None: that of its published weights.
-
-    Raises:
-        BasslError: one line, for an unknown name or device, or weights that cannot be downloaded.
-        ValueError: the weights are not those of such a network.
+    Raises BasslError for an unknown name or device, or weights that cannot be downloaded, ValueError for weights that
+    are not those of such a network.
     """
     place = choose_device(device)
     built = trainable_encoder(name, pretrained=weights is None, size=size)
@@ -102,49 +101,34 @@ def torch_encoder(
 
 
 def encoder_of_weights(
-    path: Path,
-    model: BasslWeights,
-    device: str = "auto",
-    keyframes: int = KEYFRAMES,
-    how: Preparation | None = None,
+    path: Path, model: BasslWeights, device: str = "auto", keyframes: int = KEYFRAMES, how: Preparation | None = None
 ) -> ShotEncoder:
-    """The shot encoder of the paper's model: the one that it has, or the one whose features it was trained on.
-
-    Args:
-        path: of the model, for messages.
-        model: with weights of an encoder, or its name or id.
-        device, keyframes, how: as for :func:`load_encoder`.
-
-    Raises:
-        BasslError: one line, where it has none, or that is not known.
-    """
+    """The shot encoder of the paper's model: the one that it has, or the one whose features it was trained on. ``path``
+    is the model's, for messages; the rest is as for :func:`load_encoder`. Raises BasslError where the model has no
+    encoder, or that is not known."""
     name = model.settings.encoder
     if name is None:
         raise StoreError(f"{path}: has no shot encoder; name another model or an encoder")
     if not model.encoder:
         return encoder_of_id(name, device, keyframes, str(path))
-    size = (model.training.get("augmentation") or {}).get("size", INPUT_SIZE)
     try:
-        return torch_encoder(name, model.encoder, device, keyframes=keyframes, size=int(size), how=how)
-    except (TypeError, ValueError) as error:
+        return torch_encoder(name, model.encoder, device, keyframes=keyframes, size=model.input_size, how=how)
+    except ValueError as error:
         raise StoreError(f"{path}: its shot encoder is not a {name}; train or download the model again") from error
     except BasslError as error:
         raise BasslError(f"{path}: {error}") from error
 
 
 def choose_device(name: str) -> torch.device:
-    """The torch device for ``auto`` or a device's name.
-
-    Raises:
-        BasslError: for a device that torch does not know or that is not available.
-    """
+    """The torch device for ``auto`` or a device's name. Raises BasslError for one that torch does not know or that is
+    not available."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).cpu()
     except (RuntimeError, AssertionError) as error:
-        raise BasslError(f"the device {name!r} is not available: {str(error).splitlines()[0]}") from error
+        raise BasslError(f"the device {name!r} is not available: {first_line(error)}") from error
     return device
 
 

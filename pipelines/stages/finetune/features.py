@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.models.encoder_options import is_published, named_encoder
-from pipelines.models.encoders import INPUT_SIZE, KEYFRAMES, Preparation, encoder_of_id
+from pipelines.models.encoders import KEYFRAMES, Preparation, encoder_of_id
 from pipelines.models.index_encoders import encoder_for
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.stages.encode import EncodeSettings, encode_shots
@@ -106,10 +106,8 @@ def _encoder_of(start: Start, index: Index, settings: FinetuneSettings) -> Froze
     """The encoder in the pre-trained model; None where it has none of its own."""
     if start.weights is None or not start.weights.encoder or start.path is None:
         return None
-    augmentation = start.weights.training.get("augmentation")
-    size = int(augmentation.get("size", INPUT_SIZE)) if isinstance(augmentation, dict) else INPUT_SIZE
     identity = encoder_for(index, start.path, settings.preparation)
-    return FrozenEncoder(identity, start.weights.settings.encoder, start.weights.encoder, size)
+    return FrozenEncoder(identity, start.weights.settings.encoder, start.weights.encoder, start.weights.input_size)
 
 
 def _check_encoder(made_by: str, start: Start, own: FrozenEncoder | None, stores: Sequence[Path]) -> None:
