@@ -26,10 +26,7 @@ T = TypeVar("T")
 SCHEMA = "bassl.model"
 SCHEMA_VERSION = "1"
 _LONGEST_HEADER = 100 * 10**6  # of the format
-_KINDS = {
-    "bassl": "a pre-trained model",
-    "boundary": "a fine-tuned model",
-}
+_KINDS = {"bassl": "a pre-trained model", "boundary": "a fine-tuned model"}
 
 
 def save_model(

@@ -17,6 +17,7 @@ from pipelines.models.bassl import load_bassl_model
 from pipelines.stores.features import write_features
 from pipelines.stores.index import IndexedVideo, write_index
 from tests.command import Bassl
+from tests.running import children_of
 
 BASSL = [sys.executable, "-m", "bassl_cli", "pretrain"]
 
@@ -32,23 +33,8 @@ def small(tmp_path: Path) -> list[str]:
     )
     write_index(tmp_path / "index.h5", [IndexedVideo("a", "a", frames, frames / 10, label)], {})
     paths = ["--index", tmp_path / "index.h5", "--features", tmp_path / "features.h5", "--output", tmp_path / "run"]
-    sizes = [
-        "--neighbours",
-        "2",
-        "--epochs",
-        "3",
-        "--batch",
-        "10",
-        "--width",
-        "16",
-        "--heads",
-        "2",
-        "--gpus",
-        "0",
-        "--log-steps",
-        "1",
-    ]
-    return [*map(str, paths), *sizes]
+    sizes = "--neighbours 2 --epochs 3 --batch 10 --width 16 --heads 2 --gpus 0 --log-steps 1"
+    return [*map(str, paths), *sizes.split()]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -110,7 +96,8 @@ def test_the_job_ends_when_one_process_dies(small: list[str], tmp_path: Path, ho
     while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 10):
         time.sleep(0.1)
     if how == "killed":
-        os.kill(_child(job.pid, rank=1), signal.SIGKILL)
+        environments = {pid: Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") for pid in children_of(job.pid)}
+        os.kill(next(pid for pid, names in environments.items() if b"RANK=1" in names), signal.SIGKILL)
     else:
         job.send_signal(signal.SIGTERM)
     _, said = job.communicate(timeout=90)
@@ -124,25 +111,3 @@ def test_the_job_ends_when_one_process_dies(small: list[str], tmp_path: Path, ho
     else:
         assert job.returncode == 143
         assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["step"] >= 10
-
-
-def _child(parent: int, rank: int) -> int:
-    """The process of a rank, among those below another."""
-    below = {parent}
-    for _ in range(3):
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit():
-                try:
-                    stat = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-                except OSError:
-                    continue
-                if int(stat[1]) in below:
-                    below.add(int(folder.name))
-    for process in below - {parent}:
-        try:
-            environment = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if f"RANK={rank}".encode() in environment:
-            return process
-    raise AssertionError("no such process")

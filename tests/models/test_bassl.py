@@ -8,14 +8,7 @@ import torch
 from torch import Tensor
 
 from pipelines.errors import StoreError
-from pipelines.models.bassl import (
-    KIND,
-    BasslSettings,
-    BasslWeights,
-    crn_shapes,
-    load_bassl_model,
-    save_bassl_model,
-)
+from pipelines.models.bassl import KIND, BasslSettings, BasslWeights, crn_shapes, load_bassl_model, save_bassl_model
 from pipelines.models.checkpoints import save_model
 from pipelines.models.crn import ContextualRelationNetwork
 from pipelines.models.shapes import CRNSettings

@@ -18,14 +18,7 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.models import torch_encoders as module
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.encoder_options import absolute_encoder, named_encoder
-from pipelines.models.encoders import (
-    PREPARATIONS,
-    ShotEncoder,
-    encode_groups,
-    encoder_of_id,
-    load_encoder,
-    preparation,
-)
+from pipelines.models.encoders import PREPARATIONS, ShotEncoder, encode_groups, encoder_of_id, load_encoder, preparation
 from pipelines.models.image_networks import import_torchvision, trainable_encoder
 from pipelines.models.torch_encoders import TorchEncoder, choose_device, torch_encoder, torch_encoder_id
 from pipelines.video.resizing import resize_to_square

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +50,7 @@ from pipelines.training.settings import AugmentationSettings
 from tests.generated_films import write_generated_films
 from tests.labelled_films import WIDTH, write_labelled_films, write_relabelled
 from tests.small_stores import refusal
+from tests.training_runs import assert_equal, command_of, rows_of_log, train_in_two_processes
 
 HERE = Process(0, 1, torch.device("cpu"))
 
@@ -103,16 +101,6 @@ def result_of(settings: FinetuneSettings) -> dict[str, Any]:
 def weights(settings: FinetuneSettings, name: str = "model") -> dict[str, torch.Tensor]:
     network = open_model(settings.output / f"{name}.safetensors").boundary_model().network
     return dict(network.state_dict())
-
-
-def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-def rows_of_log(settings: FinetuneSettings, name: str = "log.csv") -> list[dict[str, str]]:
-    with (settings.output / name).open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 # Learning
@@ -513,26 +501,7 @@ def test_two_processes_train_the_same_model_as_one(settings: FinetuneSettings, t
     one = replace(settings, crn="ms-lstm", width=8, dropout=None, precision="float64", seeds=1)
     two = replace(one, output=tmp_path / "two")
     finetune(one)
-    given = {
-        "index": two.index,
-        "output": two.output,
-        "init": "none",
-        "crn": "ms-lstm",
-        "precision": "float64",
-        "seeds": 1,
-    }
-    given |= {
-        name: getattr(two, name) for name in ("neighbours", "width", "epochs", "batch", "rate", "heads", "device")
-    }
-    arguments = [part for name, value in given.items() for part in (f"--{name}", str(value))]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    ended = subprocess.run(
-        [*torchrun, "-m", "bassl_cli", "finetune", *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert ended.returncode == 0, ended.stderr
+    train_in_two_processes(two)
     for name, tensor in weights(one).items():
         torch.testing.assert_close(weights(two)[name], tensor, rtol=1e-6, atol=1e-9)
     losses = [[row["loss"] for row in result_of(each)["seeds"][0]["epochs"]] for each in (one, two)]
@@ -544,10 +513,9 @@ def test_two_processes_train_the_same_model_as_one(settings: FinetuneSettings, t
 
 @pytest.mark.slow
 def test_a_batch_of_fewer_sequences_than_processes_is_refused(settings: FinetuneSettings) -> None:
-    given = {"index": settings.index, "output": settings.output, "init": "none", "crn": "ms-lstm", "batch": 16}
-    arguments = [part for name, value in given.items() for part in (f"--{name}", str(value))]
+    few = replace(settings, crn="ms-lstm", width=None, dropout=None, batch=16)
     with pytest.raises(BasslError, match="a batch of 16 is too small for 2 processes; use a larger --batch"):
-        launch(Machines(gpus=0, processes=2), ["finetune", *arguments])
+        launch(Machines(gpus=0, processes=2), command_of(few)[2:])
 
 
 def test_a_non_finite_loss_stops_the_run_and_names_step_and_cause(
@@ -664,14 +632,7 @@ def pretrained(data: Path) -> Path:
 @pytest.fixture
 def after(settings: FinetuneSettings, data: Path, pretrained: Path) -> FinetuneSettings:
     return replace(
-        settings,
-        crn="transformer",
-        init=str(pretrained),
-        neighbours=None,
-        width=None,
-        seeds=1,
-        epochs=1,
-        rate=1e-30,
+        settings, crn="transformer", init=str(pretrained), neighbours=None, width=None, seeds=1, epochs=1, rate=1e-30
     )
 
 
@@ -816,35 +777,7 @@ def test_the_requested_preparation_is_used_for_a_named_encoder(pictures: Finetun
 def test_several_processes_share_the_encoding_of_features(pictures: FinetuneSettings, tmp_path: Path) -> None:
     one = replace(pictures, feature_folder=tmp_path / "one", output=tmp_path / "run", dropout=0.0, precision="float64")
     finetune(one)
-    given = {
-        "index": one.index,
-        "init": one.init,
-        "feature-folder": tmp_path / "two",
-        "output": tmp_path / "two" / "run",
-    }
-    given |= {
-        "epochs": 1,
-        "seeds": 1,
-        "batch": 8,
-        "rate": one.rate,
-        "dropout": 0.0,
-        "device": "cpu",
-        "precision": "float64",
-    }
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    ended = subprocess.run(
-        [
-            *torchrun,
-            "-m",
-            "bassl_cli",
-            "finetune",
-            *(part for n, v in given.items() for part in (f"--{n}", str(v))),
-        ],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert ended.returncode == 0, ended.stderr
+    train_in_two_processes(replace(one, feature_folder=tmp_path / "two", output=tmp_path / "two" / "run"))
     stores = [next(folder.glob("*.h5")).read_bytes() for folder in (tmp_path / "one", tmp_path / "two")]
     assert stores[0] == stores[1]
     two = open_model(tmp_path / "two" / "run").boundary_model()

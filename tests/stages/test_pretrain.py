@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -24,7 +23,6 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.representation import knn_precision
 from pipelines.models.bassl import load_bassl_model
 from pipelines.models.image_networks import trainable_encoder
-from pipelines.options import options_of
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
@@ -46,6 +44,7 @@ from tests import another_device
 from tests.datasets.annotation_files import put_npz
 from tests.generated_films import write_generated_films
 from tests.small_stores import refusal
+from tests.training_runs import assert_equal, command_of, rows_of_log, train_in_two_processes
 
 HERE = Process(0, 1, torch.device("cpu"))
 
@@ -112,29 +111,6 @@ def pixels(films: Path, settings: PretrainSettings) -> PretrainSettings:
 def weights(settings: PretrainSettings) -> dict[str, torch.Tensor]:
     state: dict[str, Any] = torch.load(settings.output / "state.pt", weights_only=True)
     return dict(state["model"])
-
-
-def rows_of_log(settings: PretrainSettings, name: str = "log.csv") -> list[dict[str, str]]:
-    with (settings.output / name).open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-def shown(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def arguments_of(settings: PretrainSettings) -> list[str]:
-    given = []
-    for option in options_of(PretrainSettings):
-        value = getattr(getattr(settings, option.group) if option.group else settings, option.name)
-        if value != option.default:
-            given += [option.flag] if option.kind is bool else [option.flag, shown(value)]
-    return ["-m", "bassl_cli", "pretrain", *given]
 
 
 # Learning
@@ -208,7 +184,7 @@ def test_the_same_seed_repeats_a_run_and_another_seed_differs(settings: Pretrain
 def test_a_killed_run_resumes_bit_for_bit_within_an_epoch(settings: PretrainSettings) -> None:
     settings = replace(settings, batch=4, epochs=3)
     whole = replace(settings, output=settings.output.with_name("whole"))
-    process = subprocess.Popen([sys.executable, *arguments_of(settings)], stderr=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, *command_of(settings)], stderr=subprocess.PIPE)
     log = settings.output / "log.csv"
     deadline = time.monotonic() + 150
     while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 6):
@@ -289,9 +265,7 @@ def test_a_run_can_be_resumed_only_with_the_same_features_and_shots(
     assert pretrain(resumed).step == done.step, "an earlier version noted neither"
 
 
-def test_an_older_run_without_a_lars_setting_is_resumed_with_the_papers(
-    settings: PretrainSettings,
-) -> None:
+def test_an_older_run_without_a_lars_setting_is_resumed_with_the_papers(settings: PretrainSettings) -> None:
     paper = replace(settings, lars_exclude="paper")
     done = pretrain(paper)
     stored = torch.load(settings.output / "state.pt", weights_only=True)["settings"]
@@ -306,10 +280,7 @@ def test_an_older_run_without_a_lars_setting_is_resumed_with_the_papers(
 def test_one_and_two_processes_train_the_same_model_and_can_resume_each_other(settings: PretrainSettings) -> None:
     one = replace(settings, dropout=0.0, precision="float64")
     two = replace(one, output=one.output.with_name("two"))
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run([*torchrun, *arguments_of(two)], env=environment, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
+    train_in_two_processes(two)
     pretrain(one)
     for name, tensor in weights(one).items():
         torch.testing.assert_close(weights(two)[name], tensor, rtol=1e-9, atol=1e-12)
@@ -329,9 +300,7 @@ def test_one_and_two_processes_train_the_same_model_and_can_resume_each_other(se
     begun = replace(one, output=one.output.with_name("begun"))
     with pytest.raises(StopError):
         pretrain(begun, stop)
-    more = [*torchrun, *arguments_of(replace(begun, resume=True))]
-    ended = subprocess.run(more, env=environment, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
+    train_in_two_processes(replace(begun, resume=True))
     assert [row["step"] for row in rows_of_log(begun)] == [row["step"] for row in rows_of_log(one)]
     for name, tensor in weights(one).items():
         torch.testing.assert_close(weights(begun)[name], tensor, rtol=1e-9, atol=1e-12)
@@ -563,7 +532,7 @@ def test_processes_share_the_validation_keyframes(
 @pytest.mark.slow
 def test_ctrl_c_stops_reader_processes_and_the_current_step_is_finished(pixels: PretrainSettings) -> None:
     settings = replace(pixels, encoder="timm:test_resnet", workers=2, epochs=1000)
-    command = [sys.executable, *arguments_of(settings)]
+    command = [sys.executable, *command_of(settings)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     log = settings.output / "log.csv"
     deadline = time.monotonic() + 150
@@ -608,8 +577,7 @@ def test_a_compiled_run_writes_the_same_files_and_can_be_resumed(
 
 
 @pytest.mark.parametrize(
-    ("source", "method"),
-    [("features", "bassl"), ("features", "simclr-temporal"), ("keyframes", "bassl+simclr-nn")],
+    ("source", "method"), [("features", "bassl"), ("features", "simclr-temporal"), ("keyframes", "bassl+simclr-nn")]
 )
 def test_a_run_on_another_device_keeps_tensors_there_and_synchronises_only_for_logs(
     settings: PretrainSettings, pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch, source: str, method: Any

@@ -15,12 +15,7 @@ from torchvision import transforms
 from torchvision.transforms.v2 import functional as tv
 
 from pipelines.training import augmentation
-from pipelines.training.augmentation import (
-    Augmentations,
-    augment,
-    plan_augmentations,
-    random_numbers,
-)
+from pipelines.training.augmentation import Augmentations, augment, plan_augmentations, random_numbers
 from pipelines.training.settings import AugmentationSettings
 
 SMALL = AugmentationSettings(size=40, kernel_size=9)
