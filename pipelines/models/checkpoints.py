@@ -148,12 +148,9 @@ def _check_header(path: Path, metadata: Any) -> dict[str, str]:
 
 def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
     try:
-        settings = json.loads(metadata["settings"])
+        return {**json.loads(metadata["settings"])}  # a TypeError where it is no object
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"{path}: its settings cannot be read; train or download the model again") from error
-    if not isinstance(settings, dict):
-        raise StoreError(f"{path}: its settings cannot be read; train or download the model again")
-    return settings
 
 
 def _add_digest(content: bytes) -> bytes:

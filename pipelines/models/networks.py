@@ -43,11 +43,8 @@ NETWORKS: Mapping[str, NetworkKind] = {
 def make_shape(crn: str, input_width: int, **sizes: int | float | None) -> Shape:
     """The shape of a network from the sizes that are given; the others are those of the network's source.
 
-    Args:
-        crn: kind of network.
-        input_width: D_e, left out where the network reads features of any width.
-        sizes: by the fields of the shape; None is not given, and those that the kind does not have are ignored. A
-            hidden width that is not given is four times the width.
+    `input_width` is D_e. `sizes` are by the fields of the shape: None is not given, and those that the kind does not
+    have are ignored. A hidden width that is not given is four times the width.
     Raises ValueError for sizes that no network can have, or for a dropout where the kind has none.
     """
     kind = NETWORKS[crn].shape

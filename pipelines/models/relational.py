@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from pipelines.errors import StoreError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.cut_evidence import cut_evidence
 from pipelines.models.shapes import RelationalSettings
+
+if TYPE_CHECKING:  # optional dependency: torch
+    from pipelines.models.relational_network import RelationalNetwork
 
 SUPPRESSION_REACH = 2  # cuts on either side of a cut that it competes with
 SUPPRESSION_WEIGHT = 0.5
@@ -60,16 +63,6 @@ def shot_tokens(
     return tokens
 
 
-class TokenScorer(Protocol):
-    """What turns tokens into logits: a linear model, or a `RelationalNetwork` of torch."""
-
-    @property
-    def settings(self) -> RelationalSettings: ...
-
-    def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(N, F) tokens of a film to (N,)."""
-
-
 @dataclass(frozen=True, eq=False)
 class LinearModel:
     """A weighted sum of the evidence at a cut, and a constant."""
@@ -89,7 +82,7 @@ class LinearModel:
         return {"weighing.weight": self.weight[None], "weighing.bias": np.array([self.bias], np.float32)}
 
 
-def relational_logits(network: TokenScorer, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
+def relational_logits(network: LinearModel | RelationalNetwork, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
     """Logits of a network for a film, after soft non-maximum suppression: tokens (N, F) to (N,)."""
     logits = network.token_logits(tokens)
     if len(logits) > 1:
@@ -114,7 +107,9 @@ def suppress_neighbours(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return logits - lost
 
 
-def token_scorer(path: Path, settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]) -> TokenScorer:
+def token_scorer(
+    path: Path, settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]
+) -> LinearModel | RelationalNetwork:
     """A linear model, or where the settings have a width a network, out of weights by the names of its state dict.
     Raises StoreError for weights of other evidence than is found here, ValueError for others that do not fit the
     settings. `path`: the file that they are from."""
@@ -127,7 +122,7 @@ def token_scorer(path: Path, settings: RelationalSettings, arrays: Mapping[str, 
     if settings.width:
         from pipelines.models.torch_networks import network_of_arrays  # optional dependency: torch
 
-        return cast("TokenScorer", network_of_arrays("relational", settings, arrays))
+        return cast("RelationalNetwork", network_of_arrays("relational", settings, arrays))
     shapes = {name: array.shape for name, array in arrays.items()}
     if shapes != {"weighing.weight": (1, token_width()), "weighing.bias": (1,)}:
         raise ValueError(f"weights {shapes}")

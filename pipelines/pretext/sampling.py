@@ -70,21 +70,20 @@ def sample_mask(noise: Tensor, rate: float = 0.15) -> Tensor:
 
 def joined_rows(
     left: NDArray[np.int64], right: NDArray[np.int64], rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Windows with a synthesized pseudo-boundary (table 4a): the start of one window joined to the end of another.
+) -> tuple[NDArray[np.int64], int]:
+    """A window with a synthesized pseudo-boundary (table 4a): the start of one window joined to the end of another.
 
     Shots keep their positions in the window. The last shot of the first part is the pseudo-boundary: any but the last
     shot of the window, with equal probability (the paper does not say).
 
-    `left`, `right`: (..., S) rows of windows of two different videos.
-    Returns: (..., S) rows, and (...) int64 pseudo-boundaries, 0 to S-2.
+    `left`, `right`: (S,) rows of windows of two different videos.
+    Returns: (S,) rows, and the pseudo-boundary, 0 to S-2.
     Raises ValueError: the shapes differ, or a window has fewer than two shots.
     """
-    if left.shape != right.shape or left.shape[-1] < 2:
+    if left.shape != right.shape or len(left) < 2:
         raise ValueError(f"windows of one length of at least 2 can be joined, not {left.shape} and {right.shape}")
-    boundary = np.asarray(rng.integers(0, left.shape[-1] - 1, left.shape[:-1]), np.int64)
-    rows = np.where(np.arange(left.shape[-1]) <= boundary[..., None], left, right)
-    return rows, boundary
+    boundary = int(rng.integers(len(left) - 1))
+    return np.where(np.arange(len(left)) <= boundary, left, right), boundary
 
 
 def neighbour_row(window: NDArray[np.int64], row: int, rng: np.random.Generator) -> int:

@@ -331,16 +331,6 @@ def test_a_model_of_other_kinds_of_evidence_is_refused(tmp_path: Path, scorer: B
         load_boundary_model(path)
 
 
-def test_an_unmodified_file_is_read(tmp_path: Path, scorer: BoundaryModel) -> None:
-    load_boundary_model(altered(tmp_path, scorer, "nothing"))
-
-
-def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "model").write_bytes(BUILT_IN.read_bytes()[:-100])
-    with pytest.raises(StoreError, match="truncated"):
-        load_boundary_model(tmp_path / "model")
-
-
 def test_a_network_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match="of another shape"):
         model_of(network(replace(SMALL, width=4)))

@@ -244,11 +244,6 @@ def test_models_outside_the_released_layout_are_not_exported(tmp_path: Path, sma
     assert not (tmp_path / "no.ckpt").exists()
 
 
-def test_an_unwritable_path_is_named(tmp_path: Path, small: Path) -> None:
-    with pytest.raises(BasslError, match="file"):
-        write_released(small / "file" / "out.ckpt", read_released(small))
-
-
 # --- weights that are not in the layout -------------------------------------------------------------------------------
 
 Change = Callable[[dict[str, Tensor]], object]

@@ -103,21 +103,11 @@ def test_joined_windows_begin_in_one_video_and_end_in_the_other(rng: np.random.G
     left, right = np.arange(9) + 100, np.arange(9) + 500
     seen = np.zeros(9, int)
     for _ in range(8000):
-        rows, boundary = joined_rows(left, right, rng)
-        b = int(boundary)
+        rows, b = joined_rows(left, right, rng)
         assert rows.tolist() == [*left[: b + 1], *right[b + 1 :]]
         seen[b] += 1
     assert seen[8] == 0
     assert ((seen[:8] - 1000) ** 2 / 1000).sum() < 24.3
-
-
-def test_windows_are_joined_in_batches(rng: np.random.Generator) -> None:
-    left, right = rng.integers(0, 9, (6, 17)), rng.integers(100, 109, (6, 17))
-    rows, boundary = joined_rows(left, right, rng)
-    assert rows.dtype == boundary.dtype == np.int64
-    assert len(set(boundary.tolist())) > 1
-    for i, b in enumerate(boundary.tolist()):
-        assert rows[i].tolist() == [*left[i, : b + 1], *right[i, b + 1 :]]
 
 
 def test_windows_of_different_lengths_cannot_be_joined(rng: np.random.Generator) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -14,7 +13,7 @@ from pipelines.training.settings import LARGEST_RATE, LARGEST_SEED, Precision
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Default hyperparameters of a kind of network, for settings that are not given."""
+    """Hyperparameters of a run; by default the paper's."""
 
     epochs: int = 20
     """Passes over all labelled shots (appendix A)."""
@@ -31,13 +30,8 @@ class Hyperparameters:
     """Greatest norm of the gradient."""
 
 
-HYPERPARAMETERS: Mapping[str, Hyperparameters] = {
-    "transformer": Hyperparameters(),
-    "mlp": Hyperparameters(),
-    "ms-lstm": Hyperparameters(),
-    # Those of the built-in model.
-    "relational": Hyperparameters(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, warm_up=0.05, clip=1.0),
-}
+# Those of the built-in model.
+RELATIONAL = Hyperparameters(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, warm_up=0.05, clip=1.0)
 
 
 @dataclass(frozen=True)
@@ -147,7 +141,7 @@ class FinetuneSettings:
     def hyperparameters(self, transferred: bool) -> Hyperparameters:
         """The defaults of the kind of network, overridden by these settings; the rate is never None. ``transferred``:
         whether the CRN begins with pre-trained weights."""
-        own = HYPERPARAMETERS[self.crn]
+        own = RELATIONAL if self.crn == "relational" else Hyperparameters()
         batch = self.batch or own.batch
         scaled = 2.5e-6 * batch / 256 * (1 if transferred else 10)
         return replace(own, epochs=self.epochs or own.epochs, batch=batch, rate=self.rate or own.rate or scaled)

@@ -72,7 +72,7 @@ class PretextWindows:
             strange = rows[[o if o < a else o + b - a for o, a, b in zip(others, first, last, strict=True)]]
             right = window_rows(self.first_row, strange, self.neighbours, "shift")
             joined = [joined_rows(left, other, rng) for left, other, rng in zip(windows, right, draws, strict=True)]
-            return np.stack([rows for rows, _ in joined]), np.array([int(b) for _, b in joined], np.int64)
+            return np.stack([rows for rows, _ in joined]), np.array([b for _, b in joined], np.int64)
         return windows, None
 
 
