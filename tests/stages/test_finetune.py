@@ -309,12 +309,13 @@ def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful
     index = read_index(write_relabelled(settings.index, tmp_path / "index.h5", label, doubtful="ignore"))
     films = films_of(settings.index)
     encoding = Encoding(films.features.numpy(), FrozenEncoder("made up", None), None)
-    settings = replace(settings, crn="relational", width=None, dropout=None)
-    task = FeatureTask(settings, index, Start(None, None, "none"), encoding, HERE)
-    steps = task.epoch_steps([0, 1, 2], 8)
-    whole = list(task.batches([0, 1, 2], 8, epochs=4, seed=0, step=0))
+    settings = replace(settings, crn="relational", width=None, dropout=None, batch=8)
+    split = Split([0, 1, 2], [], [], "last epoch")
+    task = FeatureTask(settings, index, split, Start(None, None, "none"), encoding, HERE)
+    steps = task.epoch_steps
+    whole = list(task.batches(epochs=4, seed=0, step=0))
     assert len(whole) == 4 * steps
-    resumed = list(task.batches([0, 1, 2], 8, epochs=4, seed=0, step=2 * steps + 1))
+    resumed = list(task.batches(epochs=4, seed=0, step=2 * steps + 1))
     assert len(resumed) == 2 * steps - 1
     for one, other in zip(whole[2 * steps + 1 :], resumed, strict=True):
         assert torch.equal(one.inputs, other.inputs)

@@ -45,6 +45,11 @@ class Split:
     test: list[int]
     selected_on: str
 
+    @property
+    def videos(self) -> list[int]:
+        """All of them."""
+        return self.train + self.val + self.test
+
 
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
     """Divide the labelled videos into those to learn from, to validate on and to test on. Raises BasslError where there

@@ -23,7 +23,7 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
 from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
-from pipelines.stages.finetune.data import LabelledBatch, durations_of, loss_weights
+from pipelines.stages.finetune.data import LabelledBatch, Split, durations_of, loss_weights
 from pipelines.stages.finetune.features import known_keyframe_facts
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import Start, as_bytes, digest_of, shape_for, transfer_crn
@@ -61,16 +61,14 @@ class EndToEnd(nn.Module):
 
 class KeyframeTask:
     """Labelled films by their keyframes, with the methods of `FeatureTask`. Raises BasslError where the index has no
-    keyframes, the encoder cannot be trained, or no network can have these sizes."""
+    keyframes, the encoder cannot be trained, no network can have these sizes, or no batch can be made."""
 
-    def __init__(
-        self, settings: FinetuneSettings, index: Index, videos: Sequence[int], start: Start, process: Process
-    ) -> None:
+    def __init__(self, settings: FinetuneSettings, index: Index, split: Split, start: Start, process: Process) -> None:
         if not index.keyframes:
             raise BasslError(
                 f"{index.path}: has no keyframes; run `bassl extract-keyframes`, or leave --end-to-end out"
             )
-        index.check_keyframes(videos)
+        index.check_keyframes(split.videos)
         self.settings, self.index, self.start, self.process = settings, index, start, process
         self.targets = index.targets(np.arange(len(index.label)))
         self.durations = durations_of(index)
@@ -85,6 +83,14 @@ class KeyframeTask:
             for name in sorted(self.pretrained):
                 self.start_digest = zlib.crc32(as_bytes(self.pretrained[name]), self.start_digest)
         self.reader = KeyframeReader(index)
+        rows, batch = index.rows(split.train), settings.hyperparameters(start.transfer == "encoder+crn").batch
+        self.rows, self.batch = rows[index.usable[rows]], batch
+        self.epoch_steps, self.shots_in_step = len(self.rows) // batch, float(batch)
+        if batch % process.world_size or not self.epoch_steps:
+            raise BasslError(
+                f"a batch of {batch} cannot be made of {len(self.rows)} labelled shots and shared equally by "
+                f"{process.world_size} processes; use another --batch"
+            )
 
     def build(self) -> nn.Module:
         encoder = self._new_encoder()
@@ -95,25 +101,11 @@ class KeyframeTask:
             network = synchronised_norms(network)
         return network.to(self.process.device, self.dtype)
 
-    def epoch_steps(self, videos: Sequence[int], batch: int) -> int:
-        order = self._order(videos, batch, 1, 0)
-        if batch % self.process.world_size or not order.epoch_steps:
-            raise BasslError(
-                f"a batch of {batch} cannot be made of {len(order.rows)} labelled shots and shared equally by "
-                f"{self.process.world_size} processes; use another --batch"
-            )
-        return order.epoch_steps
-
-    def shots_in_step(self, videos: Sequence[int], batch: int) -> float:
-        return batch
-
-    def batches(
-        self, videos: Sequence[int], batch: int, *, epochs: int, seed: int, step: int
-    ) -> Iterator[LabelledBatch]:
-        order = self._order(videos, batch, epochs, seed)
+    def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabelledBatch]:
+        order = WindowOrder(self.rows, self.batch, epochs, seed)
         rows = partial(clipped_windows, self.index.first_row, self.shape.neighbors)
         source = KeyframeWindows(self.index, rows, self.process, self.settings.workers, self.settings.size)
-        own = self.process.share(batch)
+        own = self.process.share(self.batch)
         for (_, _, centres), read in zip(order.centres(step), source.batches(order, step), strict=True):
             weights = loss_weights(self.targets[centres], self.index.usable[centres], self.settings.loss)[own]
             yield LabelledBatch(
@@ -162,10 +154,6 @@ class KeyframeTask:
             except RuntimeError as error:
                 raise StoreError(f"{self.start.path}: its shot encoder is not a {self.encoder}") from error
         return encoder
-
-    def _order(self, videos: Sequence[int], batch: int, epochs: int, seed: int) -> WindowOrder:
-        rows = self.index.rows(videos)
-        return WindowOrder(rows[self.index.usable[rows]], batch, epochs, seed)
 
     def _prepare(self, frames: Tensor) -> Tensor:
         """Frames (..., 3, H, W) uint8 as the encoder expects them."""

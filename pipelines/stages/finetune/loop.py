@@ -64,7 +64,6 @@ class Run:
     split: Split
     start: Start
     hyperparameters: Hyperparameters  # with a rate
-    epoch_steps: int  # steps in an epoch
     process: Process
     report: Callable[[TrainingProgress], None]  # called with progress; does nothing in other processes than the first
     signals: list[int]  # empty until the run is asked to stop
@@ -74,7 +73,7 @@ class Run:
     @property
     def steps(self) -> int:
         """Steps in the training of one seed."""
-        return self.epoch_steps * self.hyperparameters.epochs
+        return self.task.epoch_steps * self.hyperparameters.epochs
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -107,19 +106,18 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     start = find_start(settings, note)
     with process_group(settings.device) as process, limits_in_one_line("use a smaller --batch or --width"):
         # Encoding does not wait for signals: what it has done is kept when it is killed.
-        videos = split.train + split.val + split.test
+        videos = split.videos
         encoding = None if settings.end_to_end else find_encoding(settings, index, videos, start, process, note)
         if encoding is not None and settings.sound is not None:
             encoding = join_sound(encoding, index, settings.sound, videos, warn)
         with stop_signals() as signals, ExitStack() as held:
             task: FinetuneTask = (
-                KeyframeTask(settings, index, videos, start, process)
+                KeyframeTask(settings, index, split, start, process)
                 if encoding is None
-                else FeatureTask(settings, index, start, encoding, process)
+                else FeatureTask(settings, index, split, start, encoding, process)
             )
             chosen = settings.hyperparameters(start.transfer == "encoder+crn")
-            steps = task.epoch_steps(split.train, chosen.batch)
-            run = Run(settings, task, split, start, chosen, steps, process, report, signals, notes, warn)
+            run = Run(settings, task, split, start, chosen, process, report, signals, notes, warn)
             return _train_seeds(run, held)
 
 
@@ -188,7 +186,7 @@ def _train(run: Run, learner: Learner, number: int, log: RunLog, save: Callable[
     seed = settings.seed + number
     assert chosen.rate is not None
     learner.network.train()
-    batches_from = partial(run.task.batches, run.split.train, chosen.batch, epochs=chosen.epochs, seed=seed)
+    batches_from = partial(run.task.batches, epochs=chosen.epochs, seed=seed)
     batches, throughput = batches_from(step=learner.step), Throughput()
     unchecked: list[tuple[Tensor, Tensor]] = []
     stopped = False
@@ -197,7 +195,7 @@ def _train(run: Run, learner: Learner, number: int, log: RunLog, save: Callable[
         torch.manual_seed(torch_seed(seed, FINETUNE_DROPOUT, learner.step, process.rank))
         rate = learning_rate(learner.step, run.steps, chosen.rate, chosen.warm_up)
         unchecked.append(take_step(learner, batch, rate=rate, clip=chosen.clip, process=process))
-        ends_epoch = learner.step % run.epoch_steps == 0
+        ends_epoch = learner.step % run.task.epoch_steps == 0
         stopped = any_process(process, bool(run.signals)) and learner.step < run.steps
         if not (learner.step % settings.log_steps == 0 or ends_epoch or stopped):
             continue
@@ -206,11 +204,11 @@ def _train(run: Run, learner: Learner, number: int, log: RunLog, save: Callable[
             inputs = "keyframes" if settings.end_to_end else "features"
             raise not_finite_error(fault, seed, next(batches_from(step=fault.step)), inputs, process)
         learner.losses += recent
-        speed, waiting = throughput.measure(run.task.shots_in_step(run.split.train, chosen.batch))
+        speed, waiting = throughput.measure(run.task.shots_in_step)
         state = TrainingProgress(
             step=number * run.steps + learner.step,
             steps=settings.seeds * run.steps,
-            epoch=(learner.step - 1) // run.epoch_steps + 1,
+            epoch=(learner.step - 1) // run.task.epoch_steps + 1,
             epochs=chosen.epochs,
             losses={"loss": math.fsum(recent) / len(recent)},
             rate=rate,

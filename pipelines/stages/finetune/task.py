@@ -15,7 +15,7 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.networks import NETWORKS
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import build_network
-from pipelines.stages.finetune.data import EPOCHS, Epoch, LabelledBatch, batches, film_logits, labelled_films
+from pipelines.stages.finetune.data import EPOCHS, Epoch, LabelledBatch, Split, batches, film_logits, labelled_films
 from pipelines.stages.finetune.features import Encoding, known_keyframe_facts
 from pipelines.stages.finetune.keyframes import KeyframeTask
 from pipelines.stages.finetune.settings import FinetuneSettings
@@ -26,14 +26,17 @@ from pipelines.training.precision import weight_dtype
 
 
 class FeatureTask:
-    """Labelled films by their features, and a kind of network. Raises BasslError for sizes that no network can have."""
+    """Labelled films by their features, the videos to train on, and a kind of network. Raises BasslError for sizes that
+    no network can have, or a batch that is too small for the processes."""
 
     index: Index
     encoder: str  # id of the shot encoder; of `KeyframeTask` its name
     start_digest: int  # of the weights that the network begins with, 0 for none
+    epoch_steps: int  # steps in an epoch
+    shots_in_step: float  # mean number of shots in a step, over all processes
 
     def __init__(
-        self, settings: FinetuneSettings, index: Index, start: Start, encoding: Encoding, process: Process
+        self, settings: FinetuneSettings, index: Index, split: Split, start: Start, encoding: Encoding, process: Process
     ) -> None:
         self.index, self.encoder, self.start_digest = index, encoding.encoder.id, digest_of(start)
         self._start, self._frozen, self._process = start, encoding.encoder, process
@@ -42,7 +45,17 @@ class FeatureTask:
         self._shape = shape_for(settings, start, encoding.features.shape[1])
         self._films = labelled_films(index, encoding.features, process.device, encoding.colour)
         self._keyframe_facts = known_keyframe_facts(index)
-        self._steps: dict[tuple[tuple[int, ...], int], int] = {}
+        self._train, batch = split.train, settings.hyperparameters(start.transfer == "encoder+crn").batch
+        # A batch counts shots; the MS-LSTM's examples are sequences of them.
+        shots = self._shape.sequence if isinstance(self._shape, MSLSTMSettings) else 1
+        # Those of the first epoch, for all: views of a film may have some more labels than the film itself.
+        examples = len(self._epoch(0, 0).targets)
+        self.epoch_steps = -(-examples // max(1, batch // shots))
+        if examples // self.epoch_steps < process.world_size:
+            raise BasslError(
+                f"a batch of {batch} is too small for {process.world_size} processes; use a larger --batch"
+            )
+        self.shots_in_step = int(index.usable[index.rows(split.train)].sum()) / self.epoch_steps
 
     def build(self) -> nn.Module:
         """A network to train, on its device; new weights are from torch's generator."""
@@ -50,30 +63,11 @@ class FeatureTask:
         transfer_crn(self._start, network)
         return network.to(self._process.device, self._dtype)
 
-    def epoch_steps(self, videos: Sequence[int], batch: int) -> int:
-        """Steps in an epoch over some videos."""
-        key = (tuple(videos), batch)
-        if key not in self._steps:
-            # Those of the first epoch, for all: views of a film may have some more labels than the film itself.
-            examples = len(self._epoch(videos, 0, 0).targets)
-            steps = self._steps[key] = -(-examples // self._examples(batch))
-            if examples // steps < self._process.world_size:
-                raise BasslError(
-                    f"a batch of {batch} is too small for {self._process.world_size} processes; use a larger --batch"
-                )
-        return self._steps[key]
-
-    def shots_in_step(self, videos: Sequence[int], batch: int) -> float:
-        """Mean number of shots in a step, over all processes."""
-        return int(self.index.usable[self.index.rows(videos)].sum()) / self.epoch_steps(videos, batch)
-
-    def batches(
-        self, videos: Sequence[int], batch: int, *, epochs: int, seed: int, step: int
-    ) -> Iterator[LabelledBatch]:
+    def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabelledBatch]:
         """This process's batches from a step of the whole training on."""
-        steps = self.epoch_steps(videos, batch)
+        steps = self.epoch_steps
         for epoch in range(step // steps, epochs):
-            examples, first = self._epoch(videos, seed, epoch), max(0, step - epoch * steps)
+            examples, first = self._epoch(seed, epoch), max(0, step - epoch * steps)
             yield from batches(
                 examples, steps, seed=seed, number=epoch, first=first, loss=self._loss, process=self._process
             )
@@ -99,12 +93,8 @@ class FeatureTask:
             training=training,
         )
 
-    def _epoch(self, videos: Sequence[int], seed: int, epoch: int) -> Epoch:
-        return EPOCHS[NETWORKS[self._crn].reads](self._films, videos, self._shape, self._dtype, seed, epoch)
-
-    def _examples(self, batch: int) -> int:
-        """A batch counts shots; the MS-LSTM's examples are sequences of them."""
-        return max(1, batch // self._shape.sequence) if isinstance(self._shape, MSLSTMSettings) else batch
+    def _epoch(self, seed: int, epoch: int) -> Epoch:
+        return EPOCHS[NETWORKS[self._crn].reads](self._films, self._train, self._shape, self._dtype, seed, epoch)
 
 
 FinetuneTask = FeatureTask | KeyframeTask
