@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from pipelines.errors import BasslError, StoreError, first_line
+from pipelines.errors import BasslError, StoreError
 from pipelines.files import atomic_file, locked, os_reason, remove_partials
 from pipelines.models.opening import MODEL, STATE
 
@@ -214,7 +214,7 @@ def _drop_rows(path: Path, step: int) -> list[str]:
         # A row that a full disk or a kill cut short has fewer cells than the header.
         kept = [row for row in rows if len(row) == len(header) and int(row[0]) <= step]
     except ValueError as error:
-        raise StoreError(f"{path}: is not the log of a run ({first_line(error)}); move it away to go on") from error
+        raise StoreError(f"{path}: is not the log of a run; move it away to go on") from error
     with atomic_file(path) as partial, partial.open("w", newline="") as file:
         csv.writer(file).writerows([header, *kept] if header else [])
     return header
