@@ -99,6 +99,10 @@ def test_unusable_settings_give_a_one_line_error(index: Path, tmp_path: Path) ->
     assert baseline(BaselineSettings(index=index, splits=())).notes[0].endswith("defaults")
 
 
+def test_more_resamples_than_can_be_drawn_are_refused_before_any_work() -> None:
+    refusal(lambda: BaselineSettings(resamples=100_001), "resamples must be from 0 to 100,000", error=ValueError)
+
+
 def test_features_of_encode_are_found_and_otherwise_encode_is_suggested(bassl: Bassl, tmp_path: Path) -> None:
     for seed, name in enumerate("ab"):
         put_store(tmp_path / "stores" / f"{name}.h5", 8, 1, seed)

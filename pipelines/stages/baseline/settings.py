@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.options import accept_text, check_at_least
-from pipelines.stages.score.settings import check_frame_rate
+from pipelines.stages.score.settings import check_frame_rate, check_resamples
 
 
 @dataclass(frozen=True)
@@ -37,5 +37,5 @@ class BaselineSettings:
     def __post_init__(self) -> None:
         accept_text(self)
         check_at_least(self, 1, "seeds")
-        check_at_least(self, 0, "resamples")
+        check_resamples(self.resamples)
         check_frame_rate(self.frame_rate)

@@ -64,15 +64,20 @@ class ScoreSettings:
         check_frame_rate(self.frame_rate)
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise ValueError(f"a threshold is a score from 0 to 1, not {self.threshold:g}")
-        check_at_least(self, 0, "resamples", "seed")
-        if self.resamples > 100_000:
-            raise ValueError(f"intervals take at most 100,000 resamples, not {self.resamples:,}")
+        check_at_least(self, 0, "seed")
+        check_resamples(self.resamples)
 
 
 def check_seconds(name: str, value: float) -> None:
     """Raises ValueError for a tolerance that is negative or not finite."""
     if not value >= 0 or math.isinf(value):
         raise ValueError(f"the {name} must be 0 seconds or more, not {value:g}")
+
+
+def check_resamples(value: int) -> None:
+    """Raises ValueError for a number of draws that is negative, or too large for the memory."""
+    if not 0 <= value <= 100_000:
+        raise ValueError(f"resamples must be from 0 to 100,000, not {value:,}")
 
 
 def check_frame_rate(value: float | None) -> None:
