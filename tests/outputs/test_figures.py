@@ -424,6 +424,7 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
         (divided("7:1"), ("no video '7'",)),
         (divided("npz/00:3", neighbours=15), ("30 shots", "window of 31", "--neighbours")),
         (divided(neighbours=15), ("no window of 31 shots",)),
+        (divided(neighbours=10**12), ("no window of 2000000000001 shots",)),
         (lambda: plots.save_plot(out, Figure(figsize=(4, 500))), ("too much to draw",)),
         (divided("npz/00:3", features=other), ("other.h5", "has no features of npz/00")),
         (lambda: draw_boundaries([tmp_path / "no.json"], out), ("no.json",)),

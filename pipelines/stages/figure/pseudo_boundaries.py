@@ -43,6 +43,12 @@ def _sample_windows(index: Index, settings: PseudoBoundarySettings) -> list[tupl
     lengths = np.diff(index.first_row)
     rows = index.rows_of()
     rows = rows[lengths[index.video_of(rows)] > 2 * settings.neighbours]
+    no_window = BasslError(
+        f"{index.path}: has no window of {2 * settings.neighbours + 1} shots with a labelled scene end; name windows "
+        "as VIDEO:SHOT"
+    )
+    if not len(rows):
+        raise no_window
     is_end = np.zeros(len(index.label), np.bool_)
     labelled = index.rows_of(labelled=True)
     is_end[labelled] = index.targets(labelled) == 1
@@ -51,10 +57,7 @@ def _sample_windows(index: Index, settings: PseudoBoundarySettings) -> list[tupl
     members, firsts = np.unique(members, axis=0, return_index=True)
     centres = rows[firsts][is_end[members[:, :-1]].any(axis=1)]
     if not len(centres):
-        raise BasslError(
-            f"{index.path}: has no window of {2 * settings.neighbours + 1} shots with a labelled scene end; name "
-            "windows as VIDEO:SHOT"
-        )
+        raise no_window
     sampled = np.random.default_rng(settings.seed).choice(centres, min(settings.windows, len(centres)), replace=False)
     chosen = np.sort(sampled)
     videos = index.video_of(chosen)
