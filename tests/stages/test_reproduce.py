@@ -254,6 +254,23 @@ def test_an_interrupted_table_continues_to_the_same_numbers(
     assert told.count("GraphCut") < told.count("BaSSL (10 epochs)")
 
 
+def test_a_stopped_table_keeps_the_finished_rows_of_all_its_parts(sets: Path, tmp_path: Path) -> None:
+    settings = ReproduceSettings("table4", sets / "bbc", ("8", "Random"), gpus=0, seeds=2, output=tmp_path)
+    reproduce(replace(settings, rows=("8",)), options=RECIPE)
+    asked = False
+
+    def stop(row: str, doing: str, done: float, total: float | None) -> None:
+        nonlocal asked
+        if doing == "fine-tuning" and done and not asked:
+            asked = True
+            os.kill(os.getpid(), signal.SIGINT)
+
+    result = reproduce(settings, stop, RECIPE)
+    assert result.stopped
+    assert [table.name for table in result.tables] == ["table4a", "table4b", "table4c"]
+    assert row_of(result, "8", 1).cells["AP"].values
+
+
 def test_a_failed_row_is_named_and_fails_alone(sets: Path, tmp_path: Path) -> None:
     broken = replace(RECIPE, network={**RECIPE.network, "ms-lstm": {"dropout": 0.5}})
     settings = ReproduceSettings("table1", sets, ("MS-LSTM", "GraphCut"), gpus=0, seeds=1, output=tmp_path)
@@ -327,10 +344,34 @@ def test_generated_films_are_made_indexed_and_used_for_training(
     assert row_of(own, "Grouping").cells["AP"].values
 
 
+def put_films(folder: Path, names: str) -> None:
+    drawing = SyntheticFilmSettings(scenes=4, shots_per_scene=(2, 3), shot_seconds=(0.4, 0.6), width=64, height=48)
+    for seed, name in enumerate(names):
+        write_film(folder / f"{name}.mp4", replace(drawing, seed=seed))
+
+
+def test_a_film_that_was_removed_has_no_part_in_the_next_table(tmp_path: Path) -> None:
+    films = tmp_path / "films"
+    put_films(films, "abcd")
+    settings = ReproduceSettings("table4", films, ("Fixed",), gpus=0, seeds=1, output=tmp_path / "runs")
+    assert not reproduce(settings, options=FILM_RECIPE).failed
+    for file in films.glob("b.*"):
+        file.unlink()
+    assert not reproduce(settings, options=FILM_RECIPE).failed
+    assert read_index(tmp_path / "runs" / "work" / "films" / "index.h5").video_ids == ("a", "c", "d")
+
+
+def test_a_table_below_the_data_folder_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_set(tmp_path / "set", 3, 0)
+    monkeypatch.chdir(tmp_path)
+    settings = ReproduceSettings("table1", Path(), ("GraphCut",), gpus=0, output=Path("runs/reproduce"))
+    first = reproduce(settings, options=RECIPE)
+    assert row_of(first, "GraphCut").cells
+    assert reproduce(settings, options=RECIPE).tables == first.tables
+
+
 def test_an_unreadable_film_is_named_as_the_reason(tmp_path: Path) -> None:
-    drawing = SyntheticFilmSettings(scenes=2, shots_per_scene=(2, 2), shot_seconds=(0.4, 0.5), width=64, height=48)
-    for seed, name in enumerate("abcd"):
-        write_film(tmp_path / "films" / f"{name}.mp4", replace(drawing, seed=seed))
+    put_films(tmp_path / "films", "abcd")
     (tmp_path / "films" / "c.mp4").write_bytes(b"damaged")
     settings = ReproduceSettings("table4", tmp_path / "films", ("Fixed",), gpus=0, seeds=1, output=tmp_path / "runs")
     (failed,) = reproduce(settings, options=FILM_RECIPE).failed
@@ -530,6 +571,8 @@ def test_impossible_reproductions_give_a_one_line_error(
     refusal(lambda: plan(ReproduceSettings(data=tmp_path / "none")), "no such folder", error=BasslError)
     (tmp_path / "empty").mkdir()
     refusal(lambda: plan(ReproduceSettings(data=tmp_path / "empty")), "holds no films", error=BasslError)
+    write_set(tmp_path / "two", 2, 0)
+    refusal(lambda: plan(ReproduceSettings(data=tmp_path / "two")), "holds 2 videos", "three", error=BasslError)
     monkeypatch.setattr(data_module, "MOVIENET", tmp_path / "movienet")
     labels = tmp_path / "movienet" / "scene318" / "label318"
     labels.mkdir(parents=True)

@@ -144,7 +144,7 @@ def _find_data(given: Path | None, work: Path) -> Data:
 
 
 def _movienet(folder: Path, home: Path) -> Data:
-    data = movienet_data(folder, home, _digest(folder))
+    data = movienet_data(folder, home, _digest(folder, home))
     labelled, there = read_movienet_splits(folder).keys(), films_with_keyframes(folder)
     if labelled and labelled <= there:
         return data
@@ -171,7 +171,7 @@ def _features(folder: Path, home: Path) -> Data:
     sources = tuple(str(folder / name) if (folder / name).is_dir() else str(folder) for name in sets)
     width = videos[0].features.shape[1]
     stores = tuple(home / "features" / f"{Path(source).resolve().name}-{width}d.h5" for source in sources)
-    digest = _digest(folder)
+    digest = _digest(folder, home)
 
     files: dict[Path, bytes] = {}
 
@@ -186,6 +186,7 @@ def _features(folder: Path, home: Path) -> Data:
     counts = " and ".join(f"{name} ({count(len(ids), 'video')})" for name, ids in sets.items())
     if len(sets) == 1:
         ((name, ids),) = sets.items()
+        _check_enough(folder, ids, "video")
         protocols = [EvaluationProtocol(name, "", name, index("split", _by_turns(ids)))]
     else:
         protocols = []
@@ -206,12 +207,16 @@ def _features(folder: Path, home: Path) -> Data:
 
 def _films(folder: Path, home: Path) -> Data:
     films = find_films([folder])
-    if len(films) < 3:
-        raise BasslError(
-            f"{folder}: holds {count(len(films), 'film')}, and three are needed, to train, validate and test"
-        )
-    data = _of_films("films", f"films in {folder}", folder, home, video_ids(films), (), _digest(folder))
+    _check_enough(folder, films, "film")
+    data = _of_films("films", f"films in {folder}", folder, home, video_ids(films), (), _digest(folder, home))
     return data if all(has_sound(film) for film in films) else replace(data, extra=None)
+
+
+def _check_enough(folder: Path, videos: Sequence[object], name: str) -> None:
+    if len(videos) < 3:
+        raise BasslError(
+            f"{folder}: holds {count(len(videos), name)}, and three are needed, to train, validate and test"
+        )
 
 
 def _generate_films(home: Path) -> Data:
@@ -261,12 +266,17 @@ def _short(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:20]
 
 
-def _digest(folder: Path) -> str:
-    """Digest of the names, sizes and times of the files of a folder. For MovieNet, whose five million files would take
-    minutes, only the upper folders are read."""
+def _digest(folder: Path, home: Path) -> str:
+    """Digest of the names, sizes and times of the files of a folder, without the output folder, which may be below it:
+    `home` is ``OUTPUT/work/NAME``. For MovieNet, whose five million files would take minutes, only the upper folders
+    are read."""
+    output = home.parents[1].resolve()
     paths = [folder, *folder.glob("*"), *folder.glob("*/*")] if is_movienet(folder) else sorted(folder.rglob("*"))
     digest = hashlib.sha256()
     for path in sorted(path for path in paths if path.exists()):  # links may lead nowhere
+        whole = path.absolute()
+        if path != folder and (output.is_relative_to(whole) or whole.is_relative_to(output)):
+            continue
         facts = path.stat()
         size = 0 if path.is_dir() else facts.st_size
         digest.update(f"{path.relative_to(folder)} {size} {0 if path.is_dir() else facts.st_mtime_ns}\n".encode())

@@ -56,7 +56,7 @@ def measure_tables(
             if kept is not None and not (wanted and settings.overwrite):
                 results.append(kept)
                 continue
-            if not wanted or stopped:
+            if not wanted or stopped:  # stopped: the finished rows are still shown
                 results.append(RowResult(row.label, note=row.note))
                 continue
             try:
@@ -75,8 +75,6 @@ def measure_tables(
         further = (column for row, _ in rows for column in row.cells)
         columns = tuple(dict.fromkeys((*TABLES[name].columns, *further)))
         tables.append(TableResult(name, protocol.title, columns, tuple(results)))
-        if stopped:
-            break
     result = ReproduceResult(
         tables=tuple(tables),
         data=data.title,

@@ -84,9 +84,14 @@ def _write(step: Step, resume: bool, report: ReportProgress) -> None:
         drawing = SyntheticFilmSettings(**{**options, **tuples})
         write_film(step.subjects[0], drawing, lambda done, total: report("drawing", done, total))
     elif step.command == "extract-keyframes":
-        for film in extract_keyframes(step.subjects, ExtractSettings(**options, overwrite=not resume)):
+        films = extract_keyframes(step.subjects, ExtractSettings(**options, overwrite=not resume))
+        stores = set()
+        for film in films:
             if film.status == "failed":
                 raise BasslError(film.error)
+            stores.add(film.store)
+        for stale in set(options["output"].glob("*.h5")) - stores:  # of a film that is no longer among the data
+            stale.unlink()
     elif step.command == "extract-sound":
         for result in extract_sound(step.subjects, SoundSettings(**options)):
             if result.status == "failed":
@@ -136,7 +141,7 @@ def _of_result_file(run_folder: Path) -> Values:
     """The test metrics of each seed of a fine-tuned run, at the threshold of the paper's release."""
     content = json.loads((run_folder / RESULT).read_text())
     if content["summary_of"] != "test":
-        raise BasslError(f"{run_folder}: was not tested; the index has no test split with labels")
+        raise BasslError(f"{run_folder}: was not tested; the test split has no labelled scene ends")
     tests = [seed["test"] for seed in content["seeds"]]
     values = {name: [float(one[name]) for one in tests if name in one] for name in ("ap", "auc", "f1", "miou")}
     values["sum"] = [sum(parts) for parts in zip(*values.values(), strict=True)]
