@@ -97,23 +97,24 @@ def evaluate(films: Sequence[FilmScores], threshold: float = 0.5) -> dict[str, f
 def compare(
     first: Sequence[FilmScores],
     second: Sequence[FilmScores],
-    threshold: float = 0.5,
+    thresholds: tuple[float, float] = (0.5, 0.5),
     within: float = 3.0,
     resamples: int = 1000,
     seed: int = 0,
-    second_threshold: float | None = None,
 ) -> dict[str, Measure]:
     """The difference of two predictions for the same films, first minus second, for each metric.
 
     Paired bootstrap: both are measured on the same draws, so that the difficulty of films cancels out and the interval
-    of the difference is narrower than the two intervals suggest. Raises ValueError: names or order of the films differ;
-    and as `measure`.
+    of the difference is narrower than the two intervals suggest. ``thresholds`` are those of the two; the other
+    arguments are those of `measure`. Raises ValueError: names or order of the films differ; and as `measure`.
     """
     if [film.film for film in first] != [film.film for film in second]:
         raise ValueError("two predictions can only be compared on the same films")
     weights = _draws(len(first), resamples, seed)
-    one = _statistics(first, threshold, within, weights)
-    other = _statistics(second, threshold if second_threshold is None else second_threshold, within, weights)
+    one, other = (
+        _statistics(films, threshold, within, weights)
+        for films, threshold in zip((first, second), thresholds, strict=True)
+    )
 
     def less(a: _Values, b: _Values, name: str) -> NDArray[np.float64] | None:
         return a[name] - b[name] if name in a and name in b else None
@@ -153,63 +154,63 @@ def _statistics(
     if not within >= 0 or np.isnan(threshold):
         raise ValueError("the threshold must be a number and the tolerance 0 or more")
     V = len(films)
-    counts = {name: np.zeros(V) for name in ("tp", "taken", "true", "hits", "timed", "pairs", "marks", "bounds")}
-    segments = {name: np.zeros(V) for name in ("covered", "overflow", "shots")}
-    alone = {name: np.full(V, np.nan) for name in METRICS if name != "sum"}
+    counts = {name: np.zeros(V) for name in ("tp", "taken", "true", "hits", "ends", "pairs", "marks", "bounds")}
+    miou, coverage, overflow, shots = (np.zeros(V) for _ in range(4))
+    timed = np.zeros(V, np.bool_)
     for v, film in enumerate(films):
         decided, counted = film.decided(threshold), film.counted()
         y, d = film.labels[counted] == 1, decided[counted]
-        tp, taken, true = int((y & d).sum()), int(d.sum()), int(y.sum())
-        counts["tp"][v], counts["taken"][v], counts["true"][v] = tp, taken, true
-        alone["f1"][v] = 2 * tp / max(1, taken + true)
-        alone["precision"][v] = tp / max(1, taken)
-        alone["recall"][v] = tp / true if true else np.nan
-        alone["miou"][v] = film_miou(film.labels, decided, film.shots)
-
+        counts["tp"][v], counts["taken"][v], counts["true"][v] = (y & d).sum(), d.sum(), y.sum()
+        miou[v] = film_miou(film.labels, decided, film.shots)
         segment = coverage_overflow(film.labels, decided, np.diff(film.shots)[:, 0] if film.pieces else 1)
-        segments["covered"][v] = segment.coverage * segment.shots
-        segments["overflow"][v] = segment.overflow * segment.shots
-        segments["shots"][v] = segment.shots
-        alone["coverage"][v], alone["overflow"][v] = segment.coverage, segment.overflow
-        alone["coverage_overflow_f"][v] = segment.f
-
+        coverage[v], overflow[v], shots[v] = segment.coverage, segment.overflow, segment.shots
         match = film_boundaries(film, threshold, within)
         if match is not None and film.seconds is not None:
+            timed[v] = True
             counts["pairs"][v], counts["marks"][v], counts["bounds"][v] = match.matched, match.predicted, match.true
-            alone["boundary_precision"][v] = match.precision
-            alone["boundary_recall"][v] = match.recall if match.true else np.nan
-            alone["boundary_f1"][v] = match.f1
-            hits, timed = recall_within_counts(film.labels * counted, decided, film.seconds)
-            counts["hits"][v], counts["timed"][v] = hits, timed
-            alone["recall_at_3s"][v] = hits / timed if timed else np.nan
+            counts["hits"][v], counts["ends"][v] = recall_within_counts(film.labels * counted, decided, film.seconds)
 
-    ranked = not any(np.isnan(film.scores).any() for film in films)
-    ranking = _rankings(films) if ranked else None
-    if ranking is not None:
+    alone = _of_counts(counts)
+    for name in _TIMED:
+        alone[name][~timed] = np.nan
+    alone |= {"miou": miou, **_of_segments(coverage, overflow)}
+    pooled = _of_counts({name: weights @ values for name, values in counts.items()})
+    if not timed.any():
+        pooled = {name: values for name, values in pooled.items() if name not in _TIMED}
+    total = weights @ shots
+    pooled |= _of_segments(weights @ (coverage * shots) / total, weights @ (overflow * shots) / total)
+    if not any(np.isnan(film.scores).any() for film in films):
+        ranking = _rankings(films)
         alone["ap"], alone["auc"] = _rank(ranking, np.eye(V))
-    means = {name: _mean(weights, values) for name, values in alone.items()}
-
-    total = {name: weights @ values for name, values in {**counts, **segments}.items()}
-    pooled = {
-        "f1": 2 * total["tp"] / np.maximum(1, total["taken"] + total["true"]),
-        "precision": total["tp"] / np.maximum(1, total["taken"]),
-        "recall": _ratio(total["tp"], total["true"]),
-        "coverage": total["covered"] / total["shots"],
-        "overflow": total["overflow"] / total["shots"],
-    }
-    rest = np.maximum(0, 1 - pooled["overflow"])
-    pooled["coverage_overflow_f"] = 2 * pooled["coverage"] * rest / (pooled["coverage"] + rest)  # C is never 0
-    if np.isfinite(alone["boundary_f1"]).any():
-        pooled |= {
-            "recall_at_3s": _ratio(total["hits"], total["timed"]),
-            "boundary_precision": total["pairs"] / np.maximum(1, total["marks"]),
-            "boundary_recall": _ratio(total["pairs"], total["bounds"]),
-            "boundary_f1": 2 * total["pairs"] / np.maximum(1, total["marks"] + total["bounds"]),
-        }
-    if ranking is not None:
         pooled["ap"], pooled["auc"] = _rank(ranking, weights)
+    means = {name: _mean(weights, values) for name, values in alone.items()}
+    if "ap" in pooled:
         pooled["sum"] = pooled["ap"] + means["miou"] + pooled["auc"] + pooled["f1"]
     return pooled, means
+
+
+_TIMED = ("recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1")
+"""The metrics that films without times do not have."""
+
+
+def _of_counts(counts: Mapping[str, NDArray[np.float64]]) -> _Values:
+    """Metrics that follow from counts, which are those of films or sums over films."""
+    return {
+        "f1": 2 * counts["tp"] / np.maximum(1, counts["taken"] + counts["true"]),
+        "precision": counts["tp"] / np.maximum(1, counts["taken"]),
+        "recall": _ratio(counts["tp"], counts["true"]),
+        "recall_at_3s": _ratio(counts["hits"], counts["ends"]),
+        "boundary_precision": counts["pairs"] / np.maximum(1, counts["marks"]),
+        "boundary_recall": _ratio(counts["pairs"], counts["bounds"]),
+        "boundary_f1": 2 * counts["pairs"] / np.maximum(1, counts["marks"] + counts["bounds"]),
+    }
+
+
+def _of_segments(coverage: NDArray[np.float64], overflow: NDArray[np.float64]) -> _Values:
+    """Coverage, overflow, and the harmonic mean of C and 1 - O; 0 where O is 1 or more."""
+    rest = np.maximum(0, 1 - overflow)
+    f = 2 * coverage * rest / (coverage + rest)  # C is never 0
+    return {"coverage": coverage, "overflow": overflow, "coverage_overflow_f": f}
 
 
 def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:

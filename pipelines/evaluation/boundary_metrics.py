@@ -22,12 +22,6 @@ class CoverageOverflow:
     overflow: float
     shots: float  # number of shots, or their lengths together
 
-    @property
-    def f(self) -> float:
-        """Harmonic mean of C and 1 - O; 0 where O is 1 or more."""
-        rest = max(0.0, 1 - self.overflow)
-        return 2 * self.coverage * rest / (self.coverage + rest)  # C is never 0
-
 
 def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLike = 1) -> CoverageOverflow:
     """Coverage and overflow of one film, counted in shots; or by their `lengths`, (N,) above 0.
@@ -70,16 +64,6 @@ class BoundaryMatch:
     matched: int  # one-to-one pairs of a true and a predicted boundary
     true: int  # true boundaries
     predicted: int  # predicted ones
-
-    @property
-    def precision(self) -> float:
-        """Share of predicted boundaries that are matched; 0 if there are none."""
-        return self.matched / max(1, self.predicted)
-
-    @property
-    def recall(self) -> float:
-        """Share of true boundaries that are matched; 0 if there are none."""
-        return self.matched / max(1, self.true)
 
     @property
     def f1(self) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
 
-from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, flatten, measure
+from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, evaluate, flatten, measure
 from pipelines.evaluation.boundary_metrics import coverage_overflow, film_boundaries
 from pipelines.evaluation.metrics import FilmScores, film_miou, recall_within_counts
 from tests.evaluation.scored_films import films, one_film
@@ -18,7 +18,7 @@ def drawn(some: list[FilmScores], weights: np.ndarray) -> list[FilmScores]:
 
 
 def plain(films: list[FilmScores], threshold: float = 0.5) -> dict[str, float]:
-    """What `evaluate` gives, by scikit-learn."""
+    """Metrics over shots and mIoU, and ``film_...`` for means over films, by scikit-learn."""
     pairs = [(film.labels[film.counted()], film.scores[film.counted()]) for film in films]
     labels, scores = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
     return {
@@ -46,9 +46,8 @@ def test_each_bootstrap_draw_equals_the_metrics_of_its_films(levels: int) -> Non
         expected = plain(these)
         for name in ("ap", "auc", "f1", "precision", "recall"):
             assert pooled[name][r] == pytest.approx(expected[name])
-        assert means["miou"][r] == pytest.approx(expected["miou"])
-        for name in ("ap", "auc", "f1", "precision", "recall"):
             assert means[name][r] == pytest.approx(expected[f"film_{name}"])
+        assert means["miou"][r] == pytest.approx(expected["miou"])
         assert pooled["sum"][r] == pytest.approx(sum(expected[name] for name in ("ap", "miou", "auc", "f1")))
 
         parts = [coverage_overflow(film.labels, film.decided(0.5)) for film in these]
@@ -60,7 +59,8 @@ def test_each_bootstrap_draw_equals_the_metrics_of_its_films(levels: int) -> Non
         assert pooled["coverage_overflow_f"][r] == pytest.approx(harmonic_mean([coverage, 1 - overflow]))
         assert means["coverage"][r] == pytest.approx(np.mean([part.coverage for part in parts]))
         assert means["overflow"][r] == pytest.approx(np.mean([part.overflow for part in parts]))
-        assert means["coverage_overflow_f"][r] == pytest.approx(np.mean([part.f for part in parts]))
+        both = [harmonic_mean([part.coverage, max(0.0, 1 - part.overflow)]) for part in parts]
+        assert means["coverage_overflow_f"][r] == pytest.approx(np.mean(both))
 
         matches = [match for film in these if (match := film_boundaries(film, 0.5, 2.0))]
         matched, true = sum(match.matched for match in matches), sum(match.true for match in matches)
@@ -68,12 +68,20 @@ def test_each_bootstrap_draw_equals_the_metrics_of_its_films(levels: int) -> Non
         assert pooled["boundary_precision"][r] == pytest.approx(precision)
         assert pooled["boundary_recall"][r] == pytest.approx(recall)
         assert pooled["boundary_f1"][r] == pytest.approx(harmonic_mean([precision, recall]))
-        assert means["boundary_precision"][r] == pytest.approx(np.mean([match.precision for match in matches]))
-        assert means["boundary_recall"][r] == pytest.approx(np.mean([match.recall for match in matches]))
+        assert means["boundary_precision"][r] == pytest.approx(np.mean([m.matched / m.predicted for m in matches]))
+        assert means["boundary_recall"][r] == pytest.approx(np.mean([m.matched / m.true for m in matches]))
         assert means["boundary_f1"][r] == pytest.approx(np.mean([match.f1 for match in matches]))
         counts = [recall_within_counts(film.labels * film.counted(), film.decided(0.5), film.seconds) for film in these]
         assert pooled["recall_at_3s"][r] == pytest.approx(np.divide(*np.sum(counts, axis=0)))
         assert means["recall_at_3s"][r] == pytest.approx(np.mean([found / true for found, true in counts]))
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.25, 0.5, 1.1])
+def test_evaluate_gives_the_metrics_of_scikit_learn_also_for_scores_at_the_threshold(threshold: float) -> None:
+    some = films(levels=8)
+    expected = plain(some, threshold)
+    for name, value in evaluate(some, threshold).items():
+        assert value == pytest.approx(expected[name])
 
 
 def test_intervals_are_percentiles_of_bootstrap_draws() -> None:
@@ -146,7 +154,7 @@ def test_a_difference_is_measured_on_the_same_draws() -> None:
 
 def test_two_thresholds_can_be_compared() -> None:
     some = films()
-    difference = compare(some, some, threshold=0.3, second_threshold=0.6)
+    difference = compare(some, some, (0.3, 0.6))
     assert difference["ap"].pooled == 0.0
     assert difference["recall"].pooled == pytest.approx(plain(some, 0.3)["recall"] - plain(some, 0.6)["recall"])
 
@@ -172,6 +180,13 @@ def test_metrics_without_a_predicted_boundary_are_defined() -> None:
     assert result["miou"].films == 0.0
     assert result["ap"].pooled == 1.0
     assert result["coverage"].pooled == 1.0
+
+
+def test_f_of_coverage_and_overflow_is_zero_where_the_overflow_is_one_or_more() -> None:
+    for labels, overflow in (([0, 1, 0, 0], 1.0), ([0, 1, 0, 1, 0, 1], 5 / 3)):
+        result = measure([one_film(labels, [0.1] * len(labels))])
+        assert result["overflow"].pooled == pytest.approx(overflow)
+        assert result["coverage_overflow_f"].pooled == result["coverage_overflow_f"].films == 0.0
 
 
 def test_metrics_without_a_true_boundary_are_defined() -> None:

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from pipelines.evaluation.boundary_metrics import CoverageOverflow, boundary_match, coverage_overflow, film_boundaries
+from pipelines.evaluation.boundary_metrics import boundary_match, coverage_overflow, film_boundaries
 from pipelines.evaluation.metrics import FilmScores
 
 CASES = range(20)
@@ -50,7 +50,6 @@ def test_coverage_and_overflow_equal_values_computed_by_hand() -> None:
     result = coverage_overflow([0, 1, 0, 0, 1, 0, 0, 1], [0, 0, 1, 0, 0, 0, 0, 1])
     assert result.coverage == pytest.approx((2 * 1 + 3 * (2 / 3) + 3 * 1) / 8)
     assert result.overflow == pytest.approx((2 * (1 / 3) + 3 * ((2 + 3) / (2 + 3)) + 3 * (2 / 3)) / 8)
-    assert result.f == pytest.approx(2 * 0.875 * (1 - 17 / 24) / (0.875 + 1 - 17 / 24))
 
 
 def test_a_single_predicted_scene_has_full_coverage_and_overflow() -> None:
@@ -59,14 +58,11 @@ def test_a_single_predicted_scene_has_full_coverage_and_overflow() -> None:
     assert nothing.coverage == 1.0
     # The outer scenes have one neighbour of two shots and four shots outside, the middle one 4 of 4.
     assert nothing.overflow == pytest.approx((4 / 2 + 4 / 4 + 4 / 2) / 3)
-    assert nothing.f == 0.0
     everything = coverage_overflow(labels, [1] * 6)
     assert (everything.coverage, everything.overflow) == (0.5, 0.0)
-    assert everything.f == pytest.approx(2 * 0.5 / 1.5)
 
 
 def test_a_film_without_true_boundaries_has_no_overflow() -> None:
-    assert coverage_overflow([0, 0, 0, 0], [0, 0, 0, 0]).f == 1.0
     halves = coverage_overflow([0, 0, 0, 0], [0, 1, 0, 0])
     assert (halves.coverage, halves.overflow) == (0.5, 0.0)
     one_shot = coverage_overflow([0], [1])
@@ -75,11 +71,6 @@ def test_a_film_without_true_boundaries_has_no_overflow() -> None:
 
 def test_the_label_of_the_last_shot_does_not_matter() -> None:
     assert coverage_overflow([0, 1, 0, 0], [1, 0, 0, 0]) == coverage_overflow([0, 1, 0, 1], [1, 0, 0, 1])
-
-
-def test_the_f_of_coverage_and_overflow_is_between_0_and_1() -> None:
-    assert CoverageOverflow(1.0, 0.0, 1).f == 1.0
-    assert CoverageOverflow(1.0, 1.5, 1).f == CoverageOverflow(1.0, 1.0, 1).f == 0.0
 
 
 @pytest.mark.parametrize("marks", [[], [[0, 1]], [0, 2]], ids=["none", "two dimensions", "a two"])
@@ -100,14 +91,11 @@ def test_as_many_boundaries_are_matched_as_by_an_assignment_solver(seed: int) ->
         pairs = int(near[rows, columns].sum())
         result = boundary_match(true, found, tolerance)
         assert (result.matched, result.true, result.predicted) == (pairs, len(true), len(found))
-        assert result.precision == pytest.approx(pairs / max(1, len(found)))
-        assert result.recall == pytest.approx(pairs / max(1, len(true)))
         assert result.f1 == pytest.approx(2 * pairs / max(1, len(true) + len(found)))
 
 
 def test_each_boundary_is_matched_at_most_once() -> None:
     result = boundary_match([10.0, 11.0], [10.5], 3.0)
-    assert (result.precision, result.recall) == (1.0, 0.5)
     assert result.f1 == pytest.approx(2 / 3)
     # Taking the nearest first would leave the other alone: 2 is nearest to 3, but 3 is all that 5 can have.
     assert boundary_match([2.0, 5.0], [0.0, 3.0], 2.0).matched == 2
@@ -122,7 +110,7 @@ def test_the_tolerance_is_inclusive_and_gaps_have_no_distance() -> None:
 def test_boundary_f1_is_defined_without_boundaries() -> None:
     for true, found in (([], []), ([], [1.0]), ([1.0], [])):
         result = boundary_match(true, found, 3.0)
-        assert (result.matched, result.precision, result.recall, result.f1) == (0, 0.0, 0.0, 0.0)
+        assert (result.matched, result.f1) == (0, 0.0)
 
 
 def test_the_end_of_the_film_is_not_a_boundary() -> None:

@@ -422,7 +422,6 @@ def test_coverage_of_scenes_without_shots_is_measured_in_seconds(tmp_path: Path)
     assert on_shots.coverage == pytest.approx((40 + 50 + 100 + 90) / 300)
     assert measures["coverage"].pooled == pytest.approx(on_shots.coverage)
     assert measures["overflow"].pooled == pytest.approx(on_shots.overflow)
-    assert measures["coverage_overflow_f"].pooled == pytest.approx(on_shots.f)
 
 
 def test_labelled_features_are_compared_by_their_own_frame_rate(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_vid
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.alignment import Alignment, align
 from pipelines.scenes import timecode
-from pipelines.stages.score.measuring import measure_films
+from pipelines.stages.score.measuring import measures_of
 from pipelines.stages.score.result import ScoreResult
 from pipelines.stages.score.settings import ScoreSettings
 
@@ -40,7 +40,7 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     return ScoreResult(
         name=str(subject),
         films=films,
-        measures=measure_films(films, settings.threshold, settings),
+        measures=measures_of(films, settings.threshold, settings),
         threshold=settings.threshold,
         settings=settings,
         alignments=alignments,

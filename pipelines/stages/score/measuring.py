@@ -16,11 +16,13 @@ THRESHOLD = 0.5
 """A score that ends a scene; after calibration, if there is one."""
 
 
-def measure_films(films: Sequence[FilmScores], threshold: float | None, settings: ScoreSettings) -> dict[str, Measure]:
+def measures_of(films: Sequence[FilmScores], threshold: float | None, settings: ScoreSettings) -> dict[str, Measure]:
     """All metrics of some films; a threshold of None is `THRESHOLD`."""
-    return bootstrap.measure(
-        films, THRESHOLD if threshold is None else threshold, settings.within, settings.resamples, settings.seed
-    )
+    return bootstrap.measure(films, _known(threshold), settings.within, settings.resamples, settings.seed)
+
+
+def _known(threshold: float | None) -> float:
+    return THRESHOLD if threshold is None else threshold
 
 
 def difference(first: ScoreResult, second: ScoreResult, settings: ScoreSettings) -> Comparison:
@@ -36,15 +38,8 @@ def difference(first: ScoreResult, second: ScoreResult, settings: ScoreSettings)
                 f"{film}: {first.name} and {second.name} are of different parts of it; compare the same part"
             )
     one, other = _keep_films(first, common, second.name, settings), _keep_films(second, common, first.name, settings)
-    measures = bootstrap.compare(
-        one.films,
-        other.films,
-        THRESHOLD if one.threshold is None else one.threshold,
-        settings.within,
-        settings.resamples,
-        settings.seed,
-        THRESHOLD if other.threshold is None else other.threshold,
-    )
+    thresholds = _known(one.threshold), _known(other.threshold)
+    measures = bootstrap.compare(one.films, other.films, thresholds, settings.within, settings.resamples, settings.seed)
     return Comparison(one, other, measures)
 
 
@@ -58,6 +53,6 @@ def _keep_films(result: ScoreResult, common: set[str], other: str, settings: Sco
     return replace(
         result,
         films=films,
-        measures=measure_films(films, result.threshold, settings),
+        measures=measures_of(films, result.threshold, settings),
         problems=(*result.problems, *problems),
     )

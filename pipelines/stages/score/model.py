@@ -19,7 +19,7 @@ from pipelines.models.opening import OpenedModel, open_model
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode import EncodeSettings, encode_shots
-from pipelines.stages.score.measuring import THRESHOLD, measure_films
+from pipelines.stages.score.measuring import THRESHOLD, measures_of
 from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
 from pipelines.stages.score.settings import ALL_SPLITS, ScoreSettings
 from pipelines.stores.features import colour_of, features_of
@@ -101,11 +101,11 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         else:
             reads = encoder, features, colour
         of_seed = score_films(own, *reads, (i + 1) * len(videos))
-        of_seeds[seed] = measure_films(of_seed, threshold, replace(settings, resamples=0))
+        of_seeds[seed] = measures_of(of_seed, threshold, replace(settings, resamples=0))
     return ScoreResult(
         name=str(subject),
         films=films,
-        measures=measure_films(films, threshold, settings),
+        measures=measures_of(films, threshold, settings),
         threshold=threshold,
         settings=settings,
         seeds=seed_spreads(of_seeds),
