@@ -86,7 +86,9 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings =
         worth = settings.reward - criteria.at(n)
         b = np.arange(1, worth.shape[1] + 1)
         after[n, 1 : len(worth) + 1] = (worth + after[n + b, b]).max(axis=1)
-    return segmentation(_follow(criteria, settings.reward, after), _scores(before, after))
+    through = before + after  # of the best division with a scene of a shots that ends at n
+    margin = margins(through[1:, 1:].max(axis=1), spanning(np.ascontiguousarray(through[1:, 1:].T)))
+    return segmentation(_follow(criteria, settings.reward, after), margin)
 
 
 class Criteria:
@@ -138,9 +140,3 @@ def _follow(criteria: Criteria, reward: float, after: Floats) -> NDArray[np.int6
         a = int(b[(worth + after[n + b, b]).argmax()])
         n += a
     return np.array(ends, dtype=np.int64)
-
-
-def _scores(before: Floats, after: Floats) -> Floats:
-    """The margin of an end at each shot, see `pipelines.baselines.chains.margins`."""
-    through = before + after  # of the best division with a scene of a shots that ends at n
-    return margins(through[1:, 1:].max(axis=1), spanning(np.ascontiguousarray(through[1:, 1:].T)))

@@ -25,17 +25,12 @@ class Baseline:
     # function of the features of a film (N, D), its times (N, 2) in seconds and settings
     segment: Callable[..., Segmentation]
     settings: type[Any]  # class of its settings; all fields have defaults
-    # trains the network that the settings need, from labelled films and a seed; None if they need none
+    # trains the network that the settings need, from labelled films and a seed; None for a system without a network
     learn: Callable[[Sequence[Labelled], int], Any] | None = None
     several: bool = False  # whether `segment` also takes several feature sets of the film
     # values of settings that depend on the features or are not given in the system's paper: to be chosen on labelled
     # films, never on the test films
     candidates: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-    @property
-    def learns(self) -> bool:
-        """Whether the settings need a network trained on labelled films."""
-        return self.learn is not None
 
 
 def _learn_siamese(films: Sequence[Labelled], seed: int) -> Any:

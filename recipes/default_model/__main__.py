@@ -27,16 +27,11 @@ def make_default_model(
 ) -> Study:
     """Measure, train on all videos, and write the model with `MODEL_CARD.md` beside it.
 
-    Args:
-        folder: of labelled features, one `.npz` per video.
-        output: the model file to write.
-        report: called with one line when each part of the work starts.
-        evidence: folder in which evidence is stored, so that an interrupted run can continue.
-
-    Raises:
-        DatasetError: the folder or a file in it cannot be read.
-        BasslError: the model or its card cannot be written.
-        ValueError: fewer than two videos, or a training set without scene ends.
+    ``folder``: of labelled features, one `.npz` per video. ``output``: the model file to write. ``report`` is called
+    with one line when each part of the work starts. ``evidence``: folder in which evidence is stored, so that an
+    interrupted run can continue.
+    Raises DatasetError: the folder or a file in it cannot be read. BasslError: the model or its card cannot be written.
+    ValueError: fewer than two videos, or a training set without scene ends.
     """
     videos = read_videos(folder)
     draws = prepare(videos, DRAWS, report, evidence)

@@ -64,8 +64,6 @@ def model_card(study: Study, number: int) -> str:
         "The operating point was fitted on these logits, so F1 and mIoU are a little optimistic; AP and AUC do not "
         "depend on it.",
         "",
-    ]
-    lines += [
         "### Tests on unseen videos",
         "",
         "Trained on all videos of one set and tested on all videos of the other; and nested cross-validation. Penalty "
@@ -80,8 +78,6 @@ def model_card(study: Study, number: int) -> str:
             ],
         ),
         "",
-    ]
-    lines += [
         "### Without learning",
         "",
         "Baselines on the same similarities. Left-right contrast: the mean similarity among the shots on each side of "
@@ -171,14 +167,8 @@ def _reliability(labels: NDArray[np.uint8], scores: NDArray[np.float64]) -> list
     bins = np.minimum((scores * 10).astype(np.int64), 9)
     for k in range(10):
         count, ends = int((bins == k).sum()), int(labels[bins == k].sum())
-        rows.append(
-            [
-                f"{k / 10:.1f} to {(k + 1) / 10:.1f}",
-                str(count),
-                str(ends),
-                f"{100 * ends / count:.0f} %" if count else "-",
-            ]
-        )
+        share = f"{100 * ends / count:.0f} %" if count else "-"
+        rows.append([f"{k / 10:.1f} to {(k + 1) / 10:.1f}", str(count), str(ends), share])
     return rows
 
 

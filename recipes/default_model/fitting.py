@@ -38,15 +38,10 @@ UNCHANGED = "unchanged"
 
 
 class Form(NamedTuple):
-    """A video, unchanged or perturbed, and its evidence.
+    """A video, unchanged or perturbed, and its evidence."""
 
-    Attributes:
-        video: N shots.
-        tokens: (N, F) evidence, see `relational.shot_tokens`.
-    """
-
-    video: ShotFeatures
-    tokens: NDArray[np.float32]
+    video: ShotFeatures  # N shots
+    tokens: NDArray[np.float32]  # (N, F) evidence, see `relational.shot_tokens`
 
 
 Forms = Mapping[str, Form]
@@ -111,15 +106,8 @@ def prepare(
 
 
 def fit(forms: Sequence[Form], penalty: float) -> LinearModel:
-    """Logistic regression with balanced classes and an L2 penalty, by Newton's method; not calibrated.
-
-    Args:
-        forms: at least one; together they have a scene end and another shot.
-        penalty: see `PENALTIES`.
-
-    Raises:
-        ValueError: no film, or labels of one class only.
-    """
+    """Logistic regression with balanced classes and an L2 penalty (see `PENALTIES`), by Newton's method; not
+    calibrated. Raises ValueError: no film, or labels of one class only."""
     # A film's last shot has no cut after it, and so no evidence.
     x = torch.from_numpy(np.concatenate([np.zeros((0, token_width() - 1)), *(form.tokens[:-1, :-1] for form in forms)]))
     y = torch.from_numpy(np.concatenate([np.zeros(0), *(form.video.scene_end[:-1] for form in forms)]))
@@ -152,19 +140,8 @@ def folds(count: int, number: int) -> list[list[int]]:
 
 
 def cross_validate(forms: Sequence[Form], penalty: float, number: int = FOLDS) -> list[LinearModel]:
-    """Fit a model without each fold of videos.
-
-    Args:
-        forms: one per video.
-        penalty: see `PENALTIES`.
-        number: folds; fewer where there are fewer videos.
-
-    Returns:
-        For each video, the model that was fitted without it (the videos of a fold share one).
-
-    Raises:
-        ValueError: fewer than two videos.
-    """
+    """For each video the model that was fitted without its fold, of ``number`` folds or one for each video; the videos
+    of a fold share one. Raises ValueError: fewer than two videos."""
     if len(forms) < 2:
         raise ValueError("cross-validation needs two videos or more")
     blind: dict[int, LinearModel] = {}
@@ -180,15 +157,9 @@ def choose(draws: Sequence[Sequence[Forms]], number: int = FOLDS) -> tuple[float
     Models are fitted on unchanged videos. A held-out video counts with its mean AP over all its forms, unchanged
     and perturbed. The penalty with the best mean over videos wins; of equal ones, the smallest.
 
-    Args:
-        draws: all forms of the videos, in one random draw of the perturbations or, for a steadier choice, several.
-        number: folds.
-
-    Returns:
-        The penalty, and for each video the model of that penalty that was fitted without it.
-
-    Raises:
-        ValueError: fewer than two videos with a scene end.
+    ``draws``: all forms of the videos, in one random draw of the perturbations or, for a steadier choice, several.
+    Returns: The penalty, and for each video the model of that penalty that was fitted without it.
+    Raises ValueError: fewer than two videos with a scene end.
     """
     plain = [forms[UNCHANGED] for forms in draws[0]]
     blind = {penalty: cross_validate(plain, penalty, number) for penalty in PENALTIES}
@@ -217,12 +188,6 @@ def blind_logits(models: Sequence[LinearModel], forms: Sequence[Form]) -> Logits
 
 
 def calibrate(logits: Logits, videos: Sequence[ShotFeatures]) -> Calibration:
-    """Fit the calibration: Platt's slope, and a score of 0.5 where F1 is best, all shots pooled.
-
-    Args:
-        logits: of models that were fitted without the video they score.
-        videos: the videos, in the same order.
-    """
-    pooled = np.concatenate(logits)
-    labels = np.concatenate([video.scene_end for video in videos])
-    return fit_calibration(pooled, labels)
+    """Platt's slope, and a score of 0.5 where F1 is best, all shots pooled, from the logits of the videos by models
+    that were fitted without them."""
+    return fit_calibration(np.concatenate(logits), np.concatenate([video.scene_end for video in videos]))

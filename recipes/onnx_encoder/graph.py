@@ -34,14 +34,8 @@ class _Graph:
 
     def convolution(self, layer: Layer, inputs: Sequence[str], strides: Sequence[int]) -> str:
         before, after = layer.padding
-        return self.node(
-            "Conv",
-            inputs,
-            layer.name,
-            strides=strides,
-            pads=[before, before, after, after],
-            group=layer.groups,
-        )
+        pads = [before, before, after, after]
+        return self.node("Conv", inputs, layer.name, strides=strides, pads=pads, group=layer.groups)
 
     def columns(self, x: str, width: int, channels: int) -> str:
         """The pixels (B, H, any, any) of ``x`` as (B, H, width, channels), in the same order in memory."""

@@ -31,27 +31,16 @@ _BN_EPS = 1e-3
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution with its batch norm folded in, and what comes after it.
+    """A convolution with its batch norm folded in, and what comes after it."""
 
-    Attributes:
-        name: of its output.
-        weight: (outputs, inputs / groups, k, k) float32.
-        bias: (outputs,) float32.
-        stride: 1 or 2.
-        groups: 1, or the number of channels of a depthwise convolution.
-        relu6: whether its output is clipped to [0, 6]; otherwise it is linear.
-        begins_block: whether its input is kept, to be added at the block's end.
-        adds: whether the block's input is added to its output.
-    """
-
-    name: str
-    weight: Tensor
-    bias: Tensor
-    stride: int = 1
-    groups: int = 1
-    relu6: bool = True
-    begins_block: bool = False
-    adds: bool = False
+    name: str  # of its output
+    weight: Tensor  # (outputs, inputs / groups, k, k) float32
+    bias: Tensor  # (outputs,) float32
+    stride: int = 1  # 1 or 2
+    groups: int = 1  # 1, or the number of channels of a depthwise convolution
+    relu6: bool = True  # whether its output is clipped to [0, 6]; otherwise it is linear
+    begins_block: bool = False  # whether its input is kept, to be added at the block's end
+    adds: bool = False  # whether the block's input is added to its output
 
     @property
     def padding(self) -> tuple[int, int]:
@@ -102,13 +91,7 @@ def layers_of(published: dict[str, Tensor]) -> list[Layer]:
                 depthwise=True,
                 begins_block=expansion == 1,
             )
-            add(
-                f"{ours}.project",
-                f"{theirs}._project_conv",
-                f"{theirs}._bn2",
-                relu6=False,
-                adds=repeat > 0,
-            )
+            add(f"{ours}.project", f"{theirs}._project_conv", f"{theirs}._bn2", relu6=False, adds=repeat > 0)
             block += 1
     add("head", "_conv_head", "_bn1")
     return layers

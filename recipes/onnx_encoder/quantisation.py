@@ -60,34 +60,20 @@ INPUT = Scale(1.0 / STD, int(MEAN))
 
 @dataclass(frozen=True)
 class IntegerLayer:
-    """A layer in integers.
+    """A layer in integers."""
 
-    Attributes:
-        layer: what it was.
-        weight: (outputs, inputs / groups, k, k) int8.
-        steps: (outputs,) float32, what a weight of 1 stands for.
-        bias: (outputs,) int32, in steps of ``steps * input.step``.
-        input, output: of its activations; ``output`` before the block's input is added.
-        total: of the sum, where the block's input is added.
-    """
-
-    layer: Layer
-    weight: Tensor
-    steps: Tensor
-    bias: Tensor
-    input: Scale
-    output: Scale
-    total: Scale | None
+    layer: Layer  # what it was
+    weight: Tensor  # (outputs, inputs / groups, k, k) int8
+    steps: Tensor  # (outputs,) float32, what a weight of 1 stands for
+    bias: Tensor  # (outputs,) int32, in steps of ``steps * input.step``
+    input: Scale  # of its input
+    output: Scale  # of its output, before the block's input is added
+    total: Scale | None  # of the sum, where the block's input is added
 
 
 @torch.no_grad()
 def quantise(layers: Sequence[Layer], frames: Tensor) -> list[IntegerLayer]:
-    """The layers in integers.
-
-    Args:
-        layers: as :func:`recipes.onnx_encoder.network.layers_of` gives them.
-        frames: (N, 224, 224, 3) uint8, to calibrate on.
-    """
+    """The layers in integers, calibrated on frames (N, 224, 224, 3) uint8."""
     exact = [(part.permute(0, 3, 1, 2).float() - MEAN) / STD for part in torch.split(frames, 16)]
     integer = [part.clone() for part in exact]
     exact_kept, integer_kept, scale = exact, integer, INPUT

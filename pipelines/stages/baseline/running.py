@@ -55,7 +55,7 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     films = _films(settings, index, sets, (settings.split,))
     # the films to score are never trained on
     training = _films(settings, index, sets, [split for split in settings.splits if split != settings.split])
-    if system.learns and len(training) < 2:
+    if system.learn is not None and len(training) < 2:
         raise BasslError(f"{settings.index}: {settings.system} learns, and needs two labelled films to learn from")
 
     notes: tuple[str, ...] = ()
@@ -67,14 +67,14 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
         named = ", ".join(f"{name} {getattr(chosen, name)}" for name in system.candidates)
         notes = (f"settings chosen on {count(len(training), 'film')}: {named}",)
 
-    runs = settings.seeds if system.learns else 1
+    runs = 1 if system.learn is None else settings.seeds
     scored: list[tuple[FilmScores, ...]] = []
     for seed in range(runs):
         fitted = chosen if system.learn is None else replace(chosen, network=_train(system, training, seed))
         found = []
-        for i, film in enumerate(films):
+        for i, film in enumerate(films, start=seed * len(films) + 1):
             found.append(_scores(film, segment(system, film, fitted)))
-            progress("finding scenes", seed * len(films) + i + 1, runs * len(films))
+            progress("finding scenes", i, runs * len(films))
         scored.append(tuple(found))
     scoring = ScoreSettings(
         settings.index, settings.split, frame_rate=settings.frame_rate, resamples=settings.resamples
@@ -97,7 +97,8 @@ def choose(
     """The settings of a system that do best on labelled films (at least one; two for a system with a network); defaults
     if it has no candidates. Candidates with a network are evaluated on each half of the films with a network trained on
     the other half. ``progress`` gets the number of candidates tried and of all."""
-    parts = [(films[::2], films[1::2]), (films[1::2], films[::2])] if system.learns else [(films, films)]
+    halves = films[::2], films[1::2]
+    parts = [(films, films)] if system.learn is None else [halves, halves[::-1]]
     combinations = product(*system.candidates.values())
     tried = [system.settings(**dict(zip(system.candidates, values, strict=True))) for values in combinations]
     sums = [0.0] * len(tried)

@@ -214,7 +214,7 @@ def _baseline(
         if SYSTEMS[system.baseline].several and data.extra is not None:
             options["extra"] = (data.extra.output,)
             needs += (data.extra,)
-    if SYSTEMS[system.baseline].learns:
+    if SYSTEMS[system.baseline].learn is not None:
         options["seeds"] = settings.seeds
     return Step("baseline", options, (data.options.baselines.get(system.baseline, system.baseline),), None, needs)
 

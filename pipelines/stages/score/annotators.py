@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -20,7 +21,6 @@ def score_annotators(subject: Path, truths: Sequence[Path], settings: ScoreSetti
     if len(set(names)) < max(2, len(names)):
         raise BasslError(f"{names[-1]}: name two truths or more, each once")
     scores = {name: score_lists(subject, Path(name), settings) for name in names}
-    # A list of scenes ends scenes where it says so.
-    listed = ScoreSettings(**{**vars(settings), "threshold": None})
+    listed = replace(settings, threshold=None)  # a list of scenes ends scenes where it says so
     between = {(one, other): score_lists(Path(one), Path(other), listed) for one, other in permutations(names, 2)}
     return AnnotatorScores(scores, between)
