@@ -36,6 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.outputs import tables
+from pipelines.outputs.tables import TextTable, percent_with_deviation
+from pipelines.stages.score.result import SeedSpread
 
 RATES = (3e-4, 1e-3, 3e-3)
 NETWORKS: Mapping[str, Mapping[str, Any]] = {
@@ -161,15 +164,15 @@ def judged(videos: Mapping[str, ShotFeatures], said: Said, seeds: int) -> dict[s
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table, in percent, mean and standard deviation over seeds."""
-    head = ["trained on", "tested on", "network", "AP", "AUC", "F1", "mIoU", "F1 calibrated", "mIoU calibrated"]
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    names = ("trained on", "tested on", "network")
+    columns = {"ap": "AP", "auc": "AUC", "f1": "F1", "miou": "mIoU"}
+    columns |= {"f1_calibrated": "F1 calibrated", "miou_calibrated": "mIoU calibrated"}
+    lines = []
     for row in rows:
-        cells = [
-            f"{100 * np.mean(row['measures'][name]):.1f} ± {100 * np.std(row['measures'][name], ddof=1):.1f}"
-            for name in (*MEASURES, "f1_calibrated", "miou_calibrated")
-        ]
-        lines.append("| " + " | ".join([row["trained on"], row["tested on"], row["network"], *cells]) + " |")
-    return "\n".join(lines)
+        spreads = [SeedSpread.of(dict(enumerate(row["measures"][name]))) for name in columns]
+        cells = (percent_with_deviation(one.mean, one.deviation) for one in spreads)
+        lines.append((*(row[name] for name in names), *cells))
+    return tables.markdown(TextTable((*names, *columns.values()), tuple(lines)))
 
 
 def main() -> None:
@@ -230,11 +233,8 @@ def main() -> None:
         rows = []
         for (trained_on, tested_on, crn), parts in jobs.items():
             said: Said = {}
-            seconds = 0.0
             for part in parts:
-                _, some, took = part.result()
-                said |= some
-                seconds += took
+                said |= part.result()[1]
             how = "" if trained_on != tested_on else f" ({len(parts)} folds)"
             rows.append(
                 {
@@ -242,7 +242,7 @@ def main() -> None:
                     "tested on": tested_on,
                     "network": crn,
                     "measures": judged(videos, said, arguments.seeds),
-                    "seconds": seconds,
+                    "seconds": sum(part.result()[2] for part in parts),
                 }
             )
             print(f"{trained_on} to {tested_on}, {crn}: AP {100 * np.mean(rows[-1]['measures']['ap']):.1f}", flush=True)
@@ -258,7 +258,7 @@ def main() -> None:
             "seconds": time.perf_counter() - begun,
         },
     )
-    (measure.RESULTS / "across_data_sets.md").write_text(markdown(rows) + "\n")
+    (measure.RESULTS / "across_data_sets.md").write_text(markdown(rows))
     print(f"\n{(time.perf_counter() - begun) / 60:.1f} minutes")
 
 

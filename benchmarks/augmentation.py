@@ -13,14 +13,12 @@ altogether: nothing here says how fast that is.
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
+from measure import least_cpu_seconds, save
 from PIL import Image, ImageFilter
 from torch import Tensor
 from torchvision import transforms
@@ -30,7 +28,6 @@ from pipelines.training.augmentation import Augmentations, augment, plan_augment
 from pipelines.training.settings import AugmentationSettings
 from pipelines.video.resizing import resize_to_square
 
-RESULTS = Path(__file__).parent / "results"
 HEIGHT, WIDTH, SQUARE = 252, 448, 256
 
 
@@ -67,16 +64,6 @@ def picture_by_picture(settings: AugmentationSettings) -> Callable[[list[Image.I
     return window
 
 
-def cpu_seconds(work: Callable[[], object], repeats: int) -> float:
-    work()
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--windows", type=int, default=16)
@@ -107,9 +94,9 @@ def main() -> None:
     drawn = draw()
     decided = torch.stack([drawn.flip, drawn.jittered[:, 0], drawn.blurred], dim=1).tolist()
     figures = {
-        "batched": B / cpu_seconds(ours, arguments.repeats),
-        "picture by picture": B / cpu_seconds(theirs, arguments.repeats),
-        "batched, only what is drawn": B / cpu_seconds(draw, arguments.repeats),
+        "batched": B / least_cpu_seconds(ours, arguments.repeats),
+        "picture by picture": B / least_cpu_seconds(theirs, arguments.repeats),
+        "batched, only what is drawn": B / least_cpu_seconds(draw, arguments.repeats),
     }
     ratio = figures["batched"] / figures["picture by picture"]
     print(f"windows of {S} keyframes per second on one core of a CPU; the GPU was not measured")
@@ -118,8 +105,7 @@ def main() -> None:
     shares = f"{drawn.jittered.float().mean():.0%} of them jittered, {drawn.blurred.float().mean():.0%} blurred"
     print(f"  ratio {ratio:.2f}; {shares}")
     result = {"device": "cpu", "threads": 1, "windows": B, "shots": S, "windows a second": figures, "ratio": ratio}
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "augmentation.json").write_text(json.dumps(result, indent=1))
+    save("augmentation", result)
 
 
 if __name__ == "__main__":

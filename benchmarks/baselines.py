@@ -26,15 +26,16 @@ import numpy as np
 import torch
 from measure import save
 from numpy.typing import NDArray
-from sklearn.metrics import f1_score
 
 from pipelines.baselines.segmentation import Labelled, Segmentation
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
-from pipelines.evaluation.metrics import average_precision, film_miou
+from pipelines.evaluation.bootstrap import evaluate
+from pipelines.evaluation.metrics import FilmScores, average_precision
 from pipelines.evaluation.paper_tables import TABLES
 from pipelines.stages.baseline.running import BaselineFilm, choose
 from pipelines.stages.reproduce.rows import ROWS
+from recipes.default_model.study import by_set
 
 FRAME_RATE = 25.0
 NAMES = [name for name, system in SYSTEMS.items() if system.candidates]
@@ -42,18 +43,13 @@ Figures = dict[str, float]
 
 
 def judge(videos: Sequence[ShotFeatures], found: Sequence[Segmentation]) -> Figures:
-    labels = np.concatenate([video.scene_end for video in videos])
-    scores = np.concatenate([one.score for one in found])
+    films = [
+        FilmScores(video.scene_end, one.score, video.shots, predicted=one.labels == 1)
+        for video, one in zip(videos, found, strict=True)
+    ]
     ends = np.concatenate([one.labels for one in found])
-    pairs = list(zip(videos, found, strict=True))
-    return {
-        "ap": average_precision(labels, scores),
-        "film_ap": float(np.mean([average_precision(v.scene_end, s.score) for v, s in pairs])),
-        "f1": float(f1_score(labels, ends)),
-        "miou": float(np.mean([film_miou(v.scene_end, s.labels, v.shots) for v, s in pairs])),
-        "ap_of_ends": average_precision(labels, ends),
-        "scenes": float(ends.sum() + len(videos)),
-    }
+    of_ends = average_precision(np.concatenate([video.scene_end for video in videos]), ends)
+    return {**evaluate(films), "ap_of_ends": of_ends, "scenes": float(ends.sum() + len(videos))}
 
 
 def run(name: str, settings: Any, videos: Sequence[ShotFeatures]) -> list[Segmentation]:
@@ -168,9 +164,7 @@ def main() -> None:
     if arguments.features is None and not arguments.speed:
         parser.error("give a folder of features, or --speed")
     if arguments.features is not None:
-        sets: dict[str, list[ShotFeatures]] = {}
-        for video in read_shot_feature_folder(arguments.features):
-            sets.setdefault(video.video_id.split("/")[0], []).append(video)
+        sets = by_set(read_shot_feature_folder(arguments.features))
         if len(sets) != 2:
             parser.error(f"{arguments.features} must hold two sets, one folder each, not {', '.join(sets) or 'none'}")
         head = " ".join(f"{key:>6}" for key in ("AP", "film", "F1", "mIoU", "ends"))
@@ -180,15 +174,9 @@ def main() -> None:
         for name in ("chance", "fixed-length"):
             print_row(name, rows[name], sets)
         counts = {name: len(videos) for name, videos in sets.items()}
-        save(
-            "baselines",
-            {
-                "date": time.strftime("%Y-%m-%d"),
-                "videos": counts,
-                "rows": rows,
-                "candidates": {name: SYSTEMS[name].candidates for name in names},
-            },
-        )
+        candidates = {name: SYSTEMS[name].candidates for name in names}
+        date = time.strftime("%Y-%m-%d")
+        save("baselines", {"date": date, "videos": counts, "rows": rows, "candidates": candidates})
     if arguments.speed:
         save("baselines_speed", {"shots": arguments.shots, "systems": measure_speed(arguments.shots, names)})
 

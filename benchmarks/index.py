@@ -10,7 +10,6 @@ measure its memory; the page cache is warm. Times are the best of several.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import resource
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measure import save
 from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
@@ -28,7 +28,6 @@ from pipelines.scenes import VideoFacts
 from pipelines.stores.index import Index, IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
 
-RESULTS = Path(__file__).parent / "results"
 KEYFRAMES = 3
 JPEG_BYTES = (6_000, 18_000)
 """A keyframe of 240 lines has some 12 kB."""
@@ -167,15 +166,7 @@ def main() -> None:
     for what, values in fetched.items():
         label = f"{arguments.batch} windows, {what.replace('_', ' ')}"
         print(f"  {label:<32} {1000 * values['seconds']:8.2f} ms   (each {shots} shots, random)")
-    RESULTS.mkdir(exist_ok=True)
-    result = {
-        "settings": vars(arguments),
-        "build": built,
-        "open": opened,
-        "file_mib": size,
-        "fetch": fetched,
-    }
-    (RESULTS / "index.json").write_text(json.dumps(result, indent=1))
+    save("index", {"settings": vars(arguments), "build": built, "open": opened, "file_mib": size, "fetch": fetched})
 
 
 if __name__ == "__main__":

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
-from measure import save
+from measure import least_cpu_seconds, save
 from PIL import Image
 from torchvision.transforms import v2
 
@@ -45,15 +44,6 @@ def unpack(reader: KeyframeReader, folder: Path) -> list[list[Path]]:
         for path, jpeg in zip(files[-1], jpegs, strict=True):
             path.write_bytes(jpeg)
     return files
-
-
-def least_cpu_seconds(action: Callable[[], object], repeats: int) -> float:
-    seconds = []
-    for _ in range(repeats):
-        start = time.process_time()
-        action()
-        seconds.append(time.process_time() - start)
-    return min(seconds)
 
 
 def main() -> None:

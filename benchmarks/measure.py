@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,17 +24,12 @@ Command = Sequence[str | Path]
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a command.
+    """One run of a command."""
 
-    Attributes:
-        wall: seconds on the clock.
-        cpu: seconds of all its processes on the cores, user and system.
-        peak: the most memory that its processes held at once, in MiB: the sum of their resident sizes, sampled, so
-            that pages which they share count for each.
-    """
-
-    wall: float
-    cpu: float
+    wall: float  # seconds on the clock
+    cpu: float  # seconds of all its processes on the cores, user and system
+    # the most memory that its processes held at once, in MiB: the sum of their resident sizes, sampled, so that pages
+    # which they share count for each
     peak: float
 
 
@@ -49,11 +44,7 @@ def python(code: str, *arguments: str | Path) -> Command:
 
 
 def measure(command: Command) -> Run:
-    """Run a command to its end.
-
-    Raises:
-        SystemExit: when it fails.
-    """
+    """Run a command to its end. Raises SystemExit when it fails."""
     start = time.perf_counter()
     process = subprocess.Popen(
         [str(part) for part in command],
@@ -81,6 +72,17 @@ def measure(command: Command) -> Run:
     if process.returncode:
         sys.exit(f"{' '.join(map(str, command))} failed:\n{complaint.decode(errors='replace')}")
     return Run(wall, usage.ru_utime + usage.ru_stime, peak / 2**20)
+
+
+def least_cpu_seconds(work: Callable[[], object], repeats: int) -> float:
+    """CPU seconds of this process for the fastest of some calls; a first call is not counted."""
+    work()
+    taken = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return min(taken)
 
 
 def compare(commands: Mapping[str, Command], repeats: int) -> dict[str, list[Run]]:

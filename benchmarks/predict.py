@@ -71,16 +71,8 @@ def main() -> None:
         folder = Path(name)
 
         def predict(video: Path, *options: str) -> Command:
-            return [
-                program("bassl"),
-                "predict",
-                video,
-                "--output",
-                folder / "scenes.json",
-                "--overwrite",
-                "--quiet",
-                *options,
-            ]
+            output = ("--output", folder / "scenes.json", "--overwrite", "--quiet")
+            return [program("bassl"), "predict", video, *output, *options]
 
         detect = ("-q", "-i", film, "-b", "opencv", "-o", folder, "detect-adaptive", "list-scenes")
         commands: dict[str, Command] = {

@@ -24,11 +24,14 @@ from typing import Any
 from measure import RESULTS, save
 
 from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
+from pipelines.outputs import tables
+from pipelines.outputs.tables import TextTable, percent_with_deviation
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
+from pipelines.stages.score.result import SeedSpread
 from pipelines.training.settings import AugmentationSettings
 
 Rows = list[dict[str, Any]]
@@ -98,13 +101,10 @@ def films_once(index: Path, work: Path, seed: int, before: PretrainSettings, aft
 
 def table(rows: Rows) -> str:
     """Markdown: AP in percent as mean and standard deviation over seeds."""
-    systems = [name for name, value in rows[0].items() if isinstance(value, float)]
-    cells = []
-    for name in systems:
-        values = [100 * row[name] for row in rows]
-        spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-        cells.append(f"{statistics.fmean(values):.1f}{spread}")
-    return "\n".join("| " + " | ".join(line) + " |" for line in (systems, ["---"] * len(systems), cells))
+    systems = tuple(name for name, value in rows[0].items() if isinstance(value, float))
+    spreads = [SeedSpread.of({row["seed"]: row[name] for row in rows}) for name in systems]
+    cells = tuple(percent_with_deviation(one.mean, one.deviation) for one in spreads)
+    return tables.markdown(TextTable(systems, (cells,)))
 
 
 def main() -> None:
@@ -126,7 +126,7 @@ def main() -> None:
     print(f"\nAP in percent, mean and standard deviation over {arguments.seeds} seeds\n\n{markdown}")
     settings = {"film": FILM, "pretrain": ON_FILMS, "finetune": AFTER_FILMS}
     save("pretraining_helps", {"rows": rows, "settings": {key: str(asdict(value)) for key, value in settings.items()}})
-    (RESULTS / "pretraining_helps.md").write_text(markdown + "\n")
+    (RESULTS / "pretraining_helps.md").write_text(markdown)
 
 
 if __name__ == "__main__":

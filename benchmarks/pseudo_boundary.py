@@ -11,22 +11,18 @@ timed by turns, in wall-clock time, and the fastest of its turns counts: other w
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from measure import save
 from numpy.typing import NDArray
 from torch import Tensor
 from tslearn.metrics import dtw_path_from_metric
 
 from pipelines.pretext.pseudo_boundary import discover
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def features(windows: int, neighbours: int, dimension: int) -> tuple[Tensor, Tensor]:
@@ -94,14 +90,13 @@ def main() -> None:
     print(f"  {'':26}{'microseconds':>14}{'windows a second':>18}{'times as fast':>15}")
     for name, value in times.items():
         print(f"  {name:26}{1e6 * value:14,.0f}{arguments.windows / value:18,.0f}{peer / value:15,.1f}")
-    RESULTS.mkdir(exist_ok=True)
     result = {
-        "setting": vars(arguments) | {"torch": torch.__version__, "machine": platform.machine()},
+        "setting": vars(arguments) | {"torch": torch.__version__},
         "same_boundary": agree,
         "seconds": times,
         "times_as_fast": {name: peer / value for name, value in times.items()},
     }
-    (RESULTS / "pseudo_boundary.json").write_text(json.dumps(result, indent=1))
+    save("pseudo_boundary", result)
 
 
 if __name__ == "__main__":

@@ -122,25 +122,22 @@ def transnetv2_scores(small: Pictures) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Transition:
-    """``kind`` is cut, dissolve, fade or wipe.
+    """The frames ``[start_frame, end_frame)`` that neither shot has for itself; none for a cut, before whose frame it
+    is."""
 
-    ``[start_frame, end_frame)`` are the frames that neither shot has for itself; none for a cut, before
-    whose frame it is.
-    """
-
-    kind: str
+    kind: str  # cut, dissolve, fade or wipe
     start_frame: int
     end_frame: int
 
 
 @dataclass(frozen=True)
 class Film:
-    """A film that was made: its transitions, and the frame ranges of its flashes."""
+    """A film that was made."""
 
     path: Path
     frames: int
     transitions: list[Transition]
-    flashes: list[tuple[int, int]]
+    flashes: list[tuple[int, int]]  # frame ranges
 
 
 MOVES = ("still", "still", "pan", "pan", "zoom", "shake", "light")
@@ -185,17 +182,12 @@ def joint(kind: str, before: Pictures, after: Pictures, rng: Generator) -> Pictu
     if rng.random() < 0.3:
         weight = weight * weight * (3 - 2 * weight)  # eased in and out
     if kind == "wipe":
-        along = (
-            np.linspace(0, 1, WIDTH)[None, :, None] if rng.random() < 0.7 else np.linspace(0, 1, HEIGHT)[:, None, None]
-        )
+        across = rng.random() < 0.7
+        along = np.linspace(0, 1, WIDTH)[None, :, None] if across else np.linspace(0, 1, HEIGHT)[:, None, None]
         along = along if rng.random() < 0.5 else 1 - along
-        masks = (np.clip((w - along) / 0.02, 0, 1) for w in weight)
-        return np.stack(
-            [
-                (a + m * (b.astype(np.float32) - a)).astype(np.uint8)
-                for a, b, m in zip(before, after, masks, strict=True)
-            ]
-        )
+        masks = [np.clip((w - along) / 0.02, 0, 1) for w in weight]
+        mixed = (a + m * (b.astype(np.float32) - a) for a, b, m in zip(before, after, masks, strict=True))
+        return np.stack([picture.astype(np.uint8) for picture in mixed])
     return np.stack([cv2.addWeighted(a, 1 - w, b, w, 0) for a, b, w in zip(before, after, weight, strict=True)])
 
 
@@ -362,9 +354,7 @@ def ratios(right: int, claimed: int, true: int) -> dict[str, float]:
 
 def figures(counts: Counter[str]) -> dict[str, Any]:
     """Precision, recall and F1 of cuts (frame-exact, and within ``NEAR``) and of each gradual transition."""
-    gradual = Counter(
-        {what: sum(counts[f"{what} {kind}"] for kind in GRADUAL) for what in ("true", "found", "claimed")}
-    )
+    gradual = {what: sum(counts[f"{what} {kind}"] for kind in GRADUAL) for what in ("true", "found", "claimed")}
     table = {
         "cut, exact": ratios(counts["exact cut"], counts["claimed cut"], counts["true cut"]),
         "cut": ratios(counts["right cut"], counts["claimed cut"], counts["true cut"]),
