@@ -104,31 +104,30 @@ def align(
         how = "true scenes as shots"
         seconds = _seconds(owner, other, frame_rate, scenes=True)
         own = np.append(np.ones(len(seconds) - 1, np.int8), np.int8(INSIDE))
-    nothing = np.zeros(len(seconds), np.int8)
-    rows = _Rows(
-        seconds,
-        labels=own if owner is truth else nothing,
-        predicted=own != INSIDE if owner is prediction else nothing != 0,
-        scores=prediction.scores if owner is prediction else None,
-    )
     spans, values = labelled_ends(other, _clock(other, owner, frame_rate))
     inner = _inner(spans, seconds, lengths[1 if other is truth else 0], tolerance, part)
-    rows, report = _with_ends(rows, spans[inner], values[inner], other is truth, tolerance)
+    seconds, origin, marks, report = _with_ends(seconds, spans[inner], values[inner], tolerance)
     report = replace(report, at_film_end=int((~inner).sum()))
+    new = origin < 0
+    own = np.where(new, INSIDE, own[origin])
+    labels, decided = (marks, own) if other is truth else (own, marks)
+    scores = np.full(len(seconds), np.nan)
+    if owner is prediction and prediction.scores is not None:  # where the prediction has no shot end, the lowest score
+        scores = np.where(new, 0.0, prediction.scores[origin])
     no_end = (INSIDE, DOUBTFUL) if doubtful == "ignore" else (INSIDE,)
-    known = (rows.labels != DOUBTFUL) | (doubtful == "end")
+    known = (labels != DOUBTFUL) | (doubtful == "end")
     predicted_ends = None
     if other is prediction:  # without those that were matched to doubtful ends
-        unknown = rows.seconds[rows.predicted & ~known, 1]
+        unknown = seconds[(decided != INSIDE) & ~known, 1]
         apart = np.abs(spans.mean(axis=1)[:, None] - unknown).min(axis=1, initial=np.inf)
         predicted_ends = spans[inner & (apart > tolerance)]
     film = FilmScores(
-        labels=(rows.labels != INSIDE).astype(np.uint8),
-        scores=np.full(len(rows.seconds), np.nan) if rows.scores is None else rows.scores,
-        shots=rows.seconds,
-        seconds=rows.seconds,
+        labels=(labels != INSIDE).astype(np.uint8),
+        scores=scores,
+        shots=seconds,
+        seconds=seconds,
         known=known if doubtful == "ignore" else None,
-        predicted=rows.predicted,
+        predicted=decided != INSIDE,
         true_ends=spans[inner & ~np.isin(values, no_end)] if other is truth else None,
         predicted_ends=predicted_ends,
         pieces=how == "true scenes as shots",
@@ -187,38 +186,22 @@ def _cut_to(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Shots with their labels, decisions and scores."""
-
-    seconds: NDArray[np.float64]
-    labels: NDArray[np.int8]
-    predicted: NDArray[np.bool_]
-    scores: NDArray[np.float64] | None
-
-
 def _with_ends(
-    rows: _Rows, spans: NDArray[np.float64], values: NDArray[np.int8], true: bool, tolerance: float
-) -> tuple[_Rows, MatchReport]:
-    """The shots with true (else predicted) scene ends assigned to them, and the report of the matching."""
-    ends = rows.seconds[:-1, 1]
+    seconds: NDArray[np.float64], spans: NDArray[np.float64], values: NDArray[np.int8], tolerance: float
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int8], MatchReport]:
+    """Assign scene ends (M, 2) with their labels (M,) to shots, and split a shot at each that has none. Returns the
+    shots and the index of each before, as `cut_shots`, their labels, and the report of the matching."""
+    ends = seconds[:-1, 1]
     assigned = assign_scene_ends(ends, spans, tolerance) if len(ends) else np.full(len(spans), -1)
     found = assigned >= 0
     report = report_of(ends, spans, assigned, at_film_end=0)
-    seconds, origin = cut_shots(rows.seconds, spans[~found, 0])
-    new = origin < 0
-    on_shots = np.zeros(len(rows.seconds), np.int8)
+    on_shots = np.zeros(len(seconds), np.int8)
     on_shots[assigned[found]] = values[found]
-    marks = np.where(new, 0, on_shots[origin])
+    cut, origin = cut_shots(seconds, spans[~found, 0])
+    marks = np.where(origin < 0, INSIDE, on_shots[origin]).astype(np.int8)
     for place, value in zip(spans[~found, 0], values[~found], strict=True):
-        marks[seconds[:, 1] == place] = value
-    labels = np.where(new, 0, rows.labels[origin])
-    predicted = np.where(new, False, rows.predicted[origin])
-    # The prediction has no shot end here: the lowest score.
-    scores = None if rows.scores is None else np.where(new, 0.0, rows.scores[origin])
-    if true:
-        return _Rows(seconds, marks.astype(np.int8), predicted, scores), report
-    return _Rows(seconds, labels.astype(np.int8), marks != 0, scores), report
+        marks[cut[:, 1] == place] = value
+    return cut, origin, marks, report
 
 
 def cut_shots(
