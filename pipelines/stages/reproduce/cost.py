@@ -16,7 +16,7 @@ import numpy as np
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stages.pretrain.data import PretextWindows
 from pipelines.stages.reproduce.data import MOVIENET, movienet_data
-from pipelines.stages.reproduce.planning import chosen_rows, final_step
+from pipelines.stages.reproduce.planning import Planner, chosen_rows
 from pipelines.stages.reproduce.settings import ReproduceSettings
 from pipelines.stages.reproduce.steps import Step, in_order
 
@@ -70,11 +70,11 @@ def work_of(settings: ReproduceSettings) -> TrainingWork:
     """The steps that the wanted rows of a table take on MovieNet at full size, as they would be run."""
     data = movienet_data(MOVIENET, settings.output / "work" / "movienet")
     finals = [
-        final_step(cell, data, protocol, settings, row, download=False)
+        final
         for _, protocol, rows in chosen_rows(settings, data)
         for row, wanted in rows
-        for cell in row.cells.values()
         if wanted
+        for final in Planner(data, protocol, settings, download=False).final_steps(row).values()
     ]
     steps = in_order([final for final in finals if isinstance(final, Step)])
 

@@ -18,7 +18,7 @@ from pipelines.files import write_atomically
 from pipelines.models.encoder_options import DEFAULT_ENCODER
 from pipelines.stages.reproduce import running
 from pipelines.stages.reproduce.data import Data, EvaluationProtocol, find_data
-from pipelines.stages.reproduce.planning import PAPER_ENCODER, chosen_rows, final_step
+from pipelines.stages.reproduce.planning import PAPER_ENCODER, Planner, chosen_rows
 from pipelines.stages.reproduce.result import (
     SCHEMA,
     SCHEMA_VERSION,
@@ -47,10 +47,11 @@ def measure_tables(
     fresh: set[str] = set()  # identities of steps run in this call, which overwriting need not repeat for each row
     stopped = False
     for name, protocol, rows in chosen:
+        planner = Planner(data, protocol, settings)
         results = []
         for row, wanted in rows:
             path = _row_file(settings, data, name, protocol, row)
-            cells = {column: final_step(cell, data, protocol, settings, row) for column, cell in row.cells.items()}
+            cells = planner.final_steps(row)
             identity = row_identity(row, cells)
             kept = _finished_row(path, identity)
             if kept is not None and not (wanted and settings.overwrite):

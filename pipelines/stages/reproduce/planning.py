@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipelines.baselines.systems import SYSTEMS
@@ -13,7 +13,7 @@ from pipelines.errors import BasslError
 from pipelines.models.encoder_options import DEFAULT_ENCODER
 from pipelines.stages.reproduce.data import FRAME_RATE, LONG, OTHER_SETS, PLACES365, Data, EvaluationProtocol, find_data
 from pipelines.stages.reproduce.result import PlannedRow
-from pipelines.stages.reproduce.rows import ACROSS, BASSL, ROWS, TABLES, Cell, RowSpec, SystemSpec
+from pipelines.stages.reproduce.rows import ACROSS, BASSL, ROWS, TABLES, Cell, Pretraining, RowSpec, SystemSpec
 from pipelines.stages.reproduce.settings import ReproduceSettings, StageOptions
 from pipelines.stages.reproduce.steps import Step, in_order
 
@@ -35,8 +35,9 @@ def planned_rows(settings: ReproduceSettings, options: StageOptions | None = Non
     data = find_data(settings.data, settings.output / "work", options)
     planned = []
     for name, protocol, rows in chosen_rows(settings, data):
+        planner = Planner(data, protocol, settings, download=False)
         for row in (row for row, wanted in rows if wanted):
-            finals = [final_step(cell, data, protocol, settings, row, download=False) for cell in row.cells.values()]
+            finals = planner.final_steps(row).values()
             steps = tuple(in_order([final for final in finals if isinstance(final, Step)]))
             reasons = dict.fromkeys(final for final in finals if isinstance(final, str))
             planned.append(PlannedRow(name, protocol.title, row.label, steps, "" if steps else ", ".join(reasons)))
@@ -86,55 +87,123 @@ def _matches(label: str, pattern: str) -> bool:
 # --- steps of a row ---------------------------------------------------------------------------------------------------
 
 
-def final_step(
-    cell: Cell,
-    data: Data,
-    protocol: EvaluationProtocol,
-    settings: ReproduceSettings,
-    row: RowSpec,
-    download: bool = True,
-) -> Step | str:
-    """The step that measures a number, with all that it needs; or why it cannot be measured. Without ``download`` no
-    weights are downloaded to find out which are available."""
-    system = cell.system
-    if data.features and (reason := _needs_films(system, cell.metric)):
-        return reason
-    scoring: dict[str, Any] = {"index": protocol.index.output, "features": data.home / "features", "resamples": 0}
-    if data.features:
-        scoring["frame_rate"] = FRAME_RATE
-    if system.baseline is not None:
-        return _baseline(system, data, protocol, settings, download)
-    if cell.metric.startswith("nmi") and not data.features:
-        return _nmi(system, data, protocol, settings, scoring, download)
-    if system.pretraining is not None and not system.finetune:
-        pretrained = _pretraining(system, data, settings)
-        return Step("score", scoring, (str(pretrained.output),), None, (protocol.index, pretrained))
-    tuned = _finetuning(system, data, protocol, settings, download)
-    if isinstance(tuned, str):
+@dataclass(frozen=True)
+class Planner:
+    """The steps of rows under one protocol. Without ``download`` no weights are downloaded to find out which are
+    available."""
+
+    data: Data
+    protocol: EvaluationProtocol
+    settings: ReproduceSettings
+    download: bool = True
+
+    def final_steps(self, row: RowSpec) -> dict[str, Step | str]:
+        """For each column the step that measures its number, with all that it needs; or why it cannot be measured."""
+        return {column: self._final_step(row, cell) for column, cell in row.cells.items()}
+
+    def _final_step(self, row: RowSpec, cell: Cell) -> Step | str:
+        system, data, index = cell.system, self.data, self.protocol.index
+        if data.features and (reason := _needs_films(system, cell.metric)):
+            return reason
+        scoring: dict[str, Any] = {"index": index.output, "features": data.home / "features", "resamples": 0}
+        if data.features:
+            scoring["frame_rate"] = FRAME_RATE
+        if system.baseline is not None:
+            return self._baseline(system.baseline)
+        representation = {**scoring, "representation": True}
+        if cell.metric.startswith("nmi") and not data.features:  # of an encoder, which no fine-tuning changes
+            need = self._image_features() if system.pretraining is None else self._pretraining(system.pretraining)
+            return Step("score", representation, (str(need.output),), None, (index, need))
+        if system.pretraining is not None and not system.finetune:
+            pretrained = self._pretraining(system.pretraining)
+            return Step("score", scoring, (str(pretrained.output),), None, (index, pretrained))
+        tuned = self._finetuning(system)
+        if isinstance(tuned, str):
+            return tuned
+        if cell.metric.startswith("nmi"):
+            return Step("score", representation, (str(tuned.output),), None, (tuned,))
+        if data.kind == "movienet" and row in ROWS[ACROSS]:
+            other = OTHER_SETS[row.label]
+            if not other.exists():
+                return f"{row.label} not there (data/README.md)"
+            options = {**scoring, "index": other, "split": "all"}
+            return Step("score", options, (str(tuned.output),), None, (tuned,), str(other.stat().st_mtime_ns))
         return tuned
-    if cell.metric.startswith("nmi"):
-        return Step("score", {**scoring, "representation": True}, (str(tuned.output),), None, (tuned,))
-    if data.kind == "movienet" and row in ROWS[ACROSS]:
-        other = OTHER_SETS[row.label]
-        if not other.exists():
-            return f"{row.label} not there (data/README.md)"
-        options = {**scoring, "index": other, "split": "all"}
-        return Step("score", options, (str(tuned.output),), None, (tuned,), str(other.stat().st_mtime_ns))
-    return tuned
 
+    def _pretraining(self, pretraining: Pretraining) -> Step:
+        data = self.data
+        if pretraining.options == {"neighbours": 8} and "neighbours" not in data.options.pretrain:
+            pretraining = BASSL  # K = 8 is the default: the same run as in the other tables
+        epochs = max(1, round(pretraining.epochs / 10 * (self.settings.epochs or data.options.epochs)))
+        output = data.home / "pretrain" / pretraining.name
+        options: dict[str, Any] = {"index": data.unlabelled.output, "output": output}
+        if data.features:
+            options["features"] = data.features
+        of_long = data.options.long_pretrain if pretraining.epochs > LONG else {}
+        options |= {**data.options.pretrain, **of_long, **pretraining.options, "epochs": epochs}
+        return Step("pretrain", options, (), output, (data.unlabelled,))
 
-def _nmi(
-    system: SystemSpec,
-    data: Data,
-    protocol: EvaluationProtocol,
-    settings: ReproduceSettings,
-    scoring: Mapping[str, Any],
-    download: bool,
-) -> Step:
-    """The NMI of the features of an encoder, which no fine-tuning changes."""
-    encode = system.pretraining is None
-    need = _image_features(data, protocol, download) if encode else _pretraining(system, data, settings)
-    return Step("score", {**scoring, "representation": True}, (str(need.output),), None, (protocol.index, need))
+    def _finetuning(self, system: SystemSpec) -> Step | str:
+        data, index = self.data, self.protocol.index
+        output = data.home / self.protocol.name / system.name
+        options: dict[str, Any] = {
+            "index": index.output,
+            "output": output,
+            "crn": system.crn,
+            "seeds": self.settings.seeds,
+        }
+        needs: tuple[Step, ...] = (index,)
+        source = ""
+        if data.features:
+            options["features"] = data.features
+        else:
+            options["feature_folder"] = data.home / "features"
+        if system.pretraining is not None:
+            pretrained = self._pretraining(system.pretraining)
+            needs = (index, pretrained)
+            options |= {"init": pretrained.output, "transfer": system.transfer}
+        elif system.encoder == "Places365":
+            if not PLACES365.exists():
+                return NO_WEIGHTS
+            options |= {"init": PLACES365, "transfer": "encoder"}
+            source = str(PLACES365.stat().st_mtime_ns)
+        else:
+            options["init"] = "none"
+            if not data.features:
+                preparation = data.options.preparation
+                options |= {"encoder": image_encoder(preparation, self.download)[0], "preparation": preparation}
+        options |= data.options.finetune.get(system.crn, {})
+        if system.transfer != "encoder+crn":
+            options |= data.options.network.get(system.crn, {})
+        return Step("finetune", options, (), output, needs, source)
+
+    def _baseline(self, name: str) -> Step:
+        """Baselines read the given features, or those of the ImageNet encoder."""
+        data = self.data
+        options: dict[str, Any] = {"index": self.protocol.index.output}
+        needs: tuple[Step, ...] = (self.protocol.index,)
+        if data.features:
+            options |= {"features": data.features, "frame_rate": FRAME_RATE}
+        else:
+            encode = self._image_features()
+            options["features"] = (encode.output,)
+            needs = (encode,)
+            if SYSTEMS[name].several and data.extra is not None:
+                options["extra"] = (data.extra.output,)
+                needs += (data.extra,)
+        if SYSTEMS[name].learn is not None:
+            options["seeds"] = self.settings.seeds
+        return Step("baseline", options, (data.options.baselines.get(name, name),), None, needs)
+
+    def _image_features(self) -> Step:
+        """The features of the labelled films by the ImageNet encoder."""
+        preparation, index = self.data.options.preparation, self.protocol.index
+        name, identity = image_encoder(preparation, self.download)
+        folder = self.data.home / "features"
+        options: dict[str, Any] = {"encoder": name, "preparation": preparation, "output": folder}
+        if self.data.kind == "movienet":  # elsewhere all films have labels
+            options["labelled"] = True
+        return Step("encode", options, (str(index.output),), folder / f"{identity}.h5", (index,))
 
 
 def _needs_films(system: SystemSpec, metric: str) -> str:
@@ -145,90 +214,6 @@ def _needs_films(system: SystemSpec, metric: str) -> str:
         return ""
     only_encoder = system.pretraining.shots_only or system.transfer == "encoder" or metric.startswith("nmi")
     return NEEDS_FILMS if only_encoder else ""
-
-
-def _pretraining(system: SystemSpec, data: Data, settings: ReproduceSettings) -> Step:
-    pretraining = system.pretraining
-    assert pretraining is not None
-    if pretraining.options == {"neighbours": 8} and "neighbours" not in data.options.pretrain:
-        pretraining = BASSL  # K = 8 is the default: the same run as in the other tables
-    epochs = max(1, round(pretraining.epochs / 10 * (settings.epochs or data.options.epochs)))
-    output = data.home / "pretrain" / pretraining.name
-    options: dict[str, Any] = {"index": data.unlabelled.output, "output": output}
-    if data.features:
-        options["features"] = data.features
-    of_long = data.options.long_pretrain if pretraining.epochs > LONG else {}
-    options |= {**data.options.pretrain, **of_long, **pretraining.options, "epochs": epochs}
-    return Step("pretrain", options, (), output, (data.unlabelled,))
-
-
-def _finetuning(
-    system: SystemSpec, data: Data, protocol: EvaluationProtocol, settings: ReproduceSettings, download: bool
-) -> Step | str:
-    output = data.home / protocol.name / system.name
-    options: dict[str, Any] = {
-        "index": protocol.index.output,
-        "output": output,
-        "crn": system.crn,
-        "seeds": settings.seeds,
-    }
-    needs: tuple[Step, ...] = (protocol.index,)
-    source = ""
-    if data.features:
-        options["features"] = data.features
-    else:
-        options["feature_folder"] = data.home / "features"
-    if system.pretraining is not None:
-        pretrained = _pretraining(system, data, settings)
-        needs = (protocol.index, pretrained)
-        options |= {"init": pretrained.output, "transfer": system.transfer}
-    elif system.encoder == "Places365":
-        if not PLACES365.exists():
-            return NO_WEIGHTS
-        options |= {"init": PLACES365, "transfer": "encoder"}
-        source = str(PLACES365.stat().st_mtime_ns)
-    else:
-        options["init"] = "none"
-        if not data.features:
-            preparation = data.options.preparation
-            options |= {"encoder": image_encoder(preparation, download)[0], "preparation": preparation}
-    options |= data.options.finetune.get(system.crn, {})
-    if system.transfer != "encoder+crn":
-        options |= data.options.network.get(system.crn, {})
-    return Step("finetune", options, (), output, needs, source)
-
-
-def _baseline(
-    system: SystemSpec, data: Data, protocol: EvaluationProtocol, settings: ReproduceSettings, download: bool
-) -> Step:
-    """Baselines read the given features, or those of the ImageNet encoder."""
-    assert system.baseline is not None
-    options: dict[str, Any] = {"index": protocol.index.output}
-    needs: tuple[Step, ...] = (protocol.index,)
-    if data.features:
-        options |= {"features": data.features, "frame_rate": FRAME_RATE}
-    else:
-        encode = _image_features(data, protocol, download)
-        options["features"] = (encode.output,)
-        needs = (encode,)
-        if SYSTEMS[system.baseline].several and data.extra is not None:
-            options["extra"] = (data.extra.output,)
-            needs += (data.extra,)
-    if SYSTEMS[system.baseline].learn is not None:
-        options["seeds"] = settings.seeds
-    return Step("baseline", options, (data.options.baselines.get(system.baseline, system.baseline),), None, needs)
-
-
-def _image_features(data: Data, protocol: EvaluationProtocol, download: bool) -> Step:
-    """The features of the labelled films by the ImageNet encoder."""
-    preparation = data.options.preparation
-    name, identity = image_encoder(preparation, download)
-    folder = data.home / "features"
-    options: dict[str, Any] = {"encoder": name, "preparation": preparation, "output": folder}
-    if data.kind == "movienet":  # elsewhere all films have labels
-        options["labelled"] = True
-    subjects = (str(protocol.index.output),)
-    return Step("encode", options, subjects, folder / f"{identity}.h5", (protocol.index,))
 
 
 @functools.cache

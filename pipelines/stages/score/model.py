@@ -15,7 +15,7 @@ from pipelines.evaluation.metrics import FilmScores
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.index_encoders import encoder_for
-from pipelines.models.opening import OpenedModel, open_model
+from pipelines.models.opening import open_model
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode import EncodeSettings, encode_shots
@@ -73,7 +73,9 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             notes.append(missing_note(settings.sound, missing, len(videos)))
         features = with_sound(features, sounds)
     threshold = THRESHOLD if settings.threshold is None else settings.threshold
-    seeds = _seed_files(opened)
+    seeds = seed_files(opened.path)
+    if len(seeds) == 1:  # the run's own model
+        seeds = {}
     total = len(videos) * (1 + len(seeds))
 
     def score_films(
@@ -82,7 +84,9 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         model.check(encoder, features.shape[1])
         films = []
         for i, video in enumerate(videos):
-            films.append(_film(model, index, video, features, colour, settings.frame_rate))
+            span, seconds = index.span(video), index.shot_seconds(video, settings.frame_rate)
+            scores = model.score(features[span], seconds, None if colour is None else colour[span])
+            films.append(film_scores(index, video, scores, settings.frame_rate))
             progress("scoring", done + i + 1, total)
         return tuple(films)
 
@@ -130,29 +134,6 @@ def _labelled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
     return labelled, [f"{without} of {len(wanted)} films have no labels and are left out"] if without else []
 
 
-def _film(
-    model: BoundaryModel,
-    index: Index,
-    video: int,
-    features: Features,
-    colour: Features | None,
-    frame_rate: float | None,
-) -> FilmScores:
-    span = index.span(video)
-    scores = model.score(
-        features[span], index.shot_seconds(video, frame_rate), None if colour is None else colour[span]
-    )
-    return film_scores(index, video, scores, frame_rate)
-
-
-def _seed_files(opened: OpenedModel) -> dict[int, Path]:
-    """The model of each seed of a run; none if there is only one."""
-    if opened.built_in or not opened.path.is_dir():
-        return {}
-    found = seed_files(opened.path)
-    return found if len(found) > 1 else {}
-
-
 def _feature_stores(
     named: str | Path | None,
     path: Path,
@@ -181,17 +162,8 @@ def _feature_stores(
 def _representation_alone(
     name: str, stores: Sequence[Path], index: Index, videos: Sequence[int], settings: ScoreSettings, notes: list[str]
 ) -> ScoreResult:
-    encoder, features = features_of(index, stores, videos)
-    representation = _representation(index, videos, encoder, features)
-    return ScoreResult(
-        name=name,
-        films=(),
-        measures={},
-        threshold=None,
-        settings=settings,
-        representation=representation,
-        notes=tuple(notes),
-    )
+    representation = _representation(index, videos, *features_of(index, stores, videos))
+    return ScoreResult(name, (), {}, None, settings, representation=representation, notes=tuple(notes))
 
 
 def _representation(index: Index, videos: Sequence[int], encoder: str, features: Features) -> Representation:
