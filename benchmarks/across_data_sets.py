@@ -18,7 +18,6 @@ operating point.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import multiprocessing
@@ -176,7 +175,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measure.command_line(__doc__)
     parser.add_argument("features", type=Path)
     parser.add_argument("--folds", type=int, default=0, help="within each set; 0 leaves one video out at a time")
     parser.add_argument("--seeds", type=int, default=5)

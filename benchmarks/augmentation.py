@@ -12,13 +12,12 @@ altogether: nothing here says how fast that is.
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Callable
 
 import numpy as np
 import torch
-from measure import least_cpu_seconds, save
+from measure import command_line, least_cpu_seconds, save
 from PIL import Image, ImageFilter
 from torch import Tensor
 from torchvision import transforms
@@ -65,7 +64,7 @@ def picture_by_picture(settings: AugmentationSettings) -> Callable[[list[Image.I
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--windows", type=int, default=16)
     parser.add_argument("--shots", type=int, default=17)
     parser.add_argument("--repeats", type=int, default=5)

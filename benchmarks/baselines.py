@@ -15,7 +15,6 @@ other set do (mean of 20 draws); scenes of one length have the mean length of th
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from measure import save
+from measure import command_line, save
 from numpy.typing import NDArray
 
 from pipelines.baselines.segmentation import Labelled, Segmentation
@@ -154,7 +153,7 @@ def measure_speed(shots: int, names: Sequence[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("features", type=Path, nargs="?", help="folder of two sets of labelled features")
     parser.add_argument("--speed", action="store_true", help="time each system on a made-up film")
     parser.add_argument("--shots", type=int, default=3000, help="of the made-up film")

@@ -15,7 +15,6 @@ baselines at their best reach. Of these films no model has learned.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from encoders import Film, real_film
-from measure import save
+from encoders import Film, planned_film, real_film
+from measure import command_line, save
 
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
@@ -101,16 +100,11 @@ def run_films(films: Sequence[Film], keyframes: int) -> dict[str, Any]:
 
 def generated_film(seed: int) -> Film:
     plan = plan_film(SyntheticFilmSettings(seed=seed, width=320, height=180, scenes=10))
-    scene = np.array(plan.scene_of_shot)
-    ends = np.append(scene[1:] != scene[:-1], False).astype(np.uint8)
-    shots = np.array(plan.shot_ranges, dtype=np.int64)
-    return Film(
-        f"generated-{seed}", lambda: list(render_keyframes(plan, 1)), shots, {"scenes": ends}, float(plan.frame_rate)
-    )
+    return planned_film(f"generated-{seed}", plan, lambda: list(render_keyframes(plan, 1)))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("features", type=Path, nargs="?", help="folder of labelled per-shot features, a folder a set")
     parser.add_argument("--evidence", type=Path, default=Path("data/evidence"), help="folder that keeps evidence")
     parser.add_argument("--encoder", action="store_true", help="test on generated films, through EfficientNet-Lite0")

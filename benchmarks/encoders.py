@@ -21,7 +21,6 @@ interrupted run goes on. ``--speed`` measures time instead, and needs a machine 
 
 from __future__ import annotations
 
-import argparse
 import copy
 import os
 import statistics
@@ -37,13 +36,13 @@ import cv2
 import numpy as np
 import torch
 import torch.nn.functional as F
-from measure import RESULTS, save
+from measure import RESULTS, command_line, save
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from pipelines.datasets.shot_features import ShotFeatures
-from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
+from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.evaluation.bootstrap import compare, measure
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.models.boundary import BoundaryModel
@@ -246,7 +245,6 @@ def drawn_film(number: int) -> Film:
     """A generated film, every fourth twice as long."""
     settings = SyntheticFilmSettings(seed=FIRST_SEED + number)
     plan = plan_film(replace(settings, scenes=2 * settings.scenes) if number % 4 == 3 else settings)
-    scene = np.array(plan.scene_of_shot)
     lines = ReaderSettings().lines
     width = round(settings.width * lines / settings.height)
 
@@ -254,14 +252,14 @@ def drawn_film(number: int) -> Film:
         frames = render_keyframes(plan, KEYFRAMES)
         return [[cv2.resize(p, (width, lines), interpolation=cv2.INTER_AREA) for p in shot] for shot in frames]
 
+    return planned_film(f"drawn-{FIRST_SEED + number}", plan, pictures)
+
+
+def planned_film(name: str, plan: SyntheticFilm, pictures: Callable[[], Pictures]) -> Film:
+    """A generated film with the shots and the scenes that were planned."""
+    scene = np.array(plan.scene_of_shot)
     ends = np.append(scene[1:] != scene[:-1], False).astype(np.uint8)
-    return Film(
-        f"drawn-{FIRST_SEED + number}",
-        pictures,
-        np.array(plan.shot_ranges, np.int64),
-        {"scenes": ends},
-        float(plan.frame_rate),
-    )
+    return Film(name, pictures, np.array(plan.shot_ranges, np.int64), {"scenes": ends}, float(plan.frame_rate))
 
 
 def real_film(path: Path) -> Film:
@@ -498,7 +496,7 @@ def check(network: Lite) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--film", type=Path, help="Big Buck Bunny, the copy with the times of the labels")
     parser.add_argument("--films", type=int, default=16, help="generated films, 2 or more")
     parser.add_argument("--first", type=int, default=0, help="number of the first of them")

@@ -9,14 +9,13 @@ same film three times in a row. Aims: a third of the time of ``scenedetect ... d
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import av
-from measure import Command, compare, median, plain, program, python, save, show
+from measure import Command, command_line, compare, median, plain, program, python, save, show
 
 DECODE = """
 import sys, av
@@ -86,7 +85,7 @@ def measure_film(film: Path, repeats: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("film", type=Path, nargs="+")
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()

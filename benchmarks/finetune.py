@@ -13,7 +13,6 @@ smaller batch.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -61,7 +60,7 @@ def seconds_of(make: Callable[[], Iterator[object]]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measure.command_line(__doc__)
     parser.add_argument("--films", type=int, default=12, help=f"of {SHOTS} shots each")
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--repeats", type=int, default=3)

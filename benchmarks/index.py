@@ -9,7 +9,6 @@ measure its memory; the page cache is warm. Times are the best of several.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import resource
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import save
+from measure import command_line, save
 from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
@@ -134,7 +133,7 @@ def fetching(path: Path, neighbours: int, batch: int, repeats: int) -> dict[str,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--shots", type=int, default=1_600_000)
     parser.add_argument("--videos", type=int, default=1_100)
     parser.add_argument("--stores", type=int, default=4)

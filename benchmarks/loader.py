@@ -9,14 +9,13 @@ The files are in the page cache on both sides: what is compared is the code, not
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
-from measure import least_cpu_seconds, save
+from measure import command_line, least_cpu_seconds, save
 from PIL import Image
 from torchvision.transforms import v2
 
@@ -47,7 +46,7 @@ def unpack(reader: KeyframeReader, folder: Path) -> list[list[Path]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("index", type=Path)
     parser.add_argument("--windows", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -31,6 +32,11 @@ class Run:
     # the most memory that its processes held at once, in MiB: the sum of their resident sizes, sampled, so that pages
     # which they share count for each
     peak: float
+
+
+def command_line(description: str | None) -> argparse.ArgumentParser:
+    """A parser of options that shows the docstring of a benchmark as it is."""
+    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def program(name: str) -> Path:

@@ -8,14 +8,13 @@ three hours of it, joined to itself.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-from measure import Command, compare, measure, median, plain, program, python, save, show
+from measure import Command, command_line, compare, measure, median, plain, program, python, save, show
 
 DECODE = """
 import sys
@@ -59,7 +58,7 @@ for _ in encode_groups(encoder, groups, lambda n: [[picture] * 3] * n, max(1, co
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("film", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument(

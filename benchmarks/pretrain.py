@@ -14,7 +14,6 @@ Memory is what PyTorch held on a GPU at most, and on a CPU the most that this pr
 
 from __future__ import annotations
 
-import argparse
 import resource
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from augmentation import picture_by_picture
-from measure import save
+from measure import command_line, save
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
@@ -146,7 +145,7 @@ def measure(
 
 def main() -> None:
     defaults = PretrainSettings()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("index", type=Path)
     parser.add_argument("--encoder", default=defaults.encoder)
     parser.add_argument("--size", type=int, default=defaults.augmentation.size)

@@ -12,7 +12,6 @@ are AP, pooled over the shots of the tested films, as mean and standard deviatio
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -21,7 +20,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from measure import RESULTS, save
+from measure import RESULTS, command_line, save
 
 from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
 from pipelines.outputs import tables
@@ -108,7 +107,7 @@ def table(rows: Rows) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--films", type=int, default=12)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--work", type=Path, help="folder for all that is made; unless given, a temporary one")

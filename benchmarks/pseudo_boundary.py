@@ -10,14 +10,13 @@ timed by turns, in wall-clock time, and the fastest of its turns counts: other w
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from measure import save
+from measure import command_line, save
 from numpy.typing import NDArray
 from torch import Tensor
 from tslearn.metrics import dtw_path_from_metric
@@ -61,7 +60,7 @@ def seconds(run: Callable[[], object], repeats: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--windows", type=int, default=256, help="B")
     parser.add_argument("--neighbours", type=int, default=8, help="K")
     parser.add_argument("--dimension", type=int, default=128, help="of the features")

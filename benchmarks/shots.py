@@ -12,7 +12,6 @@ reported on the second.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import tempfile
@@ -28,7 +27,7 @@ import cv2
 import numpy as np
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
-from measure import Command, compare, plain, python, save, show
+from measure import Command, command_line, compare, plain, python, save, show
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.stats import chi2  # type: ignore[import-untyped]
@@ -434,7 +433,7 @@ def show_half(name: str, results: dict[str, dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("film", type=Path, nargs="+")
     parser.add_argument(
         "--known", type=Path, nargs="*", default=[], help="gradual transitions of each film, to keep clear of"
