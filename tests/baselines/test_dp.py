@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.dp import DPSettings, dynamic_programming
 from pipelines.baselines.segmentation import similarities
-from tests.baselines import clear_film, divisions, margin, random_film, scenes_of
+from tests.baselines import divisions, margin, random_film, scenes_of
 
 
 def literal_criterion(
@@ -60,11 +60,6 @@ def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, 
     assert values[tuple(found.ends)] == pytest.approx(max(values.values()), abs=1e-6)
     expected = [margin(values, shot) for shot in range(7)]
     np.testing.assert_allclose(found.score[:-1], expected, atol=1e-6)
-
-
-def test_clear_scenes_are_found() -> None:
-    features, times, ends = clear_film()
-    assert dynamic_programming(features, times).ends.tolist() == ends.tolist()
 
 
 def test_a_greater_reward_gives_at_least_as_many_scenes() -> None:

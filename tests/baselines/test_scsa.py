@@ -9,12 +9,10 @@ from pipelines.baselines.scsa import (
     alignment_scores,
     fast_global_kmeans,
     low_points,
-    scsa,
     shot_clusters,
     substitutions,
 )
 from pipelines.baselines.segmentation import similarities
-from tests.baselines import clear_film
 
 
 def needleman_wunsch(first: list[int], second: list[int], scores: NDArray[np.float64], gap: float) -> float:
@@ -85,11 +83,6 @@ def test_eigenvalues_give_the_number_of_shot_groups() -> None:
     features = rng.normal(size=(4, 200))[camera] + 0.2 * rng.normal(size=(16, 200))
     labels = shot_clusters(similarities(features), SCSASettings(eigenvalue=0.5))
     assert len({(a, b) for a, b in zip(camera, labels, strict=True)}) == len(set(labels)) == 4
-
-
-def test_clear_scenes_are_found() -> None:
-    features, times, ends = clear_film()
-    assert scsa(features, times).ends.tolist() == ends.tolist()
 
 
 def test_low_points_are_local_minima_below_the_limit() -> None:

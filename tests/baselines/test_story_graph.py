@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.segmentation import similarities
 from pipelines.baselines.story_graph import StoryGraphSettings, closeness, story_graph, threads
-from tests.baselines import clear_film, divisions, margin, random_film, scenes_of
+from tests.baselines import divisions, margin, random_film, scenes_of
 
 
 def literal_value(
@@ -72,11 +72,6 @@ def test_threads_connect_similar_shots_near_in_time() -> None:
     assert threads(alike, 3, 0.9).tolist() == [0, 1, 0, 2, 0, 3]  # 1 and 5 are four apart
     assert threads(alike, 4, 0.9).tolist() == [0, 1, 0, 2, 0, 1]
     assert len(set(threads(alike, 4, 0.95))) == 6
-
-
-def test_clear_scenes_are_found() -> None:
-    features, times, ends = clear_film()
-    assert story_graph(features, times).ends.tolist() == ends.tolist()
 
 
 def test_invalid_settings_are_refused() -> None:

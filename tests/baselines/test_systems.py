@@ -49,6 +49,12 @@ def test_any_number_of_shots_is_segmented(name: str, shots: int) -> None:
     np.testing.assert_array_equal(times, kept[1])
 
 
+@pytest.mark.parametrize("name", ["scsa", "dp", "story-graph"])
+def test_clear_scenes_are_found_with_default_settings(name: str) -> None:
+    features, times, ends = clear_film()
+    assert run(name, features, times).ends.tolist() == ends.tolist()
+
+
 @pytest.mark.parametrize("name", CLASSICAL)
 @pytest.mark.parametrize("value", [0.0, 3.0])
 def test_films_of_identical_shots_are_segmented(name: str, value: float) -> None:

@@ -354,8 +354,6 @@ def test_a_file_that_is_not_a_model_is_refused(home: Path, tmp_path: Path, setti
 
 
 def test_an_index_without_labels_is_refused(tmp_path: Path) -> None:
-    from pipelines.stages.build_index import IndexSettings, build_index
-
     put_store(tmp_path / "keyframes" / "a.h5")
     build_index([tmp_path / "keyframes"], IndexSettings(output=tmp_path / "index.h5"))
     settings = replace(QUICK, index=tmp_path / "index.h5", split="all")
