@@ -182,8 +182,11 @@ def main() -> None:
     ):
         make_films(Path())
         sys.argv = ["bassl", "predict", "movie.mp4"]
-        with contextlib.suppress(SystemExit):
+        try:
             app.main()
+        except SystemExit as end:
+            if end.code:
+                raise
     README.write_text(with_example(README.read_text(encoding="utf-8"), out.getvalue()), encoding="utf-8")
 
 

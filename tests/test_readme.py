@@ -99,3 +99,17 @@ def test_links_in_the_documentation_exist(page: str) -> None:
     text = (HOME / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]+)", text):
         assert (HOME / page).parent.joinpath(target).exists(), target
+
+
+def test_the_readme_is_left_as_it_is_where_its_example_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise SystemExit(2)
+
+    monkeypatch.setattr(documentation, "README", tmp_path / "README.md")
+    monkeypatch.setattr(documentation, "API", tmp_path / "api.md")
+    monkeypatch.setattr(documentation, "make_films", lambda folder: None)
+    monkeypatch.setattr(documentation.app, "main", fails)
+    (tmp_path / "README.md").write_text(PAGE, encoding="utf-8")
+    with pytest.raises(SystemExit):
+        documentation.main()
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == PAGE

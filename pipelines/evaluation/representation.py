@@ -8,6 +8,7 @@ Stage"). Both take the encodings e of the shot encoder, one row per shot, in fil
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -137,7 +138,7 @@ def scene_nmi(
 
     Source: BaSSL, appendix; `sklearn.cluster.KMeans`, `sklearn.metrics.normalized_mutual_info_score`.
     """
-    from sklearn import cluster, metrics  # start-up time: scikit-learn; precision does not need it
+    from sklearn import cluster, exceptions, metrics  # start-up time: scikit-learn; precision does not need it
 
     if min(length, sampled, trials, restarts) < 1:
         raise ValueError("length, sampled, trials and restarts must be at least 1")
@@ -156,7 +157,10 @@ def scene_nmi(
         chosen = rng.choice(usable, count, replace=False)
         start = first[chosen] + rng.integers(0, size[chosen] - length + 1)
         rows = (start[:, None] + np.arange(length)).ravel()
-        clusters = cluster.KMeans(count, n_init=restarts, random_state=int(rng.integers(2**31))).fit_predict(x[rows])
+        means = cluster.KMeans(count, n_init=restarts, random_state=int(rng.integers(2**31)))
+        with warnings.catch_warnings():  # there may be fewer distinct shots than clusters
+            warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
+            clusters = means.fit_predict(x[rows])
         values.append(float(metrics.normalized_mutual_info_score(np.repeat(np.arange(count), length), clusters)))
     return SceneClustering(length, count, tuple(values), float(np.mean(values)))
 

@@ -1,6 +1,7 @@
 """kNN precision against loops, NMI where the result is known, and edge cases of both."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -177,6 +178,12 @@ def test_nmi_samples_consecutive_shots_of_a_scene(monkeypatch: pytest.MonkeyPatc
     assert (before > 0).any()  # not always a scene's first shots, nor its last
     assert (after > 0).any()
     assert min(before.min(), after.min()) == 0
+
+
+def test_shots_that_are_equal_are_clustered_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert scene_nmi(np.ones((40, 2)), np.arange(40) // 10, np.zeros(40), length=8, trials=1).nmi == 0.0
 
 
 def test_nmi_depends_only_on_the_seed() -> None:

@@ -1,14 +1,16 @@
 import csv
 import io
+import math
 from pathlib import Path
 
 import pytest
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import Measure
+from pipelines.evaluation.representation import KnnPrecision, SceneClustering
 from pipelines.outputs.tables import TextTable, comma_separated, latex, markdown
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings
-from pipelines.stages.score.result import SeedSpread
+from pipelines.stages.score.result import Representation, SeedSpread
 from pipelines.stages.score.tables import save_table, table_of
 from tests.small_stores import refusal
 
@@ -46,6 +48,12 @@ def test_several_seeds_add_a_column() -> None:
 def test_a_single_seed_has_no_deviation() -> None:
     table = table_of(ScoreResult("x", (), {"ap": AP}, 0.5, ScoreSettings(), {"ap": SeedSpread.of({3: 0.42})}))
     assert (table.header[-1], table.rows[0][-1]) == ("mean of 1 seed", "42.0")
+
+
+def test_one_sampled_scene_is_in_the_singular() -> None:
+    shown = Representation("e", KnnPrecision({}, {}, {}), (SceneClustering(8, 1, (), math.nan),))
+    table = table_of(ScoreResult("x", (), {}, None, ScoreSettings(), representation=shown))
+    assert table.rows == (("NMI, 1 scene of 8 shots", "-", "-"),)
 
 
 def test_differences_are_printed_with_signs() -> None:

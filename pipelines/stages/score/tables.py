@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 from pipelines.evaluation.bootstrap import CONFIDENCE, METRICS, Measure
 from pipelines.files import write_atomically
 from pipelines.outputs.tables import (
@@ -36,8 +36,7 @@ def _score_table(result: ScoreResult) -> TextTable:
     intervals = any(one.interval or one.films_interval for one in result.measures.values())
     header = ["metric", "pooled", _INTERVAL, "mean of films", _INTERVAL]
     if result.seeds:
-        count = max(len(one.values) for one in result.seeds.values())
-        header.append(f"mean of {count} seed{'s' if count > 1 else ''}")
+        header.append(f"mean of {count(max(len(one.values) for one in result.seeds.values()), 'seed')}")
     rows = []
     for name, label in METRICS.items():
         one = result.measures.get(name)
@@ -53,7 +52,7 @@ def _score_table(result: ScoreResult) -> TextTable:
         for k, value in shown.knn.pooled.items():
             rows.append([f"kNN precision at {k}", percent(value), NOTHING, percent(shown.knn.by_video[k])])
         for trials in shown.nmi:
-            rows.append([f"NMI, {trials.scenes} scenes of {trials.length} shots", percent(trials.nmi)])
+            rows.append([f"NMI, {count(trials.scenes, 'scene')} of {trials.length} shots", percent(trials.nmi)])
         rows = [row + [NOTHING] * (len(header) - len(row)) for row in rows]
     if not intervals:
         keep = [i for i, name in enumerate(header) if name != _INTERVAL]
