@@ -64,12 +64,8 @@ def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
         )
         for v in videos
     ]
-    settings = choose(system, films)
-    return settings if system.learn is None else replace(settings, network=system.learn(labelled_films(videos), 0))
-
-
-def labelled_films(videos: Sequence[ShotFeatures]) -> list[Labelled]:
-    return [Labelled((video.features,), video.scene_end) for video in videos]
+    labelled = [Labelled((video.features,), video.scene_end) for video in videos]
+    return replace(system.default_settings(labelled), **choose(system, films))
 
 
 def chance(videos: Sequence[ShotFeatures], rate: float) -> Figures:
@@ -141,10 +137,7 @@ def measure_speed(shots: int, names: Sequence[str]) -> dict[str, Any]:
         f"\n{shots} shots of 512 features, {torch.get_num_threads()} thread(s)\n{'':12}  {'seconds':>8} {'scenes':>7}"
     )
     for name in names:
-        settings, learn = SYSTEMS[name].settings(), SYSTEMS[name].learn
-        if learn is not None:
-            end = (np.arange(400) % 12 == 11).astype(np.uint8)
-            settings = replace(settings, network=learn([Labelled((short,), end)], 0))
+        settings = SYSTEMS[name].default_settings([Labelled((short,), (np.arange(400) % 12 == 11).astype(np.uint8))])
         start = time.perf_counter()
         found = SYSTEMS[name].segment(features, times, settings)
         figures[name] = {"seconds": time.perf_counter() - start, "scenes": len(found.ends) + 1}

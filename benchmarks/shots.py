@@ -17,7 +17,8 @@ import math
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -210,12 +211,12 @@ def make_film(
     flashes: list[tuple[int, int]] = []
     at, kept = 0, np.empty((0, HEIGHT, WIDTH, 3), np.uint8)  # kept: of the stretch before, from its first clean frame
 
-    with Encoder(path) as encoder:
+    with encoding(path) as add:
 
         def write(pictures: Pictures) -> None:
             nonlocal at
             for picture in pictures:
-                encoder.write(picture)
+                add(picture)
             at += len(pictures)
 
         for number, which in enumerate(order):
@@ -273,26 +274,16 @@ def shuffled(parts: Sequence[Stretch], rng: Generator) -> list[int]:
     return order
 
 
-class Encoder:
-    """Writes pictures to a file as H.264."""
-
-    def __init__(self, path: Path) -> None:
-        self._container = av.open(str(path), "w")
-        stream = self._container.add_stream("libx264", rate=RATE, options={"preset": "veryfast", "crf": "23"})
+@contextmanager
+def encoding(path: Path) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
+    """A function that adds a picture to a file, as H.264."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=RATE, options={"preset": "veryfast", "crf": "23"})
         assert isinstance(stream, VideoStream)
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         stream.codec_context.thread_count = 1  # the number of threads changes what x264 writes
-        self._stream = stream
-
-    def write(self, picture: NDArray[np.uint8]) -> None:
-        self._container.mux(self._stream.encode(av.VideoFrame.from_ndarray(picture)))
-
-    def __enter__(self) -> Encoder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._container.mux(self._stream.encode())
-        self._container.close()
+        yield lambda picture: container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
+        container.mux(stream.encode())
 
 
 # --- what detectors find --------------------------------------------------------------------------------------------

@@ -32,6 +32,11 @@ class Baseline:
     # films, never on the test films
     candidates: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
+    def default_settings(self, films: Sequence[Labelled], seed: int = 0) -> Any:
+        """The default settings, with a network trained on labelled films where the system needs one. Raises ValueError
+        where nothing can be learned from them."""
+        return self.settings() if self.learn is None else self.settings(network=self.learn(films, seed))
+
 
 def _learn_siamese(films: Sequence[Labelled], seed: int) -> Any:
     from pipelines.baselines.siamese_network import train_siamese  # start-up time: torch

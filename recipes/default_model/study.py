@@ -12,7 +12,6 @@ from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
-from pipelines.models.relational import relational_logits
 from recipes.default_model.fitting import (
     FOLDS,
     UNCHANGED,
@@ -110,11 +109,9 @@ def by_set(videos: Sequence[ShotFeatures]) -> dict[str, list[ShotFeatures]]:
     return sets
 
 
-def evaluate_logits(forms: Sequence[Form], logits: Logits, calibration: Calibration) -> dict[str, float]:
-    """Metrics of calibrated logits, one array per form."""
-    return evaluate(
-        film_scores([form.video for form in forms], [apply_calibration(values, calibration) for values in logits])
-    )
+def calibrated_scores(forms: Sequence[Form], logits: Logits, calibration: Calibration) -> list[FilmScores]:
+    """Films with the scores of logits, one array per form."""
+    return film_scores([form.video for form in forms], [apply_calibration(values, calibration) for values in logits])
 
 
 def learn_and_test(
@@ -129,8 +126,7 @@ def learn_and_test(
     model = fit(known, penalty)
 
     def scores(forms: Sequence[Form]) -> list[FilmScores]:
-        logits = [relational_logits(model, form.tokens) for form in forms]
-        return film_scores([form.video for form in forms], [apply_calibration(values, operating) for values in logits])
+        return calibrated_scores(forms, blind_logits([model] * len(forms), forms), operating)
 
     others = [plain[i] for i in tested_on]
     return Test((penalty,), scores(others), scores([colourless(form) for form in others]))
@@ -181,18 +177,17 @@ def measure(
             tried = [(side, evaluate(film_scores(group, [baseline(video, side) for video in group]))) for side in sides]
             unlearned[name, method] = max(tried, key=lambda pair: pair[1]["ap"])
 
-    perturbed = {}
-    for name in films[0]:
-        shown = [forms[name] for forms in films]
-        perturbed[name] = evaluate_logits(shown, blind_logits(blind, shown), calibration)
+    def validated(forms: Sequence[Form]) -> dict[str, float]:
+        return evaluate(calibrated_scores(forms, blind_logits(blind, forms), calibration))
+
     return Study(
         videos=videos,
         penalty=penalty,
         logits=logits,
         calibration=calibration,
-        validation=evaluate_logits(plain, logits, calibration),
-        colourless=evaluate_logits(plain, blind_logits(blind, [colourless(form) for form in plain]), calibration),
-        perturbed=perturbed,
+        validation=validated(plain),
+        colourless=validated([colourless(form) for form in plain]),
+        perturbed={name: validated([forms[name] for forms in films]) for name in films[0]},
         across=across,
         nested=nested,
         unlearned=unlearned,

@@ -129,23 +129,15 @@ def _rounded_weights(
     # A channel of all but zero weights still has a bias, which must fit an integer.
     least = y_mean.double().abs() / (scale.step * 2**23) + 1e-12
     largest = (weight.abs().amax(dim=2) / limit).maximum(least)
-    best: tuple[Tensor, Tensor, Tensor] | None = None
+    least_error, rounded, steps = torch.full_like(largest, torch.inf), torch.zeros_like(weight), largest
     for share in _STEPS:
-        steps = share * largest
-        rounded = _round_in_turn(weight, damped, steps, limit, pairs)
-        off = rounded * steps[:, :, None] - weight
+        tried = _round_in_turn(weight, damped, share * largest, limit, pairs)
+        off = tried * (share * largest)[:, :, None] - weight
         error = ((off @ damped) * off).sum(dim=2)
-        if best is None:
-            best = error, rounded, steps
-        else:
-            better = error < best[0]
-            best = (
-                torch.where(better, error, best[0]),
-                torch.where(better[:, :, None], rounded, best[1]),
-                torch.where(better, steps, best[2]),
-            )
-    assert best is not None
-    _, rounded, steps = best
+        better = error < least_error
+        least_error = torch.where(better, error, least_error)
+        rounded = torch.where(better[:, :, None], tried, rounded)
+        steps = torch.where(better, share * largest, steps)
     steps = steps.float().double()  # as they are written
     bias = y_mean.double() - torch.einsum("gok,gk->go", rounded * steps[:, :, None], x_mean.double())
     in_steps = (bias / (steps * scale.step)).round().flatten().float()

@@ -1,6 +1,5 @@
 """All systems: the interface, extreme films, and better than chance on real ones."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +23,8 @@ CLASSICAL = [*SMALL, LARGE]
 
 
 def run(name: str, features: NDArray[np.floating], times: NDArray[np.float64]) -> Segmentation:
-    settings, learn = SYSTEMS[name].settings(), SYSTEMS[name].learn
-    if learn is not None:
-        shots = np.random.default_rng(0).normal(size=(20, features.shape[1]))
-        settings = replace(settings, network=learn([Labelled([shots], (np.arange(20) % 5 == 4).astype(np.uint8))], 0))
+    shots = np.random.default_rng(0).normal(size=(20, features.shape[1]))
+    settings = SYSTEMS[name].default_settings([Labelled([shots], (np.arange(20) % 5 == 4).astype(np.uint8))])
     return SYSTEMS[name].segment(features, times, settings)
 
 
@@ -92,11 +89,7 @@ def test_the_scale_of_features_changes_nothing(name: str, scale: float) -> None:
 def test_unusable_films_are_refused(
     name: str, features: NDArray[np.float64], times: NDArray[np.float64], word: str
 ) -> None:
-    settings, learn = SYSTEMS[name].settings(), SYSTEMS[name].learn
-    if learn is not None:
-        settings = replace(
-            settings, network=learn([Labelled([np.eye(4, 2)], np.array([0, 1, 0, 0], dtype=np.uint8))], 0)
-        )
+    settings = SYSTEMS[name].default_settings([Labelled([np.eye(4, 2)], np.array([0, 1, 0, 0], dtype=np.uint8))])
     with pytest.raises(ValueError, match=word):
         SYSTEMS[name].segment(features, times, settings)
 
@@ -140,12 +133,8 @@ def films() -> list[ShotFeatures]:
 @pytest.mark.parametrize("name", SMALL)
 def test_real_scenes_are_found_better_than_by_chance_and_by_length(name: str, films: list[ShotFeatures]) -> None:
     """OVSD, default settings; systems that learn are trained on every second film and tested on the rest."""
-    tested, settings, learn = films, SYSTEMS[name].settings(), SYSTEMS[name].learn
-    if learn is not None:
-        tested = films[::2]
-        settings = replace(
-            settings, network=learn([Labelled([film.features], film.scene_end) for film in films[1::2]], 0)
-        )
+    tested = films if SYSTEMS[name].learn is None else films[::2]
+    settings = SYSTEMS[name].default_settings([Labelled([film.features], film.scene_end) for film in films[1::2]])
     labels = np.concatenate([film.scene_end for film in tested])
     found = [SYSTEMS[name].segment(film.features, film.shots / 25, settings) for film in tested]
     lengths = [fixed_length(film.features, film.shots / 25, FixedLengthSettings(60.0)) for film in tested]

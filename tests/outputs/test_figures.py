@@ -417,7 +417,7 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
         (similar(tmp_path / "none"), ("none", "no such feature store, run or model")),
         (similar(fine, features=wide), ("wide.h5", "9 wide", "reads 8", "--features")),
         (similar(store, store), ("named twice", "--label")),
-        (similar(store, labels=("a", "b")), ("2 labels", "1 things")),
+        (similar(store, labels=("a", "b")), ("2 labels given for 1 thing ",)),
         (divided("npz/00:30"), ("npz/00 has 30 shots, 0 to 29, and no shot 30",)),
         (divided("npz/00"), ("'npz/00'", "VIDEO:SHOT")),
         (divided("npz/00:-1"), ("'npz/00:-1'", "VIDEO:SHOT")),

@@ -59,18 +59,18 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
         raise BasslError(f"{settings.index}: {settings.system} learns, and needs two labelled films to learn from")
 
     notes: tuple[str, ...] = ()
-    chosen = system.settings()
+    chosen: dict[str, Any] = {}
     if not training:
         notes = ("no labelled films to choose settings by: defaults",)
     elif system.candidates:
         chosen = choose(system, training, lambda done, total: progress("choosing settings", done, total))
-        named = ", ".join(f"{name} {getattr(chosen, name)}" for name in system.candidates)
+        named = ", ".join(f"{name} {value}" for name, value in chosen.items())
         notes = (f"settings chosen on {count(len(training), 'film')}: {named}",)
 
     runs = 1 if system.learn is None else settings.seeds
     scored: list[tuple[FilmScores, ...]] = []
     for seed in range(runs):
-        fitted = chosen if system.learn is None else replace(chosen, network=_train(system, training, seed))
+        fitted = replace(_trained(system, training, seed), **chosen)
         found = []
         for i, film in enumerate(films, start=seed * len(films) + 1):
             found.append(_scores(film, segment(system, film, fitted)))
@@ -93,19 +93,19 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
 
 def choose(
     system: Baseline, films: Sequence[BaselineFilm], progress: Callable[[int, int], None] = lambda done, total: None
-) -> Any:
-    """The settings of a system that do best on labelled films (at least one; two for a system with a network); defaults
-    if it has no candidates. Candidates with a network are evaluated on each half of the films with a network trained on
-    the other half. ``progress`` gets the number of candidates tried and of all."""
+) -> dict[str, Any]:
+    """The candidates of a system's settings that do best on labelled films (at least one; two for a system with a
+    network), by name. Candidates with a network are evaluated on each half of the films with a network trained on the
+    other half. ``progress`` gets the number of candidates tried and of all."""
     halves = films[::2], films[1::2]
     parts = [(films, films)] if system.learn is None else [halves, halves[::-1]]
     combinations = product(*system.candidates.values())
-    tried = [system.settings(**dict(zip(system.candidates, values, strict=True))) for values in combinations]
+    tried = [dict(zip(system.candidates, values, strict=True)) for values in combinations]
     sums = [0.0] * len(tried)
     for part, (training, judged) in enumerate(parts):
-        network = _train(system, training, 0)
-        for i, settings in enumerate(tried):
-            fitted = settings if network is None else replace(settings, network=network)
+        settings = _trained(system, training, 0)
+        for i, values in enumerate(tried):
+            fitted = replace(settings, **values)
             sums[i] += _quality(judged, [segment(system, film, fitted) for film in judged])
             progress(part * len(tried) + i + 1, len(parts) * len(tried))
     return tried[max(range(len(tried)), key=lambda i: sums[i])]
@@ -117,11 +117,9 @@ def segment(system: Baseline, film: BaselineFilm, settings: Any) -> Segmentation
     return system.segment(features, film.times, settings)
 
 
-def _train(system: Baseline, films: Sequence[BaselineFilm], seed: int) -> Any:
-    if system.learn is None:
-        return None
+def _trained(system: Baseline, films: Sequence[BaselineFilm], seed: int) -> Any:
     try:
-        return system.learn([Labelled(film.features, film.labels) for film in films], seed)
+        return system.default_settings([Labelled(film.features, film.labels) for film in films], seed)
     except ValueError as error:
         raise BasslError(f"nothing can be learned from the labelled films: {error}") from error
 

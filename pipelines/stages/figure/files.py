@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 from pipelines.files import check_inputs_kept, check_writable
 from pipelines.outputs import plots
 from pipelines.stages.figure.settings import FigureResult
@@ -29,7 +29,9 @@ def model_names(paths: Sequence[Path], labels: Sequence[str]) -> list[str]:
     """The names of files or run folders in a figure: the labels, or as much of their paths as makes them different.
     Raises BasslError for another number of labels than of paths, or two equal names."""
     if labels and len(labels) != len(paths):
-        raise BasslError(f"{len(labels)} labels were given for {len(paths)} things to draw; give each one, in order")
+        raise BasslError(
+            f"{count(len(labels), 'label')} given for {count(len(paths), 'thing')} to draw; give each one, in order"
+        )
     short = [path.parent.name if path.name == "model.safetensors" else _stem(path) for path in paths]
     names = list(labels) or (short if len(set(short)) == len(short) else [str(path) for path in paths])
     if len(set(names)) < len(names):
