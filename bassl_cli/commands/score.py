@@ -80,7 +80,7 @@ def score(
     Example: bassl score runs/x --split test
     """
     from pipelines.stages.score import tables  # start-up time: numpy
-    from pipelines.stages.score.annotators import score_annotators  # start-up time: numpy
+    from pipelines.stages.score.lists import score_annotators  # start-up time: numpy
 
     if truths and (compared is not None or plot is not None):
         raise BasslError("--truth compares annotators; leave out --compare and --plot")

@@ -18,7 +18,7 @@ from pipelines.baselines.segmentation import (
     squared_distances,
     unit_rows,
 )
-from pipelines.baselines.spectral import leading_eigenvectors, normalised_affinity
+from pipelines.baselines.spectral import spectral_embedding
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def scsa(features: Features, times: Times, settings: SCSASettings = SCSASettings
 
 def shot_clusters(alike: Floats, settings: SCSASettings) -> NDArray[np.int64]:
     """The cluster of each shot, (N,)."""
-    values, vectors = leading_eigenvectors(normalised_affinity(alike), min(settings.most_clusters, len(alike)))
+    values, vectors = spectral_embedding(alike, settings.most_clusters)
     count = max(1, int((values > settings.eigenvalue).sum()))
     return fast_global_kmeans(unit_rows(vectors[:, :count], 1e-12), count)
 

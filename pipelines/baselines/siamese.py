@@ -18,7 +18,7 @@ from pipelines.baselines.segmentation import (
     squared_distances,
     unit_rows,
 )
-from pipelines.baselines.spectral import leading_eigenvectors, normalised_affinity
+from pipelines.baselines.spectral import spectral_embedding
 
 if TYPE_CHECKING:  # start-up time: torch
     from pipelines.baselines.siamese_network import SiameseNetwork
@@ -68,9 +68,7 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
     N = len(x)
     expected = N / settings.network.shots_per_scene
     most = min(N, max(1, round(2 * expected)))
-    values, vectors = leading_eigenvectors(
-        normalised_affinity(affinities(settings.network.embed(x), t, settings.temporal)), min(N, most + 1)
-    )
+    values, vectors = spectral_embedding(affinities(settings.network.embed(x), t, settings.temporal), most + 1)
     count = greatest_gap(values, round(expected / 2), most)
     rows = unit_rows(vectors[:, :count], 1e-12)
     with warnings.catch_warnings():  # a film may have fewer distinct shots than clusters

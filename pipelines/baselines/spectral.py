@@ -7,22 +7,18 @@ import numpy as np
 from pipelines.baselines.segmentation import Floats
 
 
-def normalised_affinity(affinity: Floats) -> Floats:
-    """D^-1/2 A D^-1/2 of non-negative, symmetric affinities A with degrees D, (N, N); its eigenvalues are at most 1."""
-    scale = 1 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(np.float64).tiny))
-    return np.asarray(affinity * scale[:, None] * scale)
+def spectral_embedding(affinity: Floats, count: int) -> tuple[Floats, Floats]:
+    """The greatest eigenvalues of D^-1/2 A D^-1/2, in descending order, and their eigenvectors, for non-negative,
+    symmetric affinities A (N, N) with degrees D. The eigenvalues are at most 1.
 
-
-def leading_eigenvectors(matrix: Floats, count: int) -> tuple[Floats, Floats]:
-    """The greatest eigenvalues of a symmetric matrix, in descending order, and their eigenvectors.
-
-    Returns: (count,) and (N, count). Each vector's entry of greatest magnitude is positive.
+    Returns: (count,) and (N, count), N for a greater count. Each vector's entry of greatest magnitude is positive.
     """
     # start-up time: SciPy; the command line reads the names of all systems
     from scipy.linalg import eigh  # type: ignore[import-untyped]
 
-    N = len(matrix)
-    values, vectors = eigh(matrix, subset_by_index=(N - min(count, N), N - 1))
+    scale = 1 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(np.float64).tiny))
+    N = len(affinity)
+    values, vectors = eigh(affinity * scale[:, None] * scale, subset_by_index=(N - min(count, N), N - 1))
     values, vectors = values[::-1], vectors[:, ::-1]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
     return values, np.asarray(vectors * signs)

@@ -3,25 +3,22 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate, measure
+from pipelines.evaluation.curves import reliability
 from pipelines.evaluation.metrics import FilmScores
 from pipelines.models.calibration import apply_calibration
 from pipelines.models.colour import HUES
 from pipelines.models.cut_evidence import COLOUR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS
 from pipelines.models.relational import SUPPRESSION_WEIGHT, token_width
+from pipelines.outputs.tables import percent
 from recipes.default_model.fitting import DRAWS, PENALTIES
 from recipes.default_model.study import BASELINES, Study, Test, by_set, film_scores, recursive_cuts
 
 
 def model_card(study: Study, number: int) -> str:
     """The model card in Markdown: what the model is, and all figures of a study."""
-    labels = np.concatenate([video.scene_end for video in study.videos])
-    values = [apply_calibration(value, study.calibration) for value in study.logits]
-    scores = np.concatenate(values)
-    films = film_scores(study.videos, values)
+    films = film_scores(study.videos, [apply_calibration(logits, study.calibration) for logits in study.logits])
     lines = [
         CARD_HEAD.format(
             kinds=token_width() - 1,
@@ -37,14 +34,8 @@ def model_card(study: Study, number: int) -> str:
         *_table(
             ["set", "videos", "shots", "scene ends", "share (AP of chance)"],
             [
-                [
-                    name,
-                    str(len(group)),
-                    str(sum(len(video.scene_end) for video in group)),
-                    str(sum(int(video.scene_end.sum()) for video in group)),
-                    _percent(float(np.concatenate([video.scene_end for video in group]).mean())),
-                ]
-                for name, group in {**by_set(study.videos), "all": list(study.videos)}.items()
+                [*map(str, one.values()), percent(one["scene_ends"] / one["shots"])]
+                for one in _counts({**by_set(study.videos), "all": study.videos})
             ],
         ),
         CARD_DATA.format(hues=HUES),
@@ -93,8 +84,8 @@ def model_card(study: Study, number: int) -> str:
                     name,
                     method,
                     "all" if BASELINES[method] is recursive_cuts else str(reach),
-                    _percent(result["ap"]),
-                    _percent(result["auc"]),
+                    percent(result["ap"]),
+                    percent(result["auc"]),
                 ]
                 for (name, method), (reach, result) in study.unlearned.items()
             ],
@@ -119,7 +110,7 @@ def model_card(study: Study, number: int) -> str:
         f"(logit {-study.calibration.offset:+.4f}))`: the slope is that of Platt scaling, the offset puts the "
         "operating point at 0.5. Share of the shots that end a scene, by score, in cross-validation:",
         "",
-        *_table(["score", "shots", "scene ends", "share"], _reliability(labels, scores)),
+        *_table(["score", "shots", "scene ends", "share"], _reliability(films)),
         "",
         "Results with other thresholds:",
         "",
@@ -130,18 +121,27 @@ def model_card(study: Study, number: int) -> str:
     return "\n".join(lines)
 
 
+def _counts(sets: Mapping[str, Sequence[ShotFeatures]]) -> list[dict[str, Any]]:
+    """For each set its name, and its numbers of videos, shots and scene ends."""
+    return [
+        {
+            "set": name,
+            "videos": len(videos),
+            "shots": sum(len(video.scene_end) for video in videos),
+            "scene_ends": sum(int(video.scene_end.sum()) for video in videos),
+        }
+        for name, videos in sets.items()
+    ]
+
+
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}"
 
 
 def _row(name: str, result: Mapping[str, float]) -> list[str]:
     """A name, then AP, AUC, F1, mIoU, and the means over films of AP and F1."""
     columns = ("ap", "auc", "f1", "miou", "film_ap", "film_f1")
-    return [name, *(_percent(result[column]) for column in columns)]
+    return [name, *(percent(result[column]) for column in columns)]
 
 
 def _test_row(trained_on: str, tested_on: str, test: Test) -> list[str]:
@@ -149,8 +149,7 @@ def _test_row(trained_on: str, tested_on: str, test: Test) -> list[str]:
     measures = measure(test.films)
 
     def cell(value: float | None, interval: tuple[float, float] | None) -> str:
-        drawn = f" [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]" if interval else ""
-        return "-" if value is None else f"{100 * value:.1f}{drawn}"
+        return percent(value) + (f" [{percent(interval[0])}, {percent(interval[1])}]" if interval else "")
 
     return [
         trained_on,
@@ -158,17 +157,16 @@ def _test_row(trained_on: str, tested_on: str, test: Test) -> list[str]:
         *(cell(measures[name].pooled, measures[name].interval) for name in ("ap", "auc", "f1")),
         cell(measures["miou"].films, measures["miou"].films_interval),
         ", ".join(f"{penalty:g}" for penalty in sorted(set(test.penalties))),
-        _percent(evaluate(test.colourless)["ap"]),
+        percent(evaluate(test.colourless)["ap"]),
     ]
 
 
-def _reliability(labels: NDArray[np.uint8], scores: NDArray[np.float64]) -> list[list[str]]:
+def _reliability(films: Sequence[FilmScores]) -> list[list[str]]:
+    bins = reliability(films)
     rows = []
-    bins = np.minimum((scores * 10).astype(np.int64), 9)
-    for k in range(10):
-        count, ends = int((bins == k).sum()), int(labels[bins == k].sum())
-        share = f"{100 * ends / count:.0f} %" if count else "-"
-        rows.append([f"{k / 10:.1f} to {(k + 1) / 10:.1f}", str(count), str(ends), share])
+    for low, high, shots, share in zip(bins.edges, bins.edges[1:], bins.shots, bins.share, strict=False):
+        cell = f"{100 * share:.0f} %" if shots else "-"
+        rows.append([f"{low:.1f} to {high:.1f}", str(shots), f"{shots * share:.0f}" if shots else "0", cell])
     return rows
 
 
@@ -176,7 +174,7 @@ def _thresholds(films: Sequence[FilmScores]) -> list[list[str]]:
     rows = []
     for threshold in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8):
         result = evaluate(films, threshold)
-        rows.append([f"{threshold:.1f}", *(_percent(result[name]) for name in ("precision", "recall", "f1", "miou"))])
+        rows.append([f"{threshold:.1f}", *(percent(result[name]) for name in ("precision", "recall", "f1", "miou"))])
     return rows
 
 
@@ -273,15 +271,7 @@ def training_facts(study: Study, number: int) -> dict[str, Any]:
     return {
         "trained": f"logistic regression over {token_width() - 1} kinds of evidence",
         "trained_on": [video.video_id for video in study.videos],
-        "sets": [
-            {
-                "set": name,
-                "videos": len(group),
-                "shots": sum(len(video.scene_end) for video in group),
-                "scene_ends": sum(int(video.scene_end.sum()) for video in group),
-            }
-            for name, group in by_set(study.videos).items()
-        ],
+        "sets": _counts(by_set(study.videos)),
         "measured": [
             measures_entry(f"{folds_made}-fold cross-validation", study.validation),
             *(measures_entry(f"{one} to {other}", evaluate(test.films)) for (one, other), test in study.across.items()),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.baselines.segmentation import unit_rows
 from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.training.relational_films import LabelledFilm, reorder_scenes
 
@@ -42,14 +43,18 @@ def drop_dimensions(film: LabelledFilm, generator: np.random.Generator) -> Label
 
 def project_randomly(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Features through a random linear layer with a random bias, and ReLU."""
-    unit = _unit_rows(film)
+    unit = unit_rows(film.features.astype(np.float64), 1e-9)
     hidden = unit @ generator.normal(size=(unit.shape[1], int(generator.choice([256, 768, 1280]))))
     return _with_features(film, np.maximum(hidden - generator.uniform(-0.5, 1.0) * hidden.std(), 0))
 
 
 def add_noise(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Gaussian noise of 0.2 to 0.6 mean standard deviations of a dimension on every feature."""
-    noise = generator.uniform(0.2, 0.6) * _spread(film) * generator.normal(size=film.features.shape)
+    noise = (
+        generator.uniform(0.2, 0.6)
+        * float(film.features.std(axis=0).mean())
+        * generator.normal(size=film.features.shape)
+    )
     return _with_features(film, film.features + noise)
 
 
@@ -58,7 +63,7 @@ def add_noise(film: LabelledFilm, generator: np.random.Generator) -> LabelledFil
 
 def merge_shots(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
     """Adjacent shots of one scene are merged, more likely where they are similar; features are the longest shot's."""
-    N, lengths, unit = len(film.features), _lengths(film), _unit_rows(film)
+    N, lengths, unit = len(film.features), _lengths(film), unit_rows(film.features.astype(np.float64), 1e-9)
     rank = (unit[:-1] * unit[1:]).sum(axis=1).argsort().argsort() / N
     same = film.scene_end[:-1] == 0
     wish = np.where(same, generator.random(N - 1) + rank, -1.0)
@@ -156,14 +161,5 @@ def _with_features(film: LabelledFilm, features: NDArray[np.floating[Any]]) -> L
     return replace(film, features=features.astype(np.float32))
 
 
-def _unit_rows(film: LabelledFilm) -> Floats:
-    x = film.features.astype(np.float64)
-    return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9))
-
-
 def _lengths(film: LabelledFilm) -> Floats:
     return np.maximum(film.durations, 1 / ASSUMED_FRAME_RATE).astype(np.float64)
-
-
-def _spread(film: LabelledFilm) -> float:
-    return float(film.features.std(axis=0).mean())

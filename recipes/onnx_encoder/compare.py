@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pipelines.baselines.segmentation import unit_rows
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.models.encoders import KEYFRAMES
 from pipelines.models.onnx_encoder import OnnxEncoder, open_onnx_encoder
@@ -60,7 +61,7 @@ def agreement(found: NDArray[np.float32], original: NDArray[np.float32]) -> dict
     those of shots with the mean taken off.
     """
     width = found.shape[2]
-    centred = [_unit(x.reshape(-1, width) - x.reshape(-1, width).mean(axis=0)) for x in (found, original)]
+    centred = [unit_rows((x - x.mean(axis=(0, 1))).reshape(-1, width).astype(np.float64)) for x in (found, original)]
     plain = [_similarities(x.mean(axis=1)) for x in (found, original)]
     of_centred = [_similarities(x.mean(axis=1) - x.mean(axis=(0, 1))) for x in (found, original)]
     return {
@@ -70,14 +71,8 @@ def agreement(found: NDArray[np.float32], original: NDArray[np.float32]) -> dict
     }
 
 
-def _unit(x: NDArray[np.float32]) -> NDArray[np.float64]:
-    wide = x.astype(np.float64)
-    unit: NDArray[np.float64] = wide / np.linalg.norm(wide, axis=1, keepdims=True)
-    return unit
-
-
 def _similarities(shots: NDArray[np.float32]) -> NDArray[np.float64]:
-    unit = _unit(shots)
+    unit = unit_rows(shots.astype(np.float64))
     return (unit @ unit.T)[np.triu_indices(len(unit), 1)]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.errors import BasslError
 from pipelines.stages.score import ScoreSettings, score
-from pipelines.stages.score.annotators import score_annotators
+from pipelines.stages.score.lists import score_annotators
 from tests.command import Bassl
 from tests.scored_things import plain, put_csv, put_scenes
 from tests.small_stores import refusal

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pipelines.baselines.segmentation import unit_rows
 from pipelines.errors import BasslError
 from pipelines.models.opening import open_model
 from pipelines.outputs.figures.similarity import similarity_figure
@@ -68,8 +69,7 @@ def _representation(index: Index, model: Path, features: Path) -> NDArray[np.flo
 
 def _cosines(features: NDArray[np.floating]) -> NDArray[np.float64]:
     """Cosine similarity (M, M) of all pairs; 0 for features of length 0."""
-    values = features.astype(np.float64)
-    units = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
+    units = unit_rows(features.astype(np.float64), 1e-12)
     similarity: NDArray[np.float64] = units @ units.T
     return similarity
 

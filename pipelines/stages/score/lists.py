@@ -1,9 +1,11 @@
-"""Scoring lists of scenes against the truth."""
+"""Scoring lists of scenes against the truth, or the truths of several annotators."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from pipelines.errors import BasslError, count
 from pipelines.evaluation.alignment import Alignment, align
 from pipelines.scenes import timecode
 from pipelines.stages.score.measuring import measures_of
-from pipelines.stages.score.result import ScoreResult
+from pipelines.stages.score.result import AnnotatorScores, ScoreResult
 from pipelines.stages.score.settings import ScoreSettings
 
 
@@ -47,6 +49,19 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
         problems=tuple(problems),
         notes=_list_notes(alignments),
     )
+
+
+def score_annotators(subject: Path, truths: Sequence[Path], settings: ScoreSettings) -> AnnotatorScores:
+    """Score a list of scenes, or a folder of them, against each truth, and each truth as a prediction against each
+    other truth. A truth is the labels of one annotator, a file or a folder as for `score`; the threshold of the
+    settings is for the prediction only. Raises BasslError where a file cannot be read, or a truth is named twice."""
+    names = [str(truth) for truth in truths]
+    if len(set(names)) < max(2, len(names)):
+        raise BasslError(f"{names[-1]}: name two truths or more, each once")
+    scores = {name: score_lists(subject, Path(name), settings) for name in names}
+    listed = replace(settings, threshold=None)  # a list of scenes ends scenes where it says so
+    between = {(one, other): score_lists(Path(one), Path(other), listed) for one, other in permutations(names, 2)}
+    return AnnotatorScores(scores, between)
 
 
 def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotation], list[str]]:
