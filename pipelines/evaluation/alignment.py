@@ -86,8 +86,8 @@ def align(
     if prediction.open_end:
         prediction = close_last_scene(prediction, _length(truth, prediction, frame_rate))
     part = _part(prediction, truth, frame_rate)
-    if _same_shots(prediction, truth):
-        return Alignment(_on_same_shots(prediction, truth, frame_rate, doubtful), "same shots", part=part)
+    if (film := _on_same_shots(prediction, truth, frame_rate, doubtful)) is not None:
+        return Alignment(film, "same shots", part=part)
     lengths = (_length(prediction, truth, frame_rate), _length(truth, prediction, frame_rate))
     if part is not None:
         pairs = ((prediction, truth), (truth, prediction))
@@ -255,17 +255,14 @@ def _inner(
     return counted
 
 
-def _same_shots(prediction: VideoAnnotation, truth: VideoAnnotation) -> bool:
-    own = (prediction.shots, truth.shots, prediction.scene_end, truth.scene_end)
-    return all(part is not None for part in own) and np.array_equal(own[0], own[1])  # type: ignore[arg-type]
-
-
 def _on_same_shots(
     prediction: VideoAnnotation, truth: VideoAnnotation, frame_rate: float | None, doubtful: str
-) -> FilmScores:
-    assert prediction.shots is not None
-    assert prediction.scene_end is not None
-    assert truth.scene_end is not None
+) -> FilmScores | None:
+    """The film of two sources with equal, labelled shots; None for others."""
+    if prediction.shots is None or truth.shots is None or prediction.scene_end is None or truth.scene_end is None:
+        return None
+    if not np.array_equal(prediction.shots, truth.shots):
+        return None
     rate = truth.frame_rate or prediction.frame_rate or frame_rate
     seconds = next((one.shots_seconds for one in (prediction, truth) if one.shots_seconds is not None), None)
     if seconds is None and rate is not None:

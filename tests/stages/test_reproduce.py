@@ -34,7 +34,7 @@ from pipelines.stages.reproduce import (
     running,
     timing,
 )
-from pipelines.stages.reproduce.cost import costs, disk, images_of
+from pipelines.stages.reproduce.cost import images_of, needs
 from pipelines.stages.reproduce.result import RowResult
 from pipelines.stages.reproduce.rows import BASSL, INSTANCE, NEAREST, ROWS, TABLES, TEMPORAL
 from pipelines.stages.reproduce.settings import NAMES, StageOptions
@@ -315,7 +315,7 @@ def test_generated_films_are_made_indexed_and_used_for_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    film = SyntheticFilmSettings(scenes=4, shots_per_scene=(2, 3), shot_seconds=(0.4, 0.6), width=64, height=48)
+    film = {"scenes": 4, "shots_per_scene": [2, 3], "shot_seconds": [0.4, 0.6], "width": 64, "height": 48}
     monkeypatch.setattr(data_module, "GENERATED", film)
     monkeypatch.setattr(data_module, "FILMS", 3)
     settings = ReproduceSettings("table4", rows=("Fixed",), gpus=0, seeds=1, output=Path("runs"))
@@ -442,7 +442,7 @@ def test_nmi_is_measured_without_fine_tuning(tmp_path: Path) -> None:
     assert commands.pop("ImageNet") == ["build-index", "encode", "score"]
     assert len(commands) == 7
     assert set(map(tuple, commands.values())) == {("build-index", "pretrain", "score")}
-    costed = [cost.stage.split()[0] for cost in costs(ReproduceSettings("nmi"))]
+    costed = [cost.stage.split()[0] for cost in needs(ReproduceSettings("nmi"))[0]]
     assert costed == ["pretrain"] * 6 + ["encode"]
 
 
@@ -523,19 +523,19 @@ def test_planned_options_exist_in_the_command_line(
 
 def test_costs_are_scaled_from_the_cost_in_the_paper() -> None:
     assert [images_of(one.options) for one in (BASSL, INSTANCE, TEMPORAL, NEAREST)] == [19, 2, 2, 18]
-    by_stage = {cost.stage: cost.hours for cost in costs(ReproduceSettings("table1"))}
+    by_stage = {cost.stage: cost.hours for cost in needs(ReproduceSettings("table1"))[0]}
     assert by_stage["pretrain bassl-10"] == pytest.approx(768)
     assert by_stage["pretrain bassl-40"] == pytest.approx(4 * 768)
     assert by_stage["pretrain simclr-nn"] == pytest.approx(768 * 18 / 19)
     assert 0.5 < by_stage["encode the labelled films"] < 20
-    half = {cost.stage: cost.hours for cost in costs(ReproduceSettings("table1", epochs=5, rows=("BaSSL (10*",)))}
+    half = {cost.stage: cost.hours for cost in needs(ReproduceSettings("table1", epochs=5, rows=("BaSSL (10*",)))[0]}
     assert half["pretrain bassl-10"] == pytest.approx(384)
     assert "pretrain bassl-40" not in half
-    needs = {need.what: need.gigabytes for need in disk(ReproduceSettings("table1"))}
-    assert 20 < needs["keyframes"] < 200
-    assert needs["features"] > 4
+    space = {need.what: need.gigabytes for need in needs(ReproduceSettings("table1"))[1]}
+    assert 20 < space["keyframes"] < 200
+    assert space["features"] > 4
     # A row without GPU work costs the features that it reads; rows that share an encoder count it once.
-    (encoding,) = costs(ReproduceSettings("table1", rows=("GraphCut", "DP")))
+    (encoding,) = needs(ReproduceSettings("table1", rows=("GraphCut", "DP")))[0]
     assert encoding.images == pytest.approx(500_000)  # a third of three keyframes of each labelled shot
 
 

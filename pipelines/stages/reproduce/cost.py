@@ -7,7 +7,7 @@ number of images that the encoder reads, or by multiplications, at the same rate
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -57,17 +57,9 @@ class DiskSpace:
     basis: str
 
 
-@dataclass(frozen=True)
-class TrainingWork:
-    """The steps behind the rows of a table, each once, however many rows share it."""
-
-    pretrainings: tuple[Step, ...]
-    encoders: frozenset[str]  # names of the encoders of the labelled films, or of the runs that they are of
-    tuned: tuple[Step, ...]
-
-
-def work_of(settings: ReproduceSettings) -> TrainingWork:
-    """The steps that the wanted rows of a table take on MovieNet at full size, as they would be run."""
+def needs(settings: ReproduceSettings) -> tuple[list[Cost], list[DiskSpace]]:
+    """What the wanted rows of a table need on MovieNet at full size: hours of the steps that need GPUs, and disk space
+    of MovieNet and of the files that the table leaves. Steps that several rows share are counted once."""
     data = movienet_data(MOVIENET, settings.output / "work" / "movienet")
     finals = [
         final
@@ -78,31 +70,31 @@ def work_of(settings: ReproduceSettings) -> TrainingWork:
     ]
     steps = in_order([final for final in finals if isinstance(final, Step)])
 
-    def of(command: str) -> tuple[Step, ...]:
-        return tuple(step for step in steps if step.command == command)
+    def of(command: str) -> list[Step]:
+        return [step for step in steps if step.command == command]
 
-    encoders = {str(step.options.get("encoder") or step.options["init"]) for step in of("encode") + of("finetune")}
-    pretrained = {str(step.output) for step in of("pretrain")}
-    encoders |= pretrained & {step.subjects[0] for step in of("score")}
-    return TrainingWork(of("pretrain"), frozenset(encoders), of("finetune"))
+    runs, tuned = of("pretrain"), of("finetune")
+    # Names of the encoders of the labelled films, or of the runs that they are of.
+    names = {str(step.options.get("encoder") or step.options["init"]) for step in of("encode") + tuned}
+    names |= {str(step.output) for step in runs} & {step.subjects[0] for step in of("score")}
+    encoders = len(names)
+    return _hours(settings, runs, encoders, len(tuned)), _disk(settings, len(runs), encoders, len(tuned))
 
 
-def costs(settings: ReproduceSettings) -> list[Cost]:
-    """Of the steps that need GPUs; those that several rows share are counted once."""
-    work = work_of(settings)
+def _hours(settings: ReproduceSettings, pretrainings: Sequence[Step], encoders: int, tuned: int) -> list[Cost]:
     found = []
-    for step in work.pretrainings:
+    for step in pretrainings:
         images, epochs = images_of(step.options), step.options["epochs"]
         assert step.output is not None
         basis = f"{epochs} epochs, {images} images per window"
         found.append(Cost(f"pretrain {step.output.name}", SHOTS * epochs * images, basis))
-    basis = f"{len(work.encoders)} encoders x {LABELLED_SHOTS * KEYFRAMES:,} keyframes, a third of training on one"
-    found.append(Cost("encode the labelled films", len(work.encoders) * LABELLED_SHOTS * KEYFRAMES / 3, basis))
-    if work.tuned:
-        windows = sum(TRAINING_SHOTS * EPOCHS * int(step.options["seeds"]) for step in work.tuned)
+    basis = f"{encoders} encoders x {LABELLED_SHOTS * KEYFRAMES:,} keyframes, a third of training on one"
+    found.append(Cost("encode the labelled films", encoders * LABELLED_SHOTS * KEYFRAMES / 3, basis))
+    if tuned:
+        windows = TRAINING_SHOTS * EPOCHS * settings.seeds * tuned
         # In multiplications: training on an image takes 3 x inference; on a window, 3 x parameters x shots.
         each = _CRN_PARAMETERS * (_WINDOW + 1) / _RESNET50
-        basis = f"{len(work.tuned)} networks x {settings.seeds} seeds x {EPOCHS} epochs, as the paper's transformer"
+        basis = f"{tuned} networks x {settings.seeds} seeds x {EPOCHS} epochs, as the paper's transformer"
         found.append(Cost("finetune", windows * each, basis))
     return found
 
@@ -115,10 +107,7 @@ def images_of(options: Mapping[str, Any]) -> int:
     return len(windows.dense) + len(windows.slow)
 
 
-def disk(settings: ReproduceSettings) -> list[DiskSpace]:
-    """Of MovieNet, and of the files that a table leaves."""
-    work = work_of(settings)
-    encoders, runs, tuned = len(work.encoders), len(work.pretrainings), len(work.tuned)
+def _disk(settings: ReproduceSettings, runs: int, encoders: int, tuned: int) -> list[DiskSpace]:
     # The training state has weights, momentum and heads, beside the model itself.
     run = 4 * (_ENCODER_PARAMETERS + _CRN_PARAMETERS) * 3 / 1e9
     seeds = 4 * (_CRN_PARAMETERS * (settings.seeds + 3) + _ENCODER_PARAMETERS * settings.seeds) / 1e9

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from pipelines.datasets.movienet import films_with_keyframes, is_movienet, read_movienet_splits
 from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
-from pipelines.datasets.synthetic import SyntheticFilmSettings
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import write_atomically
 from pipelines.stages.reproduce.settings import StageOptions
@@ -77,8 +76,8 @@ OPTIONS: Mapping[Kind, StageOptions] = {
 }
 
 FILMS = 12
-GENERATED = SyntheticFilmSettings(scenes=14, shots_per_scene=(4, 9), shot_seconds=(0.4, 0.8), width=160, height=90)
-"""Films of a minute: long enough for scenes that differ, small enough for two cores."""
+GENERATED = {"scenes": 14, "shots_per_scene": [4, 9], "shot_seconds": [0.4, 0.8], "width": 160, "height": 90}
+"""Options of the generated films: a minute each, long enough for scenes that differ, small enough for two cores."""
 _SPLITS = ("train", "train", "train", "val", "test", "test")
 
 
@@ -208,8 +207,8 @@ def _features(folder: Path, home: Path) -> Data:
 def _films(folder: Path, home: Path) -> Data:
     films = find_films([folder])
     _check_enough(folder, films, "film")
-    data = _of_films("films", f"films in {folder}", folder, home, video_ids(films), (), _digest(folder, home))
-    return data if all(has_sound(film) for film in films) else replace(data, extra=None)
+    digest, sound = _digest(folder, home), all(map(has_sound, films))
+    return _of_films("films", f"films in {folder}", folder, home, video_ids(films), digest=digest, sound=sound)
 
 
 def _check_enough(folder: Path, videos: Sequence[object], name: str) -> None:
@@ -220,21 +219,26 @@ def _check_enough(folder: Path, videos: Sequence[object], name: str) -> None:
 
 
 def _generate_films(home: Path) -> Data:
-    own = {name: value for name, value in vars(GENERATED).items() if value != getattr(SyntheticFilmSettings(), name)}
-    options = {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
     movies = home / "movies"
     made = tuple(
-        Step("make-film", {**options, "seed": seed}, (str(path),), path)
+        Step("make-film", {**GENERATED, "seed": seed}, (str(path),), path)
         for seed in range(FILMS)
         for path in [movies / f"film{seed:02}.mp4"]
     )
     names = [Path(step.subjects[0]).stem for step in made]
-    data = _of_films("generated", f"{FILMS} generated films", movies, home, names, made, "")
-    return replace(data, extra=None)  # they are silent
+    return _of_films("generated", f"{FILMS} generated films", movies, home, names, made=made)
 
 
 def _of_films(
-    kind: Kind, title: str, folder: Path, home: Path, names: Sequence[str], made: tuple[Step, ...], digest: str
+    kind: Kind,
+    title: str,
+    folder: Path,
+    home: Path,
+    names: Sequence[str],
+    *,
+    made: tuple[Step, ...] = (),
+    digest: str = "",
+    sound: bool = False,
 ) -> Data:
     keyframes = Step(
         "extract-keyframes", {"output": home / "keyframes"}, (str(folder),), home / "keyframes", made, digest
@@ -243,10 +247,10 @@ def _of_films(
     options = {"output": home / "index.h5", "labels": folder, "split": split}
     subjects = (str(home / "keyframes"),)
     index = Step("build-index", options, subjects, home / "index.h5", (keyframes,), _short(listed))
-    sound = home / "features" / "sound.h5"
-    extra = Step("extract-sound", {"index": home / "index.h5", "output": sound}, (str(folder),), sound, (index,))
+    store = home / "features" / "sound.h5"
+    extra = Step("extract-sound", {"index": home / "index.h5", "output": store}, (str(folder),), store, (index,))
     protocols = (EvaluationProtocol(home.name, "", home.name, index),)
-    return Data(kind, home.name, title, index, protocols, (), extra, OPTIONS[kind], {split: listed})
+    return Data(kind, home.name, title, index, protocols, (), extra if sound else None, OPTIONS[kind], {split: listed})
 
 
 def _by_turns(names: Sequence[str]) -> dict[str, list[str]]:
