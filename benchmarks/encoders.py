@@ -45,7 +45,6 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.evaluation.bootstrap import compare, measure
 from pipelines.evaluation.metrics import FilmScores
-from pipelines.models.boundary import BoundaryModel
 from pipelines.models.cut_evidence import similarity_band, unit_features
 from pipelines.models.encoders import KEYFRAMES, ShotEncoder, load_encoder
 from pipelines.models.opening import open_model
@@ -337,16 +336,6 @@ def variants(widths: Mapping[str, Sequence[int]]) -> list[Variant]:
     ]
 
 
-def scores_of(video: ShotFeatures, box: BoundaryModel) -> dict[str, Values]:
-    """What each scorer says of a film, (N,) each."""
-    return {
-        "contrast": left_right_contrast(video, CONTRAST_REACH),
-        "closest": closest_across(video, CLOSEST_REACH),
-        "GraphCut": recursive_cuts(video, 0),
-        "box": box.score(video.features, video.seconds),
-    }
-
-
 def pair_auc(video: ShotFeatures) -> float:
     """How likely two shots of one scene are more alike than two of different ones that lie as far apart."""
     band = similarity_band(unit_features(video.features)[0], NEAR)
@@ -367,8 +356,14 @@ def judged(films: Sequence[Film], features: Sequence[NDArray[np.float32]], versi
     for film, x in zip(films, features, strict=True):
         video = ShotFeatures(film.name, x, film.shots, film.ends[version])
         aucs.append(pair_auc(video))
-        for name, scores in scores_of(video, box).items():
-            whole = FilmScores(video.scene_end, scores, video.shots, film=film.name)
+        scores = {
+            "contrast": left_right_contrast(video, CONTRAST_REACH),
+            "closest": closest_across(video, CLOSEST_REACH),
+            "GraphCut": recursive_cuts(video, 0),
+            "box": box.score(video.features, video.seconds),
+        }
+        for name, values in scores.items():
+            whole = FilmScores(video.scene_end, values, video.shots, film=film.name)
             scored.setdefault(name, []).extend([whole] if len(films) > 1 else stretches(whole))
     return {"scored": scored, "aucs": np.array(aucs)}
 

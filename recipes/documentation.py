@@ -89,15 +89,15 @@ def _class(name: str, thing: Any) -> str:
             rows.append(f"| `{one.target.id}` | `{shown[0]}` | {shown[1]} | {says} |")
         parts.append("\n".join(rows))
     for method in node.body:
-        if isinstance(method, ast.FunctionDef) and (method.name == "__init__" or method.name[0] != "_"):
-            is_property = any(isinstance(one, ast.Name) and one.id == "property" for one in method.decorator_list)
-            if method.name == "__init__":
-                parts.insert(1, _signature(method, name))
-            elif not is_property:
-                parts += [_signature(method, f"{name[0].lower()}{name[1:]}.{method.name}"),
-                          _text(getattr(thing, method.name))]  # fmt: skip
-            else:
-                parts.append(f"`.{method.name}`: {_text(getattr(thing, method.name))}")
+        if not isinstance(method, ast.FunctionDef) or (method.name[0] == "_" and method.name != "__init__"):
+            continue
+        member = getattr(thing, method.name)
+        if method.name == "__init__":
+            parts.insert(1, _signature(method, name))
+        elif isinstance(member, property):
+            parts.append(f"`.{method.name}`: {_text(member)}")
+        else:
+            parts += [_signature(method, f"{name[0].lower()}{name[1:]}.{method.name}"), _text(member)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -18,8 +18,7 @@ def read_videos(folder: Path) -> list[ShotFeatures]:
     The colour of the videos of a set `NAME` is in their files (`colour`), or in a folder `NAME-hue` beside it: files of
     the same names whose `features` are the histograms.
 
-    Raises:
-        DatasetError: a file cannot be read, or colour has no video or other shots than its video.
+    Raises DatasetError: a file cannot be read, or colour has no video or other shots than its video.
     """
     everything = {video.video_id: video for video in read_shot_feature_folder(folder)}
     colours = {name: video for name, video in everything.items() if name.partition("/")[0].endswith(COLOUR_SUFFIX)}

@@ -53,26 +53,19 @@ def measure_tables(
             path = _row_file(settings, data, name, protocol, row)
             cells = planner.final_steps(row)
             identity = row_identity(row, cells)
-            kept = _finished_row(path, identity)
-            if kept is not None and not (wanted and settings.overwrite):
-                results.append(kept)
-                continue
-            if not wanted or stopped:  # stopped: the finished rows are still shown
-                results.append(RowResult(row.label, note=row.note))
-                continue
-            try:
-                done = _measure_row(row, cells, settings, fresh, progress)
-            except running.StoppedError:
-                stopped = True
-                results.append(RowResult(row.label, note=row.note))
-                continue
-            except (BasslError, ValueError) as error:
-                failed.append(f"{name}, {row.label}: {error}")
-                results.append(RowResult(row.label, note=row.note, error=str(error)))
-                continue
-            facts = {"schema": f"{SCHEMA}.row", "version": SCHEMA_VERSION, "identity": identity, **asdict(done)}
-            write_atomically(path, (json.dumps(facts, indent=1) + "\n").encode())
-            results.append(done)
+            done = None if wanted and settings.overwrite else _finished_row(path, identity)
+            if done is None and wanted and not stopped:
+                try:
+                    done = _measure_row(row, cells, settings, fresh, progress)
+                except running.StoppedError:
+                    stopped = True  # finished rows are still shown
+                except (BasslError, ValueError) as error:
+                    failed.append(f"{name}, {row.label}: {error}")
+                    done = RowResult(row.label, note=row.note, error=str(error))
+                else:
+                    facts = {"schema": f"{SCHEMA}.row", "version": SCHEMA_VERSION, "identity": identity, **asdict(done)}
+                    write_atomically(path, (json.dumps(facts, indent=1) + "\n").encode())
+            results.append(done or RowResult(row.label, note=row.note))
         further = (column for row, _ in rows for column in row.cells)
         columns = tuple(dict.fromkeys((*TABLES[name].columns, *further)))
         tables.append(TableResult(name, protocol.title, columns, tuple(results)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pipelines.stages.score.settings import ScoreSettings
@@ -144,12 +145,12 @@ class Comparison:
     @property
     def problems(self) -> tuple[str, ...]:
         """Of both, each once."""
-        return tuple(dict.fromkeys((*self.first.problems, *self.second.problems)))
+        return _each_once(one.problems for one in self.parts)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Of both, each once."""
-        return tuple(dict.fromkeys((*self.first.notes, *self.second.notes)))
+        return _each_once(one.notes for one in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values."""
@@ -179,13 +180,12 @@ class AnnotatorScores:
     @property
     def problems(self) -> tuple[str, ...]:
         """Of all, each once."""
-        every = (*self.scores.values(), *self.between.values())
-        return tuple(dict.fromkeys(problem for one in every for problem in one.problems))
+        return _each_once(one.problems for one in (*self.parts, *self.between.values()))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Of the prediction's scores, each once."""
-        return tuple(dict.fromkeys(note for one in self.parts for note in one.notes))
+        return _each_once(one.notes for one in self.parts)
 
     def mean(self, metric: str) -> float | None:
         """Of the prediction over the truths; None where the metric is not defined for one of them."""
@@ -206,6 +206,10 @@ class AnnotatorScores:
             "between": [{"prediction": a, "truth": b, **one.to_dict()} for (a, b), one in self.between.items()],
             "agreement": {metric: self.agreement(metric) for metric in metrics},
         }
+
+
+def _each_once(lines: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(lines)))
 
 
 def _mean(results: Iterable[ScoreResult], metric: str) -> float | None:
