@@ -151,10 +151,12 @@ class Block(nn.Module):
 
 
 class Lite(nn.Module):
-    """An EfficientNet-Lite whose shape is read from its weights: (B, 3, H, W) to its poolings, side by side."""
+    """An EfficientNet-Lite whose shape is read from its weights: (B, 3, H, W) to its poolings, side by side; or, where
+    it is timed, to the mean of one layer and no more."""
 
-    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], layer: str | None = None) -> None:
         super().__init__()
+        self.layer = layer
         self.stem = Convolution(weights, "_conv_stem", "_bn0", 2)
         self.head = Convolution(weights, "_conv_head", "_bn1")
         count = len({name.split(".")[1] for name in weights if name.startswith("_blocks.")})
@@ -176,27 +178,18 @@ class Lite(nn.Module):
         yield "head", F.relu6(self.head(x), inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.layer is not None:
+            return next(y for name, y in self.layers(x) if name == self.layer).mean(dim=(2, 3))
         *stages, (_, top) = self.layers(x)
         gem = top.float().clamp(min=1e-6).pow(3).mean(dim=(2, 3)).pow(1 / 3).to(top.dtype)
         means = [y.mean(dim=(2, 3)) for _, y in stages]
         return torch.cat([top.mean(dim=(2, 3)), top.amax(dim=(2, 3)), gem, *means], dim=1)
 
 
-class Plain(nn.Module):
-    """The mean of one layer of a network and no more: what is timed."""
-
-    def __init__(self, network: Lite, layer: str) -> None:
-        super().__init__()
-        self.network, self.layer = network, layer
-
-    def forward(self, x: Tensor) -> Tensor:
-        return next(y for name, y in self.network.layers(x) if name == self.layer).mean(dim=(2, 3))
-
-
-def encoder_of(network: nn.Module, dtype: torch.dtype | None = None) -> ShotEncoder:
+def encoder_of(network: nn.Module, dtype: torch.dtype = torch.float32) -> ShotEncoder:
     """A network as a shot encoder, prepared for as the default encoder is."""
-    frozen = copy.deepcopy(network).eval().requires_grad_(False).to(dtype or torch.float32)
-    precision = str(dtype or torch.float32).removeprefix("torch.")
+    frozen = copy.deepcopy(network).eval().requires_grad_(False).to(dtype)
+    precision = str(dtype).removeprefix("torch.")
     colours = {"mean": (127.0, 127.0, 127.0), "std": (128.0, 128.0, 128.0)}
     return TorchEncoder(name="lite", id="lite", width=0, size=224, network=frozen, precision=precision, **colours)
 
@@ -430,9 +423,8 @@ def line(figures: Mapping[str, Any]) -> str:
 def speed(weights: Mapping[str, Mapping[str, Tensor]], dtype: torch.dtype) -> Any:
     """Shots a second of one core, preparation of the pictures included, in turns; and sizes."""
     shots = [list(shot) for shot in drawn_film(0).pictures()[:18]]
-    networks = {network: Lite(one) for network, one in weights.items()}
     runs = {
-        f"{how.name}, {layer}": (how, encoder_of(Plain(networks[how.network], layer), dtype))
+        f"{how.name}, {layer}": (how, encoder_of(Lite(weights[how.network], layer), dtype))
         for layer in ("head", "stage 7", "stage 6")
         for how in PASSES
         if not how.mirrored and (layer == "head" or how == SHIPPED)

@@ -55,19 +55,9 @@ DRAWN = SyntheticFilmSettings(16, 28, (2, 4), (2.5, 7.0), width=374, height=210,
 """The generated film of which stretches are taken, hard cuts only."""
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """Frames within one shot of a film."""
-
-    film: str
-    shot: int
-    start: int
-    end: int
-    frames: Pictures
-
-
-def stretches(film: Path, known: Sequence[tuple[int, int]], folder: Path, *, search: bool = True) -> list[Stretch]:
-    """The stretches of a film clear of the known transitions, in its order; their frames are kept in ``folder``.
+def stretches(film: Path, known: Sequence[tuple[int, int]], folder: Path, *, search: bool = True) -> list[Pictures]:
+    """The stretches of a film, frames within one shot and clear of the known transitions, in its order; the frames are
+    kept in ``folder``.
 
     ``search``: also keep clear of what may be a boundary that is not known.
     """
@@ -78,12 +68,12 @@ def stretches(film: Path, known: Sequence[tuple[int, int]], folder: Path, *, sea
         for frame in container.decode(video=0):
             raw.write(reformatter.reformat(frame, width, height, "rgb24", interpolation="AREA").to_ndarray().tobytes())
     frames: Pictures = np.memmap(path, np.uint8, "r").reshape(-1, height, width, 3)
-    found = []
-    for shot, (start, end) in enumerate(within_shots(frames, known, search)):
+    found: list[Pictures] = []
+    for start, end in within_shots(frames, known, search):
         pieces = max(1, math.ceil((end - start) / LONGEST))
         for a, b in itertools.pairwise(np.linspace(start, end, pieces + 1).astype(int).tolist()):
             if b - a >= SHORTEST:
-                found.append(Stretch(film.name, shot, a, b, frames[a:b]))
+                found.append(frames[a:b])
     return found
 
 
@@ -143,9 +133,9 @@ class Film:
 MOVES = ("still", "still", "pan", "pan", "zoom", "shake", "light")
 
 
-def seen(stretch: Stretch, move: str, rng: Generator) -> Pictures:
+def seen(stretch: Pictures, move: str, rng: Generator) -> Pictures:
     """The stretch through a window that moves: (N, HEIGHT, WIDTH, 3)."""
-    count, height, width, _ = stretch.frames.shape
+    count, height, width, _ = stretch.shape
     time = np.linspace(0, 1, count)
     scale, centre = np.full(count, rng.uniform(0.6, 0.85)), rng.uniform(0, 1, (1, 2)).repeat(count, 0)
     light = np.ones(count)
@@ -163,7 +153,7 @@ def seen(stretch: Stretch, move: str, rng: Generator) -> Pictures:
         light = 1 - (1 - low) * np.clip((time - middle) / length + 0.5, 0, 1)
         light = light if rng.random() < 0.5 else light[::-1]
     shown = np.empty((count, HEIGHT, WIDTH, 3), np.uint8)
-    for i, frame in enumerate(stretch.frames):
+    for i, frame in enumerate(stretch):
         w, h = width * scale[i], height * scale[i]
         x, y = centre[i] * (width - w, height - h)
         window = np.array([[w / WIDTH, 0, x], [0, h / HEIGHT, y]])
@@ -202,7 +192,7 @@ def flashed(pictures: Pictures, rng: Generator) -> Pictures:
 
 
 def make_film(
-    path: Path, parts: Sequence[Stretch], kinds: Sequence[str], moves: Sequence[str], flash: float, seed: int
+    path: Path, parts: Sequence[Pictures], kinds: Sequence[str], moves: Sequence[str], flash: float, seed: int
 ) -> Film:
     """Join the stretches, in an order of chance, by transitions of the given kinds, drawn by chance."""
     rng = np.random.default_rng(seed)
@@ -259,11 +249,9 @@ def make_film(
     return Film(path, at, transitions, flashes)
 
 
-def shuffled(parts: Sequence[Stretch], rng: Generator) -> list[int]:
+def shuffled(parts: Sequence[Pictures], rng: Generator) -> list[int]:
     """An order of chance in which neighbours do not look alike, as two stretches of one shot do."""
-    looks = [
-        [cv2.resize(s.frames[i], (32, 18), interpolation=cv2.INTER_AREA).astype(float) for i in (0, -1)] for s in parts
-    ]
+    looks = [[cv2.resize(s[i], (32, 18), interpolation=cv2.INTER_AREA).astype(float) for i in (0, -1)] for s in parts]
     left = rng.permutation(len(parts)).tolist()
     order = [left.pop()]
     while left:
@@ -360,7 +348,7 @@ JOINTS = ("cut", "cut", "dissolve", "dissolve", "fade", "wipe")
 MOVING = ("pan", "zoom", "shake", "light", "pan")
 
 
-def make_films(parts: Sequence[Stretch], count: int, seed: int, folder: Path) -> dict[str, list[Film]]:
+def make_films(parts: Sequence[Pictures], count: int, seed: int, folder: Path) -> dict[str, list[Film]]:
     """Films with all transitions; and for false alarms, hard cuts only, as filmed and with a moving camera."""
     kinds = {
         "transitions": (JOINTS, MOVES, 0.3),
@@ -434,7 +422,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="runs for the time (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=16)
     given = parser.parse_args()
-    halves: dict[str, list[Stretch]] = {"tuned on": [], "held out": []}
+    halves: dict[str, list[Pictures]] = {"tuned on": [], "held out": []}
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -15,7 +15,7 @@ from pipelines.baselines.segmentation import (
     Segmentation,
     Times,
     block_sums,
-    check_features,
+    check_sets,
     unit_rows,
 )
 
@@ -63,10 +63,7 @@ def grouping(
     D. Rotman, D. Porat, G. Ashour, U. Barzelay: Optimally grouped deep features using normalized cost for video scene
     detection, ICMR 2018.
     """
-    sets = [features] if isinstance(features, np.ndarray) else list(features)
-    if not sets:
-        raise ValueError("grouping needs a feature set")
-    distances = fused_distances([check_features(one, times)[0] for one in sets])
+    distances = fused_distances(check_sets(features, times))
     scenes = estimated_scenes(distances) if settings.scenes is None else min(settings.scenes, len(distances))
     costs = scene_costs(distances)
     areas = np.arange(1.0, len(costs) + 1)[:, None] ** 2

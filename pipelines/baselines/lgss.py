@@ -16,7 +16,7 @@ from pipelines.baselines.segmentation import (
     Times,
     block_sums,
     centre,
-    check_features,
+    check_sets,
     segmentation,
     unit_rows,
 )
@@ -75,10 +75,7 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
     """
     if settings.network is None:
         raise ValueError("LGSS needs a network: train one with train_lgss")
-    given = [features] if isinstance(features, np.ndarray) else list(features)
-    if not given:
-        raise ValueError("LGSS needs a feature set")
-    sets = [check_features(one, times)[0] for one in given]
+    sets = check_sets(features, times)
     scores = settings.network.probabilities(sets)
     N = len(scores)
     count = min(N, max(1, round(settings.supershots * N / settings.network.shots_per_scene)))

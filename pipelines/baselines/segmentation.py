@@ -83,6 +83,15 @@ def check_features(features: Features, times: Times) -> tuple[Floats, Floats]:
     return x, t
 
 
+def check_sets(features: Features | Sequence[Features], times: Times) -> list[Floats]:
+    """Check one or several feature sets of a film, and convert them to float64. Raises ValueError as `check_features`,
+    or where there is no set."""
+    sets = [features] if isinstance(features, np.ndarray) else features
+    if not sets:
+        raise ValueError("a feature set is needed")
+    return [check_features(one, times)[0] for one in sets]
+
+
 def centre(features: Floats) -> Floats:
     """Features minus the film's mean, scaled to unit length, (N, D). A shot that equals the mean stays 0."""
     x = features / max(float(np.abs(features).max()), np.finfo(np.float64).tiny)

@@ -75,7 +75,6 @@ def measure_tables(
         comparable=data.comparable,
         settings=settings,
         options=data.options,
-        files=(),
         failed=tuple(failed),
         stopped=stopped,
     )

@@ -66,9 +66,9 @@ class ReproduceResult:
     comparable: bool  # whether the paper's numbers were measured on the same data
     settings: ReproduceSettings  # of the run
     options: StageOptions  # of the stages, where they differ from the paper's
-    files: tuple[Path, ...]  # that were written
     failed: tuple[str, ...]  # a line for each row that failed
     stopped: bool = False  # whether the run was interrupted; running it again goes on
+    files: tuple[Path, ...] = ()  # that were written
 
 
 @dataclass(frozen=True)
