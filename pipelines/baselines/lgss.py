@@ -29,8 +29,8 @@ if TYPE_CHECKING:  # start-up time: torch
 class LGSSSettings:
     """Settings of `lgss`."""
 
-    network: LGSSNetwork | None = None
-    """The trained network (`pipelines.baselines.lgss_network.train_lgss`). There is no default."""
+    network: LGSSNetwork
+    """The trained network (`pipelines.baselines.lgss_network.train_lgss`)."""
     supershots: float = 4.0
     """Super shots at the start of the global step, per scene expected from the training films."""
     rounds: int = 1
@@ -65,16 +65,14 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
 
     Score: that of step 2, for every cut. The global step decides where scenes end and does not change scores.
 
-    Takes one or several feature sets of the same N shots, as in training. Raises ValueError also where the settings
-    have no network, or one that was trained on other feature sets.
+    Takes one or several feature sets of the same N shots, as in training. Raises ValueError also where the network was
+    trained on other feature sets.
 
     Complexity: O(N) for the scores, O(M^3) for M super shots, O(M^2) memory.
 
     Source: A. Rao, L. Xu, Y. Xiong, G. Xu, Q. Huang, B. Zhou, D. Lin: A local-to-global approach to multi-modal movie
     scene segmentation, CVPR 2020.
     """
-    if settings.network is None:
-        raise ValueError("LGSS needs a network: train one with train_lgss")
     sets = check_sets(features, times)
     scores = settings.network.probabilities(sets)
     N = len(scores)

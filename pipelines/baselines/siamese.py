@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # start-up time: torch
 class SiameseSettings:
     """Settings of `siamese`."""
 
-    network: SiameseNetwork | None = None
-    """The learnt distance (`pipelines.baselines.siamese_network.train_siamese`). There is no default."""
+    network: SiameseNetwork
+    """The learnt distance (`pipelines.baselines.siamese_network.train_siamese`)."""
     temporal: float = 3.0
     """alpha: weight of the squared distance in time, in minutes, beside the squared learnt distance."""
 
@@ -52,7 +52,7 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
     always the first. Clusters are found by k-means, the best of five starts with a fixed seed.
 
     Score: the distance between the clustered rows of the shot and of the next one. Raises ValueError also where the
-    settings have no network, or one that was trained on features of another width.
+    network was trained on features of another width.
 
     Complexity: O(N^2 D) for the distances, O(C N^2) for C eigenvectors, O(C^2 N) for each step of k-means; O(N^2)
     memory.
@@ -62,8 +62,6 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
     """
     from sklearn import cluster, exceptions  # start-up time: scikit-learn; the command line reads all systems' names
 
-    if settings.network is None:
-        raise ValueError("the siamese baseline needs a network: train one with train_siamese")
     x, t = check_features(features, times)
     N = len(x)
     expected = N / settings.network.shots_per_scene

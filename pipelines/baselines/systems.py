@@ -24,7 +24,7 @@ class Baseline:
 
     # function of the features of a film (N, D), its times (N, 2) in seconds and settings
     segment: Callable[..., Segmentation]
-    settings: type[Any]  # class of its settings; all fields have defaults
+    settings: type[Any]  # class of its settings; all fields but the network have defaults
     # trains the network that the settings need, from labelled films and a seed; None for a system without a network
     learn: Callable[[Sequence[Labelled], int], Any] | None = None
     several: bool = False  # whether `segment` also takes several feature sets of the film

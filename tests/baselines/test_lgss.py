@@ -125,12 +125,11 @@ def test_several_feature_sets_are_fused() -> None:
 
 def test_unusable_input_is_refused() -> None:
     features, times = random_film(0, 6)
-    with pytest.raises(ValueError, match="train_lgss"):
-        lgss(features, times, LGSSSettings())
+    network = LGSSNetwork([6], SMALL, 5.0)
     with pytest.raises(ValueError, match="feature set"):
-        lgss([], times, LGSSSettings(LGSSNetwork([6], SMALL, 5.0)))
+        lgss([], times, LGSSSettings(network))
     with pytest.raises(ValueError, match="supershots"):
-        LGSSSettings(supershots=0.5)
+        LGSSSettings(network, supershots=0.5)
     with pytest.raises(ValueError, match="scene ends"):
         train_lgss([Labelled([features], np.zeros(6, np.uint8))])
     with pytest.raises(ValueError, match="same feature sets"):

@@ -85,12 +85,10 @@ def test_the_number_of_clusters_is_at_the_largest_eigenvalue_gap() -> None:
 
 def test_wrong_arguments_are_refused(network: SiameseNetwork) -> None:
     features, times = random_film(0, 8)
-    with pytest.raises(ValueError, match="needs a network"):
-        siamese(features, times, SiameseSettings())
     with pytest.raises(ValueError, match="width 40, not 6"):
         siamese(features, times, SiameseSettings(network))
     with pytest.raises(ValueError, match="temporal"):
-        SiameseSettings(temporal=-1.0)
+        SiameseSettings(network, temporal=-1.0)
     with pytest.raises(ValueError, match="pairs of shots"):
         train_siamese([])
     with pytest.raises(ValueError, match="pairs of shots"):
