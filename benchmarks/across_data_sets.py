@@ -46,7 +46,8 @@ NETWORKS: Mapping[str, Mapping[str, Any]] = {
     "ms-lstm": {"width": 32, "epochs": 10, "batch": 128},
     "relational": {},  # as it is: its recipe is for sets of this size
 }
-MEASURES = ("ap", "auc", "f1", "miou")
+COLUMNS = {"ap": "AP", "auc": "AUC", "f1": "F1", "miou": "mIoU"}
+COLUMNS |= {f"{name}_calibrated": f"{COLUMNS[name]} calibrated" for name in ("f1", "miou")}
 
 
 @dataclass(frozen=True)
@@ -148,30 +149,29 @@ def judged(videos: Mapping[str, ShotFeatures], said: Said, seeds: int) -> dict[s
     from pipelines.evaluation.bootstrap import evaluate
     from pipelines.evaluation.metrics import FilmScores
 
-    table: dict[str, list[float]] = {}
+    table: dict[str, list[float]] = {name: [] for name in COLUMNS}
     for seed in range(seeds):
-        for which, suffix in ((0, ""), (1, "_calibrated")):
-            films = [
-                FilmScores(videos[name].scene_end, values[seed][which], videos[name].shots)
-                for name, values in said.items()
-            ]
-            found = evaluate(films)
-            for measure_name in MEASURES if not suffix else ("f1", "miou"):
-                table.setdefault(measure_name + suffix, []).append(found[measure_name])
+        plain, calibrated = (
+            evaluate(
+                [FilmScores(videos[name].scene_end, of[seed][which], videos[name].shots) for name, of in said.items()]
+            )
+            for which in (0, 1)
+        )
+        found = plain | {f"{name}_calibrated": calibrated[name] for name in ("f1", "miou")}
+        for name, values in table.items():
+            values.append(found[name])
     return table
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table, in percent, mean and standard deviation over seeds."""
     names = ("trained on", "tested on", "network")
-    columns = {"ap": "AP", "auc": "AUC", "f1": "F1", "miou": "mIoU"}
-    columns |= {"f1_calibrated": "F1 calibrated", "miou_calibrated": "mIoU calibrated"}
     lines = []
     for row in rows:
-        spreads = [SeedSpread.of(dict(enumerate(row["measures"][name]))) for name in columns]
+        spreads = [SeedSpread.of(dict(enumerate(row["measures"][name]))) for name in COLUMNS]
         cells = (percent_with_deviation(one.mean, one.deviation) for one in spreads)
         lines.append((*(row[name] for name in names), *cells))
-    return tables.markdown(TextTable((*names, *columns.values()), tuple(lines)))
+    return tables.markdown(TextTable((*names, *COLUMNS.values()), tuple(lines)))
 
 
 def main() -> None:
