@@ -19,8 +19,8 @@ from pipelines.errors import BasslError, count as count, printable
 from pipelines.progress import FilmOutcome, FilmProgress, ReportProgress, TrainingProgress
 from pipelines.scenes import SceneList
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = Console(emoji=False, highlight=False)
+err = Console(stderr=True, emoji=False, highlight=False)
 
 _DEBUG = "BASSL_DEBUG"
 _UNBROKEN = 10_000
@@ -133,7 +133,7 @@ def show_table(
 ) -> None:
     """Show a table on stdout, below a title. A header of empty names is not shown. The columns numbered in ``text`` are
     aligned left, the others right."""
-    target = out if out.is_terminal else Console(highlight=False, width=_UNBROKEN)
+    target = out if out.is_terminal else Console(emoji=False, highlight=False, width=_UNBROKEN)
     grid = Grid(box=None, pad_edge=False, header_style="bold", show_header=any(header))
     for i, name in enumerate(header):
         grid.add_column(Text(name), justify="left" if i in text else "right", overflow="fold")

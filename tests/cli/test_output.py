@@ -37,10 +37,11 @@ def scenes(tmp_path: Path) -> Path:
         ("two\nlines\r.json", r"two\nlines\r.json"),
         ("gpj\u202enosj.json", r"gpj\u202enosj.json"),
         (os.fsdecode(b"latin-\xe9.json"), r"latin-\udce9.json"),
+        ("at:warning:.json", "at:warning:.json"),  # no emoji of rich
         ("3.45\u202fPM \U0001f468\u200d\U0001f469 \u3000.json", "3.45\u202fPM \U0001f468\u200d\U0001f469 \u3000.json"),
     ],
 )
-def test_control_characters_in_names_are_escaped_in_one_line_messages(bassl: Bassl, name: str, shown: str) -> None:
+def test_names_in_messages_are_as_they_are_with_control_characters_escaped(bassl: Bassl, name: str, shown: str) -> None:
     code, out, err = bassl("export", name, "--to", "csv")
     assert (code, out) == (2, "")
     assert err == f"bassl: {shown}: no such file\n"
@@ -54,9 +55,8 @@ def test_a_very_long_name_is_shortened_in_messages(bassl: Bassl) -> None:
     assert err.endswith(": cannot be read: File name too long\n")
 
 
-@pytest.mark.parametrize("command", ["predict {}", "predict s.mp4 --model {}", "models {}", "build-index {}"])
+@pytest.mark.parametrize("command", ["predict {}", "models {}", "build-index {}"])
 def test_a_name_that_no_file_can_have_gives_a_one_line_error(bassl: Bassl, command: str) -> None:
-    Path("s.mp4").touch()
     run = bassl(*command.format("x" * 300).split())
     assert (run.code, run.out, run.complaints) == (2, "", [f"bassl: {'x' * 300}: file name too long"])
 
