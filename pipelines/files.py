@@ -254,6 +254,11 @@ def _stdin() -> bytes:
     return sys.stdin.buffer.read()
 
 
+def paths_of(given: Path | str | Iterable[Path | str]) -> list[Path]:
+    """One path, or each of several. A text is one path, though it is also a sequence of texts."""
+    return [Path(one) for one in ([given] if isinstance(given, str | Path) else given)]
+
+
 def is_file(path: Path) -> bool:
     """Whether there is such a file; also for names that no file can have, where `Path.is_file` raises."""
     return os.path.isfile(path)  # noqa: PTH113

@@ -147,7 +147,7 @@ class FilmTask:
 
 
 def extract_keyframes(
-    inputs: Sequence[Path | str],
+    inputs: Path | str | Sequence[Path | str],
     settings: ExtractSettings = ExtractSettings(),
     progress: Report | None = None,
     on_start: Callable[[int], None] | None = None,

@@ -57,7 +57,7 @@ class SoundResult:
 
 
 def extract_sound(
-    inputs: Sequence[Path | str],
+    inputs: Path | str | Sequence[Path | str],
     settings: SoundSettings = SoundSettings(),
     progress: Callable[[FilmProgress[SoundResult]], None] | None = None,
     on_start: Callable[[int], None] | None = None,

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from pipelines.errors import BasslError, StoreError, VideoError
-from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
+from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable, paths_of
 from pipelines.options import Seconds, accept_text
 from pipelines.progress import FilmProgress, ReportProgress
 from pipelines.scenes import NO_FILM, SceneList
@@ -106,7 +106,7 @@ def report(
 
 
 def report_films(
-    files: Sequence[Path | str],
+    files: Path | str | Sequence[Path | str],
     settings: ReportSettings = ReportSettings(),
     progress: Callable[[FilmProgress[ReportResult]], None] | None = None,
 ) -> list[ReportResult]:
@@ -119,7 +119,7 @@ def report_films(
     """
     from pipelines.outputs.page.films import save_index  # start-up time: Jinja, Pillow
 
-    sources = [Path(file) for file in files]
+    sources = paths_of(files)
     tell = progress or (lambda state: None)
     if settings.film is not None:
         raise BasslError(f"{settings.film}: is one film, and {len(sources)} files are given")

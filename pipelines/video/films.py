@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
 from pipelines.errors import VideoError
-from pipelines.files import is_file, os_reason
+from pipelines.files import is_file, os_reason, paths_of
 from pipelines.scenes import VideoFacts
 
 # Suffixes searched for in folders. A file that is named itself may have any suffix.
@@ -27,7 +27,7 @@ READ_TWICE = "is a pipe, which can be read once; name a file"
 """Why a command that reads a film twice refuses it, after its path."""
 
 
-def find_films(inputs: Sequence[Path | str]) -> list[Path]:
+def find_films(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
     """The video files among files, folders and glob patterns; each once, sorted.
 
     Folders are searched recursively, with links followed and hidden files left out.
@@ -36,7 +36,7 @@ def find_films(inputs: Sequence[Path | str]) -> list[Path]:
         VideoError: an input does not exist, a pattern matches nothing, or a folder has no films.
     """
     found: dict[Path, Path] = {}
-    for given in map(Path, inputs):
+    for given in paths_of(inputs):
         try:
             for film in _films_of(given):
                 found.setdefault(film.resolve(), film)

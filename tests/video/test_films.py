@@ -60,6 +60,10 @@ def test_a_film_given_twice_is_processed_once(movies: Path) -> None:
     assert names(find_films(given)) == ["movies/b.mp4"]
 
 
+def test_one_input_may_be_given_alone(movies: Path) -> None:
+    assert find_films("movies") == find_films(Path("movies")) == find_films(["movies"])
+
+
 def test_links_to_one_film_count_once(movies: Path) -> None:
     (movies / "z.mp4").symlink_to("b.mp4")
     (movies / "a.mp4").symlink_to("b.mp4")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipelines.files import paths_of
 from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
 
 __all__ = ["IndexReport", "IndexSettings", "SplitStatistics", "build_index", "describe_index"]
 
 
-def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSettings()) -> IndexReport:
+def build_index(sources: Path | str | Sequence[Path | str], settings: IndexSettings = IndexSettings()) -> IndexReport:
     """Build the index of all shots of all videos.
 
     A source is a folder of keyframe stores or one store, MovieNet's folder, BBC's, OVSD's, a folder of ``.npz`` with
@@ -19,7 +20,7 @@ def build_index(sources: Sequence[Path | str], settings: IndexSettings = IndexSe
     """
     from pipelines.stages.build_index import building  # start-up time: numpy and h5py
 
-    return building.build(sources, settings)
+    return building.build(paths_of(sources), settings)
 
 
 def describe_index(path: Path | str) -> IndexReport:

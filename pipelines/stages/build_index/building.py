@@ -23,19 +23,19 @@ from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_i
 from pipelines.video.films import safe_id
 
 
-def build(sources: Sequence[Path | str], settings: IndexSettings) -> IndexReport:
+def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     """See :func:`pipelines.stages.build_index.build_index`."""
     check_writable(settings.output)
     if settings.output.exists() and not settings.overwrite:
         raise BasslError(f"{settings.output}: already exists; --overwrite makes it again")
-    read = [file for source in map(Path, sources) for file in (source, *source.glob("*.h5")) if file.is_file()]
+    read = [file for source in sources for file in (source, *source.glob("*.h5")) if file.is_file()]
     listed = settings.split if isinstance(settings.split, Path) else None
     check_inputs_kept((settings.output,), (*read, *settings.labels, listed))
     videos: list[IndexedVideo] = []
     features: dict[str, dict[str, NDArray[np.float32]]] = {}
     colour: dict[str, NDArray[np.float32]] = {}
     left_out: dict[str, str] = {}
-    for source in map(Path, sources):
+    for source in sources:
         found = read_source(source, settings)
         videos += found.videos
         left_out |= found.left_out

@@ -128,7 +128,7 @@ def predict_file(
 
 @explain_missing_extra("predict_films")
 def predict_films(
-    inputs: Sequence[Path | str],
+    inputs: Path | str | Sequence[Path | str],
     output: Path | str,
     settings: PredictSettings | None = None,
     *,

@@ -96,7 +96,7 @@ class PredictTask:
 
 
 def predict_all(
-    inputs: Sequence[Path | str],
+    inputs: Path | str | Sequence[Path | str],
     output: Path,
     settings: PredictSettings,
     *,
