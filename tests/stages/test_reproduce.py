@@ -370,6 +370,21 @@ def test_a_table_below_the_data_folder_is_continued(tmp_path: Path, monkeypatch:
     assert reproduce(settings, options=RECIPE).tables == first.tables
 
 
+@pytest.mark.parametrize("output", [".", "set", "set/runs"])
+def test_changed_data_are_measured_again_wherever_the_output_is(tmp_path: Path, output: str) -> None:
+    def planned() -> list[str]:
+        settings = ReproduceSettings("table1", tmp_path / "set", ("GraphCut",), gpus=0, output=tmp_path / output)
+        return [row.steps[-1].identity for row in plan(settings, RECIPE)]
+
+    write_set(tmp_path / "set", 3, 0)
+    first = planned()
+    (tmp_path / output / "work" / "set").mkdir(parents=True)
+    (tmp_path / output / "work" / "set" / "index.h5").write_bytes(b"written by the table")
+    assert planned() == first
+    os.utime(tmp_path / "set" / "00.npz", (0, 0))
+    assert planned() != first
+
+
 def test_an_unreadable_film_is_named_as_the_reason(tmp_path: Path) -> None:
     put_films(tmp_path / "films", "abcd")
     (tmp_path / "films" / "c.mp4").write_bytes(b"damaged")

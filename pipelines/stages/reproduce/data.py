@@ -13,7 +13,7 @@ from pipelines.datasets.movienet import films_with_keyframes, is_movienet, read_
 from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import write_atomically
-from pipelines.stages.reproduce.settings import StageOptions
+from pipelines.stages.reproduce.settings import NAMES, StageOptions
 from pipelines.stages.reproduce.steps import Step
 from pipelines.video.films import find_films, video_ids
 from pipelines.video.sound import has_sound
@@ -271,15 +271,16 @@ def _short(content: bytes) -> str:
 
 
 def _digest(folder: Path, home: Path) -> str:
-    """Digest of the names, sizes and times of the files of a folder, without the output folder, which may be below it:
-    `home` is ``OUTPUT/work/NAME``. For MovieNet, whose five million files would take minutes, only the upper folders
-    are read."""
-    output = home.parents[1].resolve()
+    """Digest of the names, sizes and times of the files of a folder, without those that tables write into it: `home` is
+    ``OUTPUT/work/NAME``, and OUTPUT may be the folder itself or below it. For MovieNet, whose five million files would
+    take minutes, only the upper folders are read."""
+    root, output = folder.resolve(), home.parents[1].resolve()
+    written = [path for name in ("work", *NAMES) if root in (path := output / name).parents]
     paths = [folder, *folder.glob("*"), *folder.glob("*/*")] if is_movienet(folder) else sorted(folder.rglob("*"))
     digest = hashlib.sha256()
     for path in sorted(path for path in paths if path.exists()):  # links may lead nowhere
-        whole = path.absolute()
-        if path != folder and (output.is_relative_to(whole) or whole.is_relative_to(output)):
+        place = root / path.relative_to(folder)
+        if place != root and any(place.is_relative_to(one) or one.is_relative_to(place) for one in written):
             continue
         facts = path.stat()
         size = 0 if path.is_dir() else facts.st_size
