@@ -46,8 +46,9 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
     process that died."""
     where = ["--standalone"]
     if machines.nodes > 1:
-        host, _, port = str(machines.rdzv_endpoint).rpartition(":")
-        where = ["--nnodes", str(machines.nodes), "--rdzv-endpoint", f"{host}:{port}" if host else f"{port}:29500"]
+        endpoint = str(machines.rdzv_endpoint)
+        endpoint += "" if ":" in endpoint else ":29500"  # torchrun has another default port without --node-rank
+        where = ["--nnodes", str(machines.nodes), "--rdzv-endpoint", endpoint]
         if machines.node_rank is None:
             where += ["--rdzv-backend", "c10d", "--rdzv-id", "bassl"]
         else:
