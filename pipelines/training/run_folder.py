@@ -172,7 +172,7 @@ class RunLog:
             with path.open("a", newline="") as file:
                 writer = csv.writer(file)
                 if not columns:
-                    columns += row
+                    columns.extend(row)
                     writer.writerow(columns)
                 values = [row.get(column, math.nan) for column in columns]
                 writer.writerow([f"{value:.8g}" if isinstance(value, float) else value for value in values])
@@ -206,7 +206,7 @@ def read_log(path: Path) -> list[dict[str, float]]:
 
 
 def _drop_rows(path: Path, step: int) -> list[str]:
-    """Remove the rows of a log after a step; returns its columns, none where there is no log."""
+    """Remove the rows of a log after a step; returns its columns, none where no row is left."""
     if not path.exists():
         return []
     header, *rows = _cells(path) or [[]]
@@ -215,9 +215,10 @@ def _drop_rows(path: Path, step: int) -> list[str]:
         kept = [row for row in rows if len(row) == len(header) and int(row[0]) <= step]
     except ValueError as error:
         raise StoreError(f"{path}: is not the log of a run; move it away to go on") from error
+    lines = [header, *kept] if kept else []  # a header without rows may have been cut short itself
     with atomic_file(path) as partial, partial.open("w", newline="") as file:
-        csv.writer(file).writerows([header, *kept] if header else [])
-    return header
+        csv.writer(file).writerows(lines)
+    return lines[0] if lines else []
 
 
 def _cells(path: Path) -> list[list[str]]:

@@ -108,6 +108,13 @@ def test_a_measure_is_logged_under_its_own_name_where_a_resumed_run_measures_oth
     assert math.isnan(second["nmi"])
 
 
+def test_a_log_whose_first_lines_were_cut_short_is_begun_again(tmp_path: Path) -> None:
+    (tmp_path / LOG).write_text("step,lo")  # by a full disk
+    with RunLog(tmp_path, 0) as log:
+        log.write(LOG, {"step": 1, "loss": 0.5})
+    assert read_log(tmp_path / LOG) == [{"step": 1, "loss": 0.5}]
+
+
 def test_a_log_that_cannot_be_continued_gives_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / LOG).write_text("step;loss\n1;2\n")
     with pytest.raises(StoreError, match=r"log\.csv: is not the log of a run.*; move it away"):
