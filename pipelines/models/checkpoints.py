@@ -148,7 +148,10 @@ def _check_header(path: Path, metadata: Any) -> dict[str, str]:
 
 def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
     try:
-        return {**json.loads(metadata["settings"])}  # a TypeError where it is no object
+        settings = json.loads(metadata["settings"])
+        if not isinstance(settings, dict):
+            raise TypeError("settings are an object")
+        return settings
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"{path}: its settings cannot be read; train or download the model again") from error
 

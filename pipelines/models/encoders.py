@@ -104,8 +104,12 @@ class ShotEncoder(ABC):
         return (resize_and_crop if self.preparation == "centre" else resize_to_square)(image, self.size)
 
     def encode(self, shots: Sequence[Sequence[NDArray[np.uint8]]]) -> NDArray[np.float32]:
-        """Encode shots together, each as its N_k prepared keyframes (size, size, 3) uint8 RGB: (len(shots), D_e), for
-        each the mean over its keyframes. Raises BasslError where the network gives numbers that are not finite."""
+        """Encode shots together.
+
+        ``shots``: for each shot its N_k prepared keyframes, (size, size, 3) uint8 RGB.
+        Returns: (len(shots), D_e), for each shot the mean over its keyframes.
+        Raises BasslError where the network gives numbers that are not finite.
+        """
         images = np.stack([image for shot in shots for image in shot])
         at_a_time = self._images_at_a_time
         features = np.concatenate(
@@ -134,7 +138,7 @@ def encode_groups(
         groups: each of at most ``encoder.shots_at_a_time`` shots; taken as threads become free.
         images_of: the keyframes of a group's shots, (H, W, 3) uint8 RGB; called in the threads.
         threads: how many.
-    Yields a group, its features (B, D_e) and its hue histograms (B, 180), see `pipelines.models.colour`.
+    Yields: a group, its features (B, D_e) and its hue histograms (B, 180), see `pipelines.models.colour`.
     """
 
     def work(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -227,9 +231,11 @@ def load_encoder(
 
 
 def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: int) -> ShotEncoder:
-    """The encoder whose features a fine-tuned model reads, with its own weights where it has some. The model's
-    ``encoder`` is an id, which tells how images are prepared; ``file`` is the model's, for messages. Raises BasslError
-    where the encoder is not known, or is another one here."""
+    """The encoder whose features a fine-tuned model reads, with its own weights where it has some.
+
+    The model's ``encoder`` is an id, which tells how images are prepared; ``file`` is the model's, for messages.
+    Raises BasslError where the encoder is not known, or is another one here.
+    """
     if model.encoder is None:
         raise BasslError(f"{file}: reads features of any encoder and has none of its own; name one")
     if not model.encoder_weights:
@@ -258,8 +264,11 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
 
 
 def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> ShotEncoder:
-    """The encoder with an id, or with a name, whose weights can be had by name; what was trained on its features (the
-    ``asker``, for messages) needs just this one. Raises BasslError where it is not known, or is another one here."""
+    """The encoder with an id, or with a name, whose weights can be had by name.
+
+    ``asker``, for messages: what was trained on its features, and so needs just this one.
+    Raises BasslError where it is not known, or is another one here.
+    """
     name = named_encoder(identity)
     if name is None:
         if identity == DEFAULT_ENCODER or is_published(identity):

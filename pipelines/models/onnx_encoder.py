@@ -39,7 +39,7 @@ class OnnxEncoder(ShotEncoder):
 
     file: Path
     session: onnxruntime.InferenceSession
-    output: str  # name of the one that is read
+    output: str  # name of the output that is read
     one_at_a_time: bool  # whether the file fixes its batch to one image
 
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -61,8 +61,9 @@ def open_onnx_encoder(
 
     It has one input, ``(B, 3, H, W)`` float or ``(B, H, W, 3)`` uint8, and one output that is read, ``(B, D_e)``, or a
     grid ``(B, D_e, H', W')`` whose mean is taken. Its metadata may have ``name``, and ``mean``, ``std``, ``size`` and
-    ``output``, which `options` override. Raises BasslError for a file that does not exist or is not such a network, or
-    where something is not known.
+    ``output``, which `options` override.
+
+    Raises BasslError for a file that does not exist or is not such a network, or where something is not known.
     """
     try:
         content = path.read_bytes()

@@ -103,9 +103,11 @@ def torch_encoder(
 def encoder_of_weights(
     path: Path, model: BasslWeights, device: str = "auto", keyframes: int = KEYFRAMES, how: Preparation | None = None
 ) -> ShotEncoder:
-    """The shot encoder of the paper's model: the one that it has, or the one whose features it was trained on. ``path``
-    is the model's, for messages; the rest is as for :func:`load_encoder`. Raises BasslError where the model has no
-    encoder, or that is not known."""
+    """The shot encoder of the paper's model: the one that it has, or the one whose features it was trained on.
+
+    ``path`` is the model's, for messages; the rest is as for :func:`load_encoder`.
+    Raises BasslError where the model has no encoder, or that is not known.
+    """
     name = model.settings.encoder
     if name is None:
         raise StoreError(f"{path}: has no shot encoder; name another model or an encoder")

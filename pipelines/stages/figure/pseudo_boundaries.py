@@ -47,7 +47,7 @@ def _sample_windows(index: Index, settings: PseudoBoundarySettings) -> list[tupl
         f"{index.path}: has no window of {2 * settings.neighbours + 1} shots with a labelled scene end; name windows "
         "as VIDEO:SHOT"
     )
-    if not len(rows):
+    if not len(rows):  # every film is shorter than a window
         raise no_window
     is_end = np.zeros(len(index.label), np.bool_)
     labelled = index.rows_of(labelled=True)

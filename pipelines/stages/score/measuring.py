@@ -18,10 +18,10 @@ THRESHOLD = 0.5
 
 def measures_of(films: Sequence[FilmScores], threshold: float | None, settings: ScoreSettings) -> dict[str, Measure]:
     """All metrics of some films; a threshold of None is `THRESHOLD`."""
-    return bootstrap.measure(films, _known(threshold), settings.within, settings.resamples, settings.seed)
+    return bootstrap.measure(films, _or_default(threshold), settings.within, settings.resamples, settings.seed)
 
 
-def _known(threshold: float | None) -> float:
+def _or_default(threshold: float | None) -> float:
     return THRESHOLD if threshold is None else threshold
 
 
@@ -38,7 +38,7 @@ def difference(first: ScoreResult, second: ScoreResult, settings: ScoreSettings)
                 f"{film}: {first.name} and {second.name} are of different parts of it; compare the same part"
             )
     one, other = _keep_films(first, common, second.name, settings), _keep_films(second, common, first.name, settings)
-    thresholds = _known(one.threshold), _known(other.threshold)
+    thresholds = _or_default(one.threshold), _or_default(other.threshold)
     measures = bootstrap.compare(one.films, other.films, thresholds, settings.within, settings.resamples, settings.seed)
     return Comparison(one, other, measures)
 
