@@ -105,6 +105,15 @@ def test_sums_of_cosine_costs_are_exact(generator: torch.Generator) -> None:
     assert float((1 - above).double() * 2**24) == -2
 
 
+def test_dtw_boundaries_do_not_depend_on_the_order_of_summation() -> None:
+    """0.1 + 0.3 and 0.3 + 0.1 give equal costs in any order."""
+    first = torch.tensor([0.0, 0.1, 0.3, 0.7, 0.2, 0.9])
+    similarity = 1 - torch.stack([first, first.flip(0)])[None]
+    swapped = similarity.flip(1).flip(2)
+    assert int(dtw_boundary(similarity)) == by_tslearn((1 - similarity).numpy())[0]
+    assert int(dtw_boundary(swapped)) == by_tslearn((1 - swapped).numpy())[0]
+
+
 def test_if_all_shots_are_equal_dtw_puts_all_but_the_last_on_the_left() -> None:
     for S in LENGTHS:
         for value in (1.0, 0.3, -1.0):
