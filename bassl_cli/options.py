@@ -50,8 +50,9 @@ _TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
 
 
 class Plain:
-    """Help of a click command with words as placeholders of values, none for flags; Typer's shows Python types. Empty
-    arguments are refused, and an unknown option that is the name of a file with the way to write it."""
+    """Help of a click command with words as placeholders of values, none for flags; Typer's shows Python types. An
+    empty path as an argument is refused. Where an unknown option is the name of a file, the message says how to write
+    that."""
 
     params: list[Any]
 
@@ -59,9 +60,10 @@ class Plain:
         given = args.copy()
         try:
             values = self.make_parser(context).parse_args(args.copy())[0]  # type: ignore[attr-defined]
-            names = [values.get(one.name) for one in self.params if one.param_type_name == "argument"]
+            arguments = [one.name for one in self.params if one.param_type_name == "argument"]
+            paths = [values.get(name) for name in arguments if self.callback.kinds[name][0] is Path]  # type: ignore[attr-defined]
             # An empty path means the working folder, and all films below it; an unset variable of a shell gives one.
-            if any(name == "" or (isinstance(name, tuple) and "" in name) for name in names):
+            if any(path == "" or (isinstance(path, tuple) and "" in path) for path in paths):
                 raise BasslError("the name of a file or folder is empty; for the working folder write .")
             return super().parse_args(context, args)  # type: ignore[misc,no-any-return]
         except Exception as error:

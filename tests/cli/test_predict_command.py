@@ -522,6 +522,11 @@ def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Ba
     assert [path.name for path in Path.cwd().iterdir()] == ["a.mp4"]
 
 
+def test_an_empty_name_of_a_system_or_table_is_not_called_a_file(bassl: Bassl) -> None:
+    assert bassl("baseline", "").err.startswith("bassl: unknown system ''; choose from ")
+    assert bassl("reproduce", "").err.startswith("bassl: there is no table ''; there are ")
+
+
 def test_an_interrupt_gives_one_line_and_leaves_no_files(model: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.mp4"
     os.mkfifo(pipe)
