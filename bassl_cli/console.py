@@ -100,7 +100,8 @@ def conclude(results: Sequence[FilmOutcome], written: str, quiet: bool, named: b
     failed = [result.error for result in results if result.status == "failed"]
     reasons: dict[str, list[str]] = {}
     for error in failed:
-        reasons.setdefault(error.partition(": ")[2] if named else error, []).append(error)
+        reason = error.partition(": ")[2] if named else ""  # without the path of the film
+        reasons.setdefault(reason or error, []).append(error)
     for first, *more in reasons.values():
         for line in (first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",):
             complain(line)

@@ -62,6 +62,15 @@ def test_films_that_failed_for_one_reason_have_one_line_if_a_table_names_them(
         assert [line.split()[0] for line in out.splitlines()[1:]] == ([] if quiet else list("abcdef"))
 
 
+def test_films_that_failed_for_reasons_without_a_path_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    errors = [f"{what} failed" for what in ("decoding", "scoring", "drawing", "writing")]
+    with pytest.raises(typer.Exit):
+        console.conclude(
+            [FilmScenes("a", Path("film"), Path("out"), "failed", error=e) for e in errors], "", True, True
+        )
+    assert capsys.readouterr().err.splitlines() == [f"bassl: {error}" for error in errors]
+
+
 def test_help_lists_every_command_with_the_first_line_of_its_own_help() -> None:
     for commands in app.COMMANDS.values():
         for name, summary in commands.items():
