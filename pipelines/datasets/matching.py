@@ -89,9 +89,10 @@ def match_annotation(
     Of what the annotation has, the first is used: scenes in seconds, scenes in frames, labelled shots in seconds,
     labelled shots in frames. Frames are converted by the times of `shots`, also with a variable frame rate; the
     annotation's frames must be those of the same file. If there is a gap after a scene or shot of the annotation, its
-    end may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful. The end of the film may be
-    among the scene ends: it is then assigned to the last shot, whose label is 0 by convention. It is only counted, as
-    are ends outside the shots, where these are of a part of the film.
+    end may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful.
+
+    Two kinds of ends are counted in the report, but give no label: the end of the film, which is assigned to the last
+    shot, whose label is 0 by convention; and ends outside the shots, where these are of a part of the film.
 
     `shots`, `shots_seconds`: (N, 2) ranges of the shots to label, in frames and in seconds. `tolerance`: in seconds.
     Returns: (N,) int8 labels and the report, in seconds.
