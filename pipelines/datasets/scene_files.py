@@ -209,8 +209,9 @@ def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
             raise fault(path, "names a column twice")
         for row, line in table:
             if len(row) < len(header) or any(row[len(header) :]):
-                more = "; write decimals with a point" * (delimiter == "," and len(row) > len(header))
-                raise fault(path, f"has {len(row)} cells where the header has {len(header)}{more}", line)
+                commas = "; put quotes around a text with commas, and write decimals with a point"
+                hint = commas if delimiter == "," and len(row) > len(header) else ""
+                raise fault(path, f"has {len(row)} cells where the header has {len(header)}{hint}", line)
         return header, table
     raise fault(path, "has no columns 'start' and 'end', nor 'start_frame' and 'end_frame'")
 

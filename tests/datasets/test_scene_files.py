@@ -216,7 +216,10 @@ def test_a_csv_of_pyscenedetect_is_read(tmp_path: Path, first_line: str) -> None
         ("start,end\n5,5\n", "line 2: scene 0, from 5.0 to 5.0, is empty"),
         ("start,end\n0,1:60\n", "line 2: '1:60' is neither"),
         ("start;end\n0;12,5\n", "line 2: '12,5' has a decimal comma; write 12.5"),
-        ("start,end\n0,0,12,5\n", "line 2: has 4 cells where the header has 2; write decimals with a point"),
+        (
+            "start,end,name\n0,5,One, two\n",
+            "has 4 cells where the header has 3; put quotes around a text with commas, and write decimals with a point",
+        ),
         ("start,end\n0,00:00:10;12\n", "line 2: '00:00:10;12' is neither"),
         ("start_frame,end_frame\n0,1.5\n", "line 2: '1.5' is not a frame number"),
         ("start_frame,end_frame\n0,10\n9,20\n", "line 3: scene 1, from 9 to 20, starts before the end of scene 0"),
