@@ -89,11 +89,13 @@ def write_features(
     if len(widths) > 1:
         raise StoreError(f"{path}: colour of different widths cannot be one store: {sorted(widths)}")
     hues = []
-    for name, length in zip(names, lengths, strict=True) if colour else ():
-        hue = colour.get(name, np.zeros((length, *widths)))  # 0 where it is not known
-        if len(hue) != length:
-            raise ValueError("colour of another number of shots than the features")
-        hues.append(np.ascontiguousarray(hue, dtype=np.float32))
+    if colour:
+        (bins,) = widths
+        for name, length in zip(names, lengths, strict=True):
+            hue = colour.get(name, np.zeros((length, bins)))  # 0 where it is not known
+            if len(hue) != length:
+                raise ValueError("colour of another number of shots than the features")
+            hues.append(np.ascontiguousarray(hue, dtype=np.float32))
     # Unsealed, because the checksums of the videos cover them: a large store is read once when it is opened, not twice.
     with create_store(path, SCHEMA, VERSION, {"features"}) as file:
         file.attrs["encoder"] = encoder

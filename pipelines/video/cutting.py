@@ -50,6 +50,7 @@ _QUEUE_LIMIT = 8
 
 # Suffix of copies, by demuxer, for formats that FFmpeg also writes; Matroska takes nearly everything else.
 _COPIES = {"mov": ".mp4", "matroska": ".mkv", "mpegts": ".ts", "avi": ".avi", "flv": ".flv", "asf": ".wmv"}
+# FFmpeg's muxer, by suffix: it has the name of the demuxer, but those of MP4 and WebM have names of their own.
 _MUXERS = {suffix: kind for kind, suffix in _COPIES.items()}
 _MUXERS |= {".mp4": "mp4", ".m4v": "mp4", ".mov": "mov", ".webm": "webm"}
 _WITH_CHAPTERS = ("mov", "matroska")

@@ -196,7 +196,8 @@ def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
     _timecode(sequence, timeline, 0)
     tracks = add_element(sequence, "media")
     video = add_element(tracks, "video")
-    _rate(_size(add_element(video, "format"), timeline), timeline)
+    characteristics = _add_characteristics(add_element(video, "format"), timeline)
+    _rate(characteristics, timeline)
     pictures = add_element(video, "track")
     channels = range(1, timeline.channels + 1)
     audio = add_element(tracks, "audio") if channels else None
@@ -227,7 +228,7 @@ def _clip_item(track: Element, timeline: Timeline, clip: Clip, kind: str, channe
         add_element(file, "duration", timeline.length)
         _timecode(file, timeline, timeline.source_start)
         content = add_element(file, "media")
-        _size(add_element(content, "video"), timeline)
+        _add_characteristics(add_element(content, "video"), timeline)
         if timeline.channels:
             sound = add_element(content, "audio")
             add_element(add_element(sound, "samplecharacteristics"), "samplerate", timeline.video.sound_rate or 0)
@@ -241,7 +242,7 @@ def _item_id(clip: Clip, channel: int) -> str:
     return f"clip-{clip.number}-{channel}"
 
 
-def _size(parent: Element, timeline: Timeline) -> Element:
+def _add_characteristics(parent: Element, timeline: Timeline) -> Element:
     characteristics = add_element(parent, "samplecharacteristics")
     add_texts(characteristics, {"width": timeline.video.width, "height": timeline.video.height})
     return characteristics

@@ -34,12 +34,12 @@ def table(scenes: SceneList, shots: bool = False) -> str:
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow([*_COLUMNS, "Name", "Score" if shots else "Confidence"])
 
-    def three(frames: int, seconds: float) -> tuple[int, str, str]:
+    def cells(frames: int, seconds: float) -> tuple[int, str, str]:
         return frames, timecode(seconds), f"{seconds:.3f}"
 
     for segment in segments_of(scenes, shots):
-        start, end = three(segment.start_frame + 1, segment.start), three(segment.end_frame, segment.end)
-        length = three(segment.end_frame - segment.start_frame, segment.end - segment.start)
+        start, end = cells(segment.start_frame + 1, segment.start), cells(segment.end_frame, segment.end)
+        length = cells(segment.end_frame - segment.start_frame, segment.end - segment.start)
         rows.writerow([segment.number, *start, *end, *length, no_formula(segment.name), f"{segment.score:.4f}"])
     return text.getvalue()
 
