@@ -99,7 +99,7 @@ def split(
             there already.
     """
     from pipelines.video.cutting import H264, copy_scenes, encode_scenes, suffix_for  # start-up time: PyAV
-    from pipelines.video.decoding import VideoDecoder  # start-up time: PyAV
+    from pipelines.video.decoding import declared_length  # start-up time: PyAV
 
     film, report = Path(film), progress or (lambda stage, done, total: None)
     name = listed_id(scenes.video, film)
@@ -117,8 +117,8 @@ def split(
     names = file_names(settings.filename, rows, ending, "$SCENE_NUMBER")
     end = scenes.video.duration
     if scenes.settings.get("end") is not None:  # the film may go on after the part that was read
-        with VideoDecoder(film) as whole:
-            end = math.inf if whole.declared_duration is None else max(end, whole.declared_duration)
+        length = declared_length(film)
+        end = math.inf if length is None else max(end, length)
     wide = [
         replace(scene, start=max(0.0, scene.start - settings.expand), end=min(end, scene.end + settings.expand))
         for scene in scenes.scenes

@@ -480,9 +480,22 @@ def check_same_film(film: Path, scenes: SceneList) -> None:
     """
     if scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(film):
         return
+    length = declared_length(film)
+    if length is not None:
+        check_length(film, length, scenes)
+
+
+def declared_length(film: Path) -> float | None:
+    """Seconds from the first frame of a film to its end, as its container declares them; None where it does not.
+
+    Raises:
+        VideoError: one line, for a film that cannot be opened.
+    """
     with VideoDecoder(film) as opened:
-        if opened.declared_duration is not None:
-            check_length(film, opened.declared_duration, scenes)
+        length, start, tick = opened.declared_duration, opened.stream.start_time, opened.stream.time_base
+    if length is not None and opened.kind == "matroska" and start and tick:
+        length -= float(start * tick)  # Matroska counts from time 0, not from the first frame
+    return length
 
 
 def check_length(film: Path, length: float, scenes: SceneList) -> None:

@@ -68,6 +68,16 @@ def test_the_same_film_at_another_path_is_accepted_even_if_it_declares_another_l
     assert bassl("export", "half.json", "--film", moved, "--to", "edl", "-q") == (0, "", "")
 
 
+@pytest.mark.parametrize("name", ["late.mkv", "late.ts", "late.mp4"])
+def test_a_film_whose_clock_begins_later_is_accepted_after_a_change(bassl: Bassl, name: str) -> None:
+    late = films.write_film(Path(name), films.pictures(72), container_options={"output_ts_offset": "30"})
+    films.scenes_of(late, (30,)).save(Path("late.json"))
+    with late.open("ab") as file:
+        file.write(b"\0")
+    for command in (("export", "--to", "edl"), ("save-images", "-o", "images")):
+        assert bassl(*command, "late.json", "--film", late, "-q") == (0, "", "")
+
+
 def test_an_export_to_stdout_is_utf_8_whatever_the_terminal_is(bassl: Bassl) -> None:
     found = read_scene_list(Path("scenes.json"))
     replace(found, scenes=(replace(found.scenes[0], name="Café"), *found.scenes[1:])).save(Path("scenes.json"))

@@ -443,6 +443,13 @@ def test_handles_of_a_part_of_a_film_end_with_the_film(
     assert numbers(last.path)[-1] == FRAMES - 1
 
 
+def test_handles_of_a_part_end_with_the_film_also_where_its_clock_begins_later(tmp_path: Path) -> None:
+    late = films.write_film(tmp_path / "late.mkv", films.pictures(FRAMES), container_options={"output_ts_offset": "30"})
+    whole = scenes_of(late)
+    (*_, last) = split(late, part_of(whole), SplitSettings(tmp_path / "out", expand=5.0))
+    assert last.end == pytest.approx(whole.video.duration, abs=0.01)
+
+
 def test_existing_pieces_are_replaced_only_with_overwrite(film: Path, scenes: SceneList, tmp_path: Path) -> None:
     old = tmp_path / "My_film-scene-003.mp4"
     old.write_text("old")
