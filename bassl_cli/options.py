@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from bassl_cli import console
 from bassl_cli.interrupts import is_interrupt, raise_on_sigint
 from pipelines.errors import BasslError
-from pipelines.files import is_file
+from pipelines.files import EMPTY_NAME, is_file
 from pipelines.options import Option, Time, kind_of, options_of, settings_from
 
 Command = Callable[..., None]
@@ -62,9 +62,9 @@ class Plain:
             values = self.make_parser(context).parse_args(args.copy())[0]  # type: ignore[attr-defined]
             arguments = [one.name for one in self.params if one.param_type_name == "argument"]
             paths = [values.get(name) for name in arguments if self.callback.kinds[name][0] is Path]  # type: ignore[attr-defined]
-            # An empty path means the working folder, and all films below it; an unset variable of a shell gives one.
+            # An unset variable of a shell gives an empty path.
             if any(path == "" or (isinstance(path, tuple) and "" in path) for path in paths):
-                raise BasslError("the name of a file or folder is empty; for the working folder write .")
+                raise BasslError(EMPTY_NAME)
             return super().parse_args(context, args)  # type: ignore[misc,no-any-return]
         except Exception as error:
             files = [text for text in given if text.startswith("-") and is_file(Path(text))]

@@ -20,6 +20,8 @@ from pipelines.errors import BasslError, DatasetError, first_line
 STDIO = Path("-")
 """As the path of a file: stdin or stdout."""
 
+EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
+
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
@@ -255,8 +257,15 @@ def _stdin() -> bytes:
 
 
 def paths_of(given: Path | str | Iterable[Path | str]) -> list[Path]:
-    """One path, or each of several. A text is one path, though it is also a sequence of texts."""
-    return [Path(one) for one in ([given] if isinstance(given, str | Path) else given)]
+    """One path, or each of several. A text is one path, though it is also a sequence of texts.
+
+    Raises:
+        BasslError: one line, for an empty text, which would mean the working folder, and all films below it.
+    """
+    paths = [given] if isinstance(given, str | Path) else list(given)
+    if "" in paths:
+        raise BasslError(EMPTY_NAME)
+    return [Path(path) for path in paths]
 
 
 def is_file(path: Path) -> bool:

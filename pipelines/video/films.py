@@ -33,7 +33,8 @@ def find_films(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
     Folders are searched recursively, with links followed and hidden files left out.
 
     Raises:
-        VideoError: an input does not exist, a pattern matches nothing, or a folder has no films.
+        BasslError: one line, for an empty text; a VideoError for an input that does not exist, a pattern that matches
+            nothing, or a folder without films.
     """
     found: dict[Path, Path] = {}
     for given in paths_of(inputs):

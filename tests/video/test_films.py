@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipelines.errors import VideoError
+from pipelines.errors import BasslError, VideoError
 from pipelines.video.films import find_films, video_ids
 
 
@@ -62,6 +62,13 @@ def test_a_film_given_twice_is_processed_once(movies: Path) -> None:
 
 def test_one_input_may_be_given_alone(movies: Path) -> None:
     assert find_films("movies") == find_films(Path("movies")) == find_films(["movies"])
+
+
+@pytest.mark.parametrize("inputs", ["", [""], ["movies", ""]])
+def test_an_empty_text_is_not_taken_for_the_working_folder(movies: Path, inputs: str | list[str]) -> None:
+    with pytest.raises(BasslError, match="the name of a file or folder is empty"):
+        find_films(inputs)
+    assert find_films(".") == find_films("movies")
 
 
 def test_links_to_one_film_count_once(movies: Path) -> None:
