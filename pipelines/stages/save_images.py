@@ -75,7 +75,7 @@ class ImageSettings:
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """(width, height) of the images of a film of this size. Raises BasslError where the format has none such."""
+        """(width, height) of the images of a film of this size. Raises BasslError where the format cannot have them."""
         wanted = self.width or (_SPRITE_WIDTH if self.sprite and self.height is None else None)
         if wanted is None:
             made = max(1, round(width * (self.height or height) / height)), self.height or height

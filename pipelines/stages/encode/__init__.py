@@ -49,7 +49,7 @@ def encode_shots(
             made here, or a Dask cluster that does not answer.
     """
     from pipelines.stages.encode.encoding import encode  # start-up time: torch
-    from pipelines.training.distributed import process_group
+    from pipelines.training.distributed import process_group  # start-up time: torch
 
     device = "cpu" if settings.dask else settings.device  # with Dask, the encoder is only asked for its id here
     with nullcontext(process) if process else process_group(device) as joined:

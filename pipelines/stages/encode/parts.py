@@ -17,8 +17,8 @@ from pipelines.stores.index import Index
 
 
 class StoreInParts:
-    """The store at ``path`` of the features of ``videos`` of an index by an encoder (its id), and the parts that are
-    not in it yet."""
+    """The feature store at ``path`` of some ``videos`` of an index, and the parts that are not in it yet. ``encoder``
+    is the id of their encoder."""
 
     def __init__(self, path: Path, encoder: str, index: Index, videos: Sequence[int]) -> None:
         self.path, self._encoder, self._index, self._videos = path, encoder, index, videos

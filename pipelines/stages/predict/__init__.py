@@ -99,7 +99,8 @@ def predict_file(
     progress: ReportProgress | None = None,
     **options: Unpack[PredictOptions],
 ) -> SceneList:
-    """Find the scenes of a video, as :func:`predict` does, and write them.
+    """Find the scenes of a video, as :func:`predict` does, and write them. ``video``, ``settings``, ``progress`` and
+    ``options`` are those of :func:`predict`.
 
     Args:
         output: file to write, its format by its ending: ``scenes.json`` for ``.json``, else an export; None for none.
@@ -108,7 +109,7 @@ def predict_file(
         overwrite: replace a ``scenes.json`` of another film, or one that was corrected by hand.
 
     Raises:
-        BasslError: one line, also for a file that cannot be written.
+        BasslError: one line, as :func:`predict`, and for a file that cannot be written.
         ValueError: as :func:`predict`.
     """
     find_films([video])
@@ -158,7 +159,7 @@ def predict_films(
         on_start: called with the number of films.
 
     Returns:
-        one result per film, in the order of the films' names; a film that fails has the reason in its own.
+        one result per film, in the order of the films' names. The result of a film that failed has the reason.
 
     Raises:
         BasslError: for inputs, a model or settings that cannot be used at all.

@@ -28,9 +28,9 @@ DEFAULT_DETECTOR = "transitions"
 class SceneModel:
     """A model with the encoder that it reads, for any number of films; use one from one thread at a time.
 
-    ``settings`` say which model, and how films are divided unless a call says otherwise; ``cores`` how many are used
-    for a film (None: all). Weights are loaded when the first film is read already, or before with `load`, and then
-    kept. Raises StoreError, one line, for a model that is missing or damaged.
+    ``settings`` say which model, and how films are divided unless a call says otherwise; ``cores`` is the number of
+    processor cores to use for a film (None: all). Weights are loaded when the first film is read already, or before
+    with `load`, and then kept. Raises StoreError, one line, for a model that is missing or damaged.
     """
 
     def __init__(self, settings: PredictSettings = PredictSettings(), cores: int | None = None) -> None:
