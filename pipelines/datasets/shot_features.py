@@ -57,7 +57,7 @@ def read_shot_features(path: Path) -> ShotFeatures:
         raise fault(path, f"features must be floating point, not {features.dtype}")
     N = len(features)
     if shots.shape != (N, 2):
-        raise fault(path, f"shots must have the shape ({N}, 2), as there are {N} features, not {shots.shape}")
+        raise fault(path, f"shots must have the shape ({N}, 2), as features has {N} rows, not {shots.shape}")
     if shots.dtype != np.int64:
         raise fault(path, f"shots must be int64, not {shots.dtype}")
     if scene_end.shape != (N,):
