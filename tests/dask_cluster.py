@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.running import soon
-
-HOME = Path(__file__).parents[1]
+from tests.running import ENVIRONMENT, soon
 
 
 class Cluster:
@@ -39,7 +36,7 @@ class Cluster:
         return subprocess.Popen(
             [sys.executable, "-m", "dask", *arguments, "--no-dashboard"],
             cwd=self.folder,
-            env=os.environ | {"PYTHONPATH": str(HOME)},
+            env=ENVIRONMENT,
             stdout=log,
             stderr=log,
         )

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+HOME = Path(__file__).parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HOME)}
 """In which a process imports this checkout, whatever its working folder."""
 
 
@@ -27,6 +28,11 @@ def soon(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def has_lines(log: Path, lines: int) -> Callable[[], bool]:
+    """Whether a log has at least so many lines by now, the one with its columns included."""
+    return lambda: log.exists() and log.read_text().count("\n") >= lines
 
 
 def children_of(pid: int) -> set[int]:

@@ -9,8 +9,7 @@ import pytest
 
 import bassl
 import pipelines
-
-HOME = Path(bassl.__file__).parents[1]
+from tests.running import HOME
 
 
 def test_every_public_name_exists_and_is_documented() -> None:

@@ -6,10 +6,14 @@ import csv
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+import pytest
 import torch
 
 from pipelines.options import options_of
+from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stages.pretrain import PretrainSettings
 
@@ -32,6 +36,21 @@ def train_in_two_processes(settings: Settings) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run([*torchrun, *command_of(settings)], env=environment, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
+
+
+@contextmanager
+def left_by(reached: Callable[[TrainingProgress], bool]) -> Iterator[Callable[[TrainingProgress], None]]:
+    """A run that is given this progress function ends where the state is reached, without a last checkpoint."""
+
+    class LeftError(Exception):
+        pass
+
+    def leave(state: TrainingProgress) -> None:
+        if reached(state):
+            raise LeftError
+
+    with pytest.raises(LeftError):
+        yield leave
 
 
 def rows_of_log(settings: Settings, name: str = "log.csv") -> list[dict[str, str]]:

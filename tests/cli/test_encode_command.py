@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stores.features import open_features
 from tests.command import Bassl
+from tests.running import ENVIRONMENT
 from tests.small_stores import put_indexed_stores, put_store
 
 
@@ -37,16 +37,14 @@ def test_a_damaged_film_is_named_at_the_end_and_the_others_are_encoded(bassl: Ba
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_same_store_and_name_a_damaged_film_once(
-    bassl: Bassl,
-) -> None:
+def test_two_processes_make_the_same_store_and_name_a_damaged_film_once(bassl: Bassl) -> None:
     one = Path(bassl("encode", put_indexed_stores(Path("data"), {"b": 7, "c": 2}), "--gpus", "0").out.strip())
     put_store(Path("data/stores/a.h5"), 3, seed=5)
     build_index([Path("data/stores")], IndexSettings(output=Path("data/index.h5"), overwrite=True))
     put_store(Path("data/stores/a.h5"), 3, seed=6)
     ended = subprocess.run(
         [sys.executable, "-m", "bassl_cli", "encode", "--gpus", "0", "--processes", "2", "--output", "two"],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
+        env=ENVIRONMENT | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=600,

@@ -17,9 +17,7 @@ from pipelines.progress import FilmProgress
 from pipelines.stages.extract_keyframes import FilmResult
 from tests import films
 from tests.command import Bassl, running
-from tests.running import alive, children_of, soon
-
-HOME = Path(__file__).parents[2]
+from tests.running import ENVIRONMENT, alive, children_of, soon
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +182,7 @@ def test_an_interrupt_leaves_no_processes_and_no_partial_files(long_film: Path, 
     run = subprocess.Popen(
         [sys.executable, "-m", "bassl_cli", "extract-keyframes", ".", "-o", "out", "-j", "2"],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(HOME)},
+        env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

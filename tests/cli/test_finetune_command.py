@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ import torch
 from pipelines.models.opening import open_model
 from tests.command import Bassl
 from tests.labelled_films import write_labelled_films
-from tests.running import alive, children_of, soon
+from tests.running import alive, children_of, has_lines, soon
 
 BASSL = [sys.executable, "-m", "bassl_cli", "finetune"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
@@ -77,10 +76,7 @@ def test_two_stopped_processes_can_be_resumed(small: list[str], tmp_path: Path) 
     folder = tmp_path / "runs" / "run"
     long = [*small, "--epochs", "100000", "--log-steps", "1", "--processes", "2"]
     job = subprocess.Popen([*BASSL, *long], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
-    log = folder / "log.csv"
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 10):
-        time.sleep(0.1)
+    assert soon(has_lines(folder / "log.csv", 10), 240)
     job.send_signal(signal.SIGTERM)
     _, said = job.communicate(timeout=90)
     lines = [line for line in said.splitlines() if line.startswith("bassl:")]
@@ -98,8 +94,7 @@ def test_two_stopped_processes_can_be_resumed(small: list[str], tmp_path: Path) 
 def test_ctrl_c_stops_a_run_with_exit_code_130_and_it_can_be_resumed(small: list[str], tmp_path: Path) -> None:
     long = [*small, "--epochs", "100000", "--log-steps", "1"]
     job = subprocess.Popen([*BASSL, *long], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
-    log = tmp_path / "runs" / "run" / "log.csv"
-    assert soon(lambda: log.exists() and log.read_text().count("\n") > 3, 90)
+    assert soon(has_lines(tmp_path / "runs" / "run" / "log.csv", 4), 240)
     job.send_signal(signal.SIGINT)
     _, said = job.communicate(timeout=90)
     assert job.returncode == 130, said
@@ -112,8 +107,7 @@ def test_training_processes_end_when_their_launcher_is_killed(small: list[str], 
     long = [*small, "--epochs", "100000", "--log-steps", "1", "--processes", "2"]
     job = subprocess.Popen([*BASSL, *long], stderr=subprocess.DEVNULL, env=ENVIRONMENT)
     try:
-        log = tmp_path / "runs" / "run" / "log.csv"
-        assert soon(lambda: log.exists() and log.read_text().count("\n") > 3, 240)
+        assert soon(has_lines(tmp_path / "runs" / "run" / "log.csv", 4), 240)
         workers = children_of(job.pid)
         assert len(workers) == 2
         again = run(*small, "--resume", "--epochs", "100000")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from bassl_cli import app
 from tests.command import Bassl
+from tests.running import ENVIRONMENT
 
 COMMANDS = {name: app.load(name) for name in app.NAMES if name != "figure"} | {
     f"figure {name}": command for name, command in app.load("figure").commands.items()
@@ -24,8 +27,24 @@ def test_help_is_short_and_names_no_python_type(bassl: Bassl, name: str, monkeyp
     monkeypatch.setenv("COLUMNS", "200")
     code, shown, err = bassl(*name.split(), "--help")
     assert (code, err) == (0, "")
+    assert f"Usage: bassl {name} " in shown
+    assert f"xample: bassl {name}" in shown or f"xamples: bassl {name}" in shown
     assert not re.search(r"<\w+>|<list", shown)
     assert len(re.findall("^│ --", shown, re.MULTILINE)) <= 32
+
+
+def test_help_and_version_import_nothing_heavy() -> None:
+    program = (
+        "import sys; from bassl_cli import app\n"
+        "for words in (['--version'], ['--help'], *([*name.split(), '--help'] for name in sys.argv[1:])):\n"
+        "    sys.argv = ['bassl', *words]\n"
+        "    try: app.main()\n"
+        "    except SystemExit as end: print(words, end.code, HEAVY & sys.modules.keys(), file=sys.stderr)"
+    ).replace("HEAVY", repr({"av", "cv2", "h5py", "matplotlib", "numpy", "scenedetect", "sklearn", "torch"}))
+    command = [sys.executable, "-c", program, *COMMANDS]
+    run = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    asked = [["--version"], ["--help"], *([*name.split(), "--help"] for name in COMMANDS)]
+    assert run.stderr.splitlines() == [f"{words} 0 set()" for words in asked]
 
 
 @pytest.mark.parametrize("name", ["pretrain", "finetune", "encode", "predict"])

@@ -26,9 +26,9 @@ from pipelines.models.torch_networks import build_network
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stages.list_models import ListedModel, list_models
 from tests.command import Bassl
+from tests.running import ENVIRONMENT
 from tests.small_stores import refusal
 
-HOME = Path(__file__).parents[2]
 CARD = BUILT_IN.with_name("MODEL_CARD.md")
 
 
@@ -258,7 +258,8 @@ def test_listing_models_does_not_import_torch(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from pipelines.stages.list_models import list_models\n"
         "print(len(list_models(Path(sys.argv[1]))), 'torch' in sys.modules)"
     )
-    ended = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=HOME, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code, tmp_path]
+    ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
     assert ended.stdout == "2 False\n"
 
 

@@ -25,9 +25,8 @@ from tests import films
 from tests.command import Bassl, Run
 from tests.films import CUTS
 from tests.no_films import NO_FILMS
+from tests.running import ENVIRONMENT, HOME
 from tests.scenes_schema import SCHEMA
-
-HOME = Path(__file__).parents[2]
 
 
 def start(*arguments: object, cwd: Path, **options: object) -> subprocess.Popen[str]:
@@ -35,7 +34,7 @@ def start(*arguments: object, cwd: Path, **options: object) -> subprocess.Popen[
     return subprocess.Popen(
         [sys.executable, "-m", "bassl_cli", *map(str, arguments)],
         cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(HOME)},
+        env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -465,7 +464,7 @@ def test_an_interrupt_during_start_up_gives_one_line(film: Path, tmp_path: Path,
 def test_closed_standard_streams_do_not_change_the_result(film: Path, model: Path, tmp_path: Path) -> None:
     command = f'exec "{sys.executable}" -m bassl_cli "$@" <&- >&- 2>&-'
     given = ["predict", film, "--model", model, "-o", "all.json"]
-    ran = subprocess.run(["sh", "-c", command, "sh", *given], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(HOME)})
+    ran = subprocess.run(["sh", "-c", command, "sh", *given], cwd=tmp_path, env=ENVIRONMENT)
     assert ran.returncode == 0
     jsonschema.validate(json.loads((tmp_path / "all.json").read_text()), SCHEMA)
 
@@ -581,17 +580,6 @@ def test_help_shows_every_option_with_its_default(bassl: Bassl, monkeypatch: pyt
         assert option in shown
     for default in ("0.5", "(the model's own, or transitions)", "(the model's own, or efficientnet_lite0)", "auto"):
         assert f"[default: {default}]" in shown
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["predict", "--help"], ["--version"]])
-def test_help_imports_nothing_heavy(tmp_path: Path, arguments: list[str]) -> None:
-    code = (
-        "import sys; from bassl_cli.app import main; sys.argv = ['bassl', *sys.argv[1:]]\n"
-        "try: main()\n"
-        "finally: print({'torch', 'av', 'cv2', 'numpy', 'scenedetect'} & sys.modules.keys(), file=sys.stderr)"
-    )
-    run = subprocess.run([sys.executable, "-c", code, *arguments], cwd=HOME, capture_output=True, text=True, timeout=60)
-    assert (run.returncode, run.stderr) == (0, "set()\n")
 
 
 def test_only_the_film_reading_process_is_started_in_advance(film: Path, model: Path, tmp_path: Path) -> None:

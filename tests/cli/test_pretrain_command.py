@@ -6,18 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from pipelines.models.bassl import load_bassl_model
-from pipelines.stores.features import write_features
-from pipelines.stores.index import IndexedVideo, write_index
 from tests.command import Bassl
-from tests.running import children_of
+from tests.labelled_films import write_labelled_films
+from tests.running import children_of, has_lines, soon
 
 BASSL = [sys.executable, "-m", "bassl_cli", "pretrain"]
 
@@ -25,14 +22,8 @@ BASSL = [sys.executable, "-m", "bassl_cli", "pretrain"]
 @pytest.fixture
 def small(tmp_path: Path) -> list[str]:
     """Options of a run of three epochs of six steps."""
-    shots = 60
-    frames = np.stack([np.arange(shots) * 10, np.arange(shots) * 10 + 10], axis=1)
-    label = (np.arange(shots) % 6 == 5).astype(np.int8)
-    write_features(
-        tmp_path / "features.h5", "made up", {"a": np.random.default_rng(0).normal(size=(shots, 8)).astype("f4")}
-    )
-    write_index(tmp_path / "index.h5", [IndexedVideo("a", "a", frames, frames / 10, label)], {})
-    paths = ["--index", tmp_path / "index.h5", "--features", tmp_path / "features.h5", "--output", tmp_path / "run"]
+    index = write_labelled_films(tmp_path, splits={"a": ""})
+    paths = ["--index", index, "--features", tmp_path / "features.h5", "--output", tmp_path / "run"]
     sizes = "--neighbours 2 --epochs 3 --batch 10 --width 16 --heads 2 --gpus 0 --log-steps 1"
     return [*map(str, paths), *sizes.split()]
 
@@ -91,10 +82,7 @@ def test_several_processes_train_one_run_and_report_an_error_once(small: list[st
 def test_the_job_ends_when_one_process_dies(small: list[str], tmp_path: Path, how: str) -> None:
     endless = [*small, "--epochs", "100000", "--processes", "2"]
     job = subprocess.Popen([*BASSL, *endless], stderr=subprocess.PIPE, text=True)
-    log = tmp_path / "run" / "log.csv"
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 10):
-        time.sleep(0.1)
+    assert soon(has_lines(tmp_path / "run" / "log.csv", 10), 240)
     if how == "killed":
         environments = {pid: Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") for pid in children_of(job.pid)}
         os.kill(next(pid for pid, names in environments.items() if b"RANK=1" in names), signal.SIGKILL)

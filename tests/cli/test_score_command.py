@@ -1,8 +1,6 @@
 """`bassl score`: stdout, stderr, exit codes, and no partial files."""
 
 import csv
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
@@ -173,14 +171,3 @@ def test_a_feature_store_has_no_curves_to_plot(bassl: Bassl, home: Path, on_inde
     run = bassl("score", store, "--representation", *on_index, "--plot", "x.png")
     assert_refused(run, store.name, "only its features are scored", "no curves to plot")
     assert not Path("x.png").exists()
-
-
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys; import bassl_cli.app; "
-        "print([name for name in ('torch', 'sklearn', 'matplotlib', 'h5py', 'numpy') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "torch" not in done.stdout
-    assert "sklearn" not in done.stdout
-    assert "matplotlib" not in done.stdout

@@ -41,10 +41,10 @@ from pipelines.video.resizing import resize_to_square
 from tests.dask_cluster import Cluster
 from tests.datasets.movienet_files import put_movienet, put_shots
 from tests.released_layout import released_state
+from tests.running import ENVIRONMENT
 from tests.small_index import video, written
 from tests.small_stores import jpeg, put_indexed_stores, put_store, refusal
 
-HOME = Path(__file__).parents[2]
 LENGTHS = {"a": 7, "b": 1, "c": 4}
 """Shots of the videos; seeds of their pictures are 0, 1, 2."""
 
@@ -252,7 +252,9 @@ def test_a_killed_run_continues_and_gives_the_same_store(index: Path) -> None:
         "encode_shots(EncodeSettings(Path(sys.argv[1]), output=Path(sys.argv[2]), device='cpu'), tell)\n"
     )
     settings = settings_of(index)
-    ended = subprocess.run([sys.executable, "-c", code, index, settings.output], cwd=HOME, timeout=120, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", code, index, settings.output], env=ENVIRONMENT, timeout=120, check=False
+    )
     assert ended.returncode == -signal.SIGKILL
     (part,) = parts_of(settings)
     assert list(open_features(part).videos) == ["a"]

@@ -27,11 +27,10 @@ from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
 from tests import films
 from tests.dask_cluster import Cluster
-from tests.running import alive, children_of, soon
+from tests.running import ENVIRONMENT, alive, children_of, soon
 from tests.small_stores import read_jpegs
 
 stage = import_module("pipelines.stages.extract_keyframes")
-HOME = Path(__file__).parents[2]
 NAMES = ("a", "b", "c", "d")
 
 
@@ -321,7 +320,7 @@ def test_a_full_disk_gives_one_line_per_film(library: Path, tmp_path: Path) -> N
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(HOME)},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
@@ -418,8 +417,7 @@ def test_a_run_killed_at_any_moment_continues_to_the_same_bytes(tmp_path: Path) 
     command = [sys.executable, "-m", "bassl_cli", "extract-keyframes", "films", "-q", "-j", "2", "-o"]
 
     def start(output: str) -> subprocess.Popen[bytes]:
-        environment = os.environ | {"PYTHONPATH": str(HOME)}
-        return subprocess.Popen([*command, output], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
+        return subprocess.Popen([*command, output], cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
 
     assert start("undisturbed").wait() == 0
     undisturbed, output = checksums(tmp_path / "undisturbed"), tmp_path / "out"

@@ -50,7 +50,7 @@ from pipelines.training.settings import AugmentationSettings
 from tests.generated_films import write_generated_films
 from tests.labelled_films import WIDTH, write_labelled_films, write_relabelled
 from tests.small_stores import refusal
-from tests.training_runs import assert_equal, command_of, rows_of_log, train_in_two_processes
+from tests.training_runs import assert_equal, command_of, left_by, rows_of_log, train_in_two_processes
 
 HERE = Process(0, 1, torch.device("cpu"))
 
@@ -443,23 +443,14 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     finetune(whole)
     steps = len(rows_of_log(whole)) // 2
 
-    class KilledError(Exception):
-        pass
-
-    def end(state: TrainingProgress) -> None:
-        # In the second seed, in the middle of its second epoch.
-        if state.step == steps + steps // 2:
-            if how == "killed":
-                raise KilledError
-            os.kill(os.getpid(), signal.SIGTERM)
-
+    middle = steps + steps // 2  # of the second seed: in its second epoch
     if how == "killed":
-        with pytest.raises(KilledError):
-            finetune(settings, end)
+        with left_by(lambda state: state.step == middle) as stop:
+            finetune(settings, stop)
     else:
-        result = finetune(settings, end)
+        result = finetune(settings, lambda state: state.step == middle and os.kill(os.getpid(), signal.SIGTERM))
         assert result.stopped
-        assert steps + steps // 2 <= result.step < 2 * steps
+        assert middle <= result.step < 2 * steps
     result = finetune(replace(settings, resume=True))
     assert (result.step, result.stopped) == (2 * steps, False)
     assert result_of(settings)["seeds"] == result_of(whole)["seeds"]
@@ -801,15 +792,7 @@ def test_end_to_end_training_updates_the_encoder(pictures: FinetuneSettings, tmp
     assert torch_encoder("resnet18", model.encoder_weights, "cpu", size=32, how="squeeze").id == model.encoder
     assert model.training["transfer"] == "encoder+crn"
     again = replace(settings, output=tmp_path / "again")
-
-    class StopError(Exception):
-        pass
-
-    def stop(state: TrainingProgress) -> None:
-        if state.epoch == 2:
-            raise StopError
-
-    with pytest.raises(StopError):
+    with left_by(lambda state: state.epoch == 2) as stop:
         finetune(again, stop)
     finetune(replace(again, resume=True))
     assert_equal(weights(settings), weights(again))

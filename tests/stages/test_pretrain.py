@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -43,8 +42,9 @@ from pipelines.video.resizing import resize_to_square
 from tests import another_device
 from tests.datasets.annotation_files import put_npz
 from tests.generated_films import write_generated_films
+from tests.running import has_lines, soon
 from tests.small_stores import refusal
-from tests.training_runs import assert_equal, command_of, rows_of_log, train_in_two_processes
+from tests.training_runs import assert_equal, command_of, left_by, rows_of_log, train_in_two_processes
 
 HERE = Process(0, 1, torch.device("cpu"))
 
@@ -185,10 +185,7 @@ def test_a_killed_run_resumes_bit_for_bit_within_an_epoch(settings: PretrainSett
     settings = replace(settings, batch=4, epochs=3)
     whole = replace(settings, output=settings.output.with_name("whole"))
     process = subprocess.Popen([sys.executable, *command_of(settings)], stderr=subprocess.PIPE)
-    log = settings.output / "log.csv"
-    deadline = time.monotonic() + 150
-    while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 6):
-        time.sleep(0.02)
+    assert soon(has_lines(settings.output / "log.csv", 6), 240)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 143
@@ -288,17 +285,9 @@ def test_one_and_two_processes_train_the_same_model_and_can_resume_each_other(se
         for name in ("loss", "ssm", "cgm", "pp", "msm"):
             assert float(row[name]) == pytest.approx(float(other[name]), rel=1e-6)
     assert pretrain(replace(two, resume=True)).losses == pytest.approx(pretrain(replace(one, resume=True)).losses)
-
     # One process takes an epoch and a bit, two go on from its checkpoint.
-    class StopError(Exception):
-        pass
-
-    def stop(state: TrainingProgress) -> None:
-        if state.step == 11:
-            raise StopError
-
     begun = replace(one, output=one.output.with_name("begun"))
-    with pytest.raises(StopError):
+    with left_by(lambda state: state.step == 11) as stop:
         pretrain(begun, stop)
     train_in_two_processes(replace(begun, resume=True))
     assert [row["step"] for row in rows_of_log(begun)] == [row["step"] for row in rows_of_log(one)]
@@ -459,15 +448,8 @@ def test_a_frozen_encoder_does_not_change_and_a_run_can_start_from_another_run(p
 
 @pytest.mark.slow
 def test_a_resumed_run_on_keyframes_equals_an_uninterrupted_one(pixels: PretrainSettings) -> None:
-    class StopError(Exception):
-        pass
-
-    def stop(state: TrainingProgress) -> None:
-        if state.step > state.steps // 2:
-            raise StopError
-
     settings = replace(pixels, epochs=2)
-    with pytest.raises(StopError):
+    with left_by(lambda state: state.step > state.steps // 2) as stop:
         pretrain(settings, stop)
     pretrain(replace(settings, resume=True))
     whole = replace(settings, output=settings.output.with_name("whole"))
@@ -534,10 +516,7 @@ def test_ctrl_c_stops_reader_processes_and_the_current_step_is_finished(pixels: 
     settings = replace(pixels, encoder="timm:test_resnet", workers=2, epochs=1000)
     command = [sys.executable, *command_of(settings)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    log = settings.output / "log.csv"
-    deadline = time.monotonic() + 150
-    while time.monotonic() < deadline and (not log.exists() or log.read_text().count("\n") < 4):
-        time.sleep(0.05)
+    assert soon(has_lines(settings.output / "log.csv", 4), 240)
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130, said
@@ -553,15 +532,7 @@ def test_a_compiled_run_writes_the_same_files_and_can_be_resumed(
     monkeypatch.setattr(torch, "compile", lambda function: compile_(function, backend="eager"))
     plain = replace(pixels, encoder="timm:test_resnet", dropout=0.0, epochs=2, validate_epochs=1)
     made = replace(plain, compile=True, output=plain.output.with_name("made"))
-
-    class StopError(Exception):
-        pass
-
-    def stop(state: TrainingProgress) -> None:
-        if state.step > state.steps // 2:
-            raise StopError
-
-    with pytest.raises(StopError):
+    with left_by(lambda state: state.step > state.steps // 2) as stop:
         pretrain(made, stop)
     result = pretrain(replace(made, resume=True))
     pretrain(plain)

@@ -19,6 +19,7 @@ from pipelines.stages.split import SplitSettings, split, write_chapters
 from pipelines.video import cutting
 from tests import films
 from tests.films import CUTS, FRAMES, GROUPS, numbers, scenes_of
+from tests.running import ENVIRONMENT
 
 
 def lengths(path: Path) -> list[float]:
@@ -527,7 +528,7 @@ def test_a_kill_leaves_no_incomplete_piece_under_its_final_name(film: Path, scen
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(film)],
         cwd=tmp_path,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+        env=ENVIRONMENT,
         stdout=subprocess.PIPE,
     )
     assert process.stdout is not None

@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
+
+from tests.running import alive, soon
 
 READER = """
 import os
@@ -37,19 +39,8 @@ def test_data_workers_end_when_the_training_process_is_killed(tmp_path: Path) ->
         assert training.stdout is not None
         worker = int(training.stdout.readline())
         training.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 20
-    while _runs(worker) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    left = _runs(worker)
-    if left:
-        os.kill(worker, signal.SIGKILL)
-    assert not left
-
-
-def _runs(process: int) -> bool:
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{process}/stat")  # a zombie, of which nobody has read the exit code, has ended
-    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+        assert soon(lambda: not alive(worker))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)

@@ -14,6 +14,7 @@ import torch
 from pipelines.errors import BasslError
 from pipelines.training.launching import check_gpus, launch
 from pipelines.training.machines import Machines
+from tests.running import ENVIRONMENT
 
 
 def test_an_error_of_training_processes_is_raised_once_and_leaves_the_caller_unchanged(
@@ -43,7 +44,7 @@ def test_a_program_started_by_torchrun_may_call_several_stages(tmp_path: Path) -
         "        if process.is_first: print(stage, ranks)\n"
     )
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    environment = ENVIRONMENT | {"OMP_NUM_THREADS": "1"}
     ran = subprocess.run(
         [*torchrun, "stages.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
     )

@@ -15,14 +15,7 @@ from pipelines.video.film_process import FilmProcess
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
 from tests import films
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+from tests.running import ENVIRONMENT, alive
 
 
 @pytest.fixture
@@ -31,6 +24,16 @@ def blocked(tmp_path: Path) -> Path:
     path = tmp_path / "pipe.mp4"
     os.mkfifo(path)
     return path
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> FilmProcess:
+    """Of a film with more shots than may wait, so that the process is at work when one of them was taken."""
+    cuts = range(20, 2000, 20)
+    path = films.write_film(tmp_path / "long.mp4", films.pictures(2000, cuts, 48, 32))
+    listed = tmp_path / "cuts.txt"
+    listed.write_text("\n".join(map(str, cuts)))
+    return FilmProcess(path, ReaderSettings(shots=listed))
 
 
 def test_shots_from_the_child_process_equal_those_of_the_reader(film: Path) -> None:
@@ -88,42 +91,33 @@ def test_a_killed_child_process_is_an_error_and_not_a_hang(blocked: Path) -> Non
             list(process)
 
 
-def test_a_child_process_killed_between_two_shots_is_an_error(tmp_path: Path) -> None:
-    cuts = range(20, 2000, 20)
-    path = films.write_film(tmp_path / "long.mp4", films.pictures(2000, cuts, 48, 32))
-    listed = tmp_path / "cuts.txt"
-    listed.write_text("\n".join(map(str, cuts)))
-    with FilmProcess(path, ReaderSettings(shots=listed)) as process:
+def test_a_child_process_killed_between_two_shots_is_an_error(reading: FilmProcess) -> None:
+    with reading as process:
         shots = iter(process)
         next(shots)
-        # There are more shots than may wait, so it is still at work.
         os.kill(process.pid, signal.SIGKILL)
         with pytest.raises(VideoError, match="died"):
             list(shots)
 
 
-def test_a_partly_read_film_leaves_no_process(tmp_path: Path) -> None:
-    cuts = range(20, 2000, 20)
-    path = films.write_film(tmp_path / "long.mp4", films.pictures(2000, cuts, 48, 32))
-    listed = tmp_path / "cuts.txt"
-    listed.write_text("\n".join(map(str, cuts)))
-    with FilmProcess(path, ReaderSettings(shots=listed)) as process:
+def test_a_partly_read_film_leaves_no_process(reading: FilmProcess) -> None:
+    with reading as process:
         next(iter(process))
-        assert is_alive(process.pid)
-    assert not is_alive(process.pid)
+        assert alive(process.pid)
+    assert not alive(process.pid)
 
 
 def test_an_unread_film_leaves_no_process(film: Path, blocked: Path) -> None:
     for path in (film, blocked):
         with FilmProcess(path, ReaderSettings()) as process:
             pass
-        assert not is_alive(process.pid)
+        assert not alive(process.pid)
 
 
 def test_an_error_of_the_caller_leaves_no_process(blocked: Path) -> None:
     with pytest.raises(KeyboardInterrupt), FilmProcess(blocked, ReaderSettings()) as process:
         raise KeyboardInterrupt
-    assert not is_alive(process.pid)
+    assert not alive(process.pid)
 
 
 def test_files_in_the_working_folder_do_not_shadow_modules(film: Path, tmp_path: Path) -> None:
@@ -136,11 +130,10 @@ def test_files_in_the_working_folder_do_not_shadow_modules(film: Path, tmp_path:
         "from pipelines.video.shots import ReaderSettings\n"
         "with FilmProcess(Path(sys.argv[1]), ReaderSettings()) as process: print(len(list(process)))"
     )
-    home = str(Path(__file__).parents[2])
     run = subprocess.run(
         [sys.executable, "-P", "-c", code, str(film)],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": home},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=60,
