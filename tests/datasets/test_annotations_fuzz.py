@@ -94,57 +94,11 @@ FORMATS = {
     ),
 }
 
-NUMBERS = [
-    "-1",
-    "-0",
-    "+3",
-    "1.5",
-    "nan",
-    "NaN",
-    "inf",
-    "-Infinity",
-    "1e999",
-    "1e3",
-    "0x10",
-    "1_0",
-    "٣",
-    "",
-    " ",
-    "true",
-]
-NUMBERS += [
-    "9" * 12,
-    "9" * 30,
-    "9" * 5000,
-    "2147483648",
-    "9223372036854775808",
-    "0",
-    "1",
-    "2",
-    "7",
-    "49",
-    "null",
-    '"x"',
-]
-VALUES: list[Any] = [
-    None,
-    True,
-    -1,
-    0,
-    1,
-    10**40,
-    1.5,
-    1e300,
-    "",
-    "x",
-    "../x",
-    "a\nb",
-    "\ud800",
-    [],
-    {},
-    [[[]]],
-    {"a": [1]},
-]
+NUMBERS = ["-1", "-0", "+3", "1.5", "nan", "NaN", "inf", "-Infinity", "1e999", "1e3", "0x10", "1_0", "٣"]
+NUMBERS += ["", " ", "true", "9" * 12, "9" * 30, "9" * 5000, "2147483648", "9223372036854775808"]
+NUMBERS += ["0", "1", "2", "7", "49", "null", '"x"']
+VALUES: list[Any] = [None, True, -1, 0, 1, 10**40, 1.5, 1e300, "", "x", "../x", "a\nb", "\ud800"]
+VALUES += [[], {}, [[[]]], {"a": [1]}]
 
 
 def mutated(data: bytes, rng: random.Random, is_json: bool) -> bytes:
@@ -177,17 +131,8 @@ def mutated(data: bytes, rng: random.Random, is_json: bool) -> bytes:
             end += 1
         return data[:start] + rng.choice(NUMBERS).encode() + data[end:]
     if kind == 8:
-        rubbish = [
-            b"",
-            b"\0" * 300,
-            b" \n\n",
-            rng.randbytes(500),
-            b"[" * 200_000,
-            b'{"a":' * 50_000,
-            b"null",
-            b"[]",
-            b"{}",
-        ]
+        rubbish = [b"", b"\0" * 300, b" \n\n", rng.randbytes(500), b"[" * 200_000, b'{"a":' * 50_000]
+        rubbish += [b"null", b"[]", b"{}"]
         return rng.choice([*rubbish, data.decode().encode("utf-16"), data + data, data + b"\xff\xfe", b"1" * 100_000])
     if kind == 9:
         return data.replace(
@@ -278,7 +223,6 @@ def test_damaged_label_files_are_refused_or_read_consistently(tmp_path: Path, na
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_byte_order_marks_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path, name: str) -> None:
-    """A byte-order mark, Windows' line ends and blank lines at the end change nothing."""
     form = FORMATS[name]
     root = put_all(tmp_path, form)
     expected = form.reader(root)
@@ -333,19 +277,10 @@ def test_missing_keyframes_of_a_film_are_reported(tmp_path: Path) -> None:
             (root / name).touch()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "new\nline",
-        os.fsdecode(b"latin\xe9"),
-        "3.45.12\u202fPM",
-        "a\u3000b",
-        "no\xa0break",
-        "a\u200db",
-        "soft\xadly",
-        "a b!",
-    ],
-)
+ODD_NAMES = ["new\nline", os.fsdecode(b"latin\xe9"), "3.45.12\u202fPM", "a\u3000b", "no\xa0break", "a\u200db"]
+
+
+@pytest.mark.parametrize("name", [*ODD_NAMES, "soft\xadly", "a b!"])
 def test_labels_named_as_a_film_have_its_id(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.csv").write_text("start,end\n0,1\n")
     (record,) = read_annotations(tmp_path)

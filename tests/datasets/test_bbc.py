@@ -6,8 +6,7 @@ import pytest
 from pipelines.datasets.bbc import is_bbc, read_bbc, read_bbc_file
 from pipelines.errors import DatasetError
 from tests.datasets.annotation_files import BBC_SHOTS as SHOTS, put_bbc
-
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
+from tests.running import PUBLISHED
 
 
 def test_first_shots_of_bbc_scenes_are_converted_to_last_shots(tmp_path: Path) -> None:
@@ -19,13 +18,6 @@ def test_first_shots_of_bbc_scenes_are_converted_to_last_shots(tmp_path: Path) -
     assert video.shots.tolist() == [[0, 10], [10, 20], [25, 40], [40, 50]]
     assert video.scene_end.tolist() == [1, 0, 1, 0]
     assert video.frame_rate == 25.0
-
-
-def test_windows_line_ends_and_a_byte_order_mark_are_accepted(tmp_path: Path) -> None:
-    put_bbc(tmp_path, "\ufeff" + SHOTS.replace("\n", "\r\n"), "\ufeff0,1,3,4\r\n")
-    [video] = read_bbc(tmp_path)
-    assert video.scene_end is not None
-    assert video.scene_end.tolist() == [1, 0, 1, 0]
 
 
 def test_a_frame_in_two_shots_belongs_to_the_later_one(tmp_path: Path) -> None:
@@ -106,15 +98,15 @@ def test_a_shot_list_without_a_scene_list_is_refused_and_vice_versa(tmp_path: Pa
         read_bbc_file(Path("/annotator_0/bbc_01.txt"))
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the real annotation files are not here")
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the real annotation files are not here")
 def test_the_published_label_files_are_read() -> None:
-    assert is_bbc(DATA / "annotations" / "bbc")
-    videos = read_bbc(DATA / "annotations" / "bbc")
+    assert is_bbc(PUBLISHED / "annotations" / "bbc")
+    videos = read_bbc(PUBLISHED / "annotations" / "bbc")
     assert len(videos) == 11
     assert sum(video.number_of_shots or 0 for video in videos) == 4855
     assert sum(int(video.scene_end.sum()) for video in videos if video.scene_end is not None) == 557
     for video in videos:
-        features = np.load(DATA / "features" / "bbc" / f"{video.video_id[-2:]}.npz")
+        features = np.load(PUBLISHED / "features" / "bbc" / f"{video.video_id[-2:]}.npz")
         assert np.array_equal(video.scene_end, features["scene_end"])  # type: ignore[arg-type]
         # The shot lists of episodes 10 and 11 share three frames between neighbours, which the .npz files keep.
         assert np.abs(video.shots - features["shots"]).sum() == {"bbc_10": 2, "bbc_11": 1}.get(video.video_id, 0)

@@ -6,8 +6,7 @@ import pytest
 from pipelines.datasets.ovsd import is_ovsd, read_ovsd
 from pipelines.errors import DatasetError
 from tests.datasets.annotation_files import OVSD_SHOTS as SHOTS, put_ovsd
-
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
+from tests.running import PUBLISHED
 
 
 def test_a_scene_ends_with_the_shot_that_ends_nearest(tmp_path: Path) -> None:
@@ -84,14 +83,14 @@ def test_missing_ovsd_files_are_refused(tmp_path: Path) -> None:
         read_ovsd(tmp_path)
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the real annotation files are not here")
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the real annotation files are not here")
 def test_the_published_label_files_are_read() -> None:
-    assert is_ovsd(DATA / "annotations" / "ovsd")
-    videos = read_ovsd(DATA / "annotations" / "ovsd")
+    assert is_ovsd(PUBLISHED / "annotations" / "ovsd")
+    videos = read_ovsd(PUBLISHED / "annotations" / "ovsd")
     assert len(videos) == 14
     assert sum(video.number_of_shots or 0 for video in videos) == 2960
     assert sum(int(video.scene_end.sum()) for video in videos if video.scene_end is not None) == 259
     for video in videos:
-        features = np.load(DATA / "features" / "ovsd" / f"{video.video_id}.npz")
+        features = np.load(PUBLISHED / "features" / "ovsd" / f"{video.video_id}.npz")
         assert np.array_equal(video.scene_end, features["scene_end"])  # type: ignore[arg-type]
         assert np.array_equal(video.shots, features["shots"])  # type: ignore[arg-type]

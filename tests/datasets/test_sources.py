@@ -1,51 +1,45 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import DatasetError
+from tests.datasets.annotation_files import put_bbc, put_npz, put_ovsd
+from tests.datasets.movienet_files import put_labels, put_shots
 
 CSV = "start,end\n0,10\n10,30\n"
 
 
+SHOTS = "0 9\n10 19\n20 29\n"
+
+
 def bbc(root: Path) -> Path:
-    for name, text in (("shots", "0 9\n10 19\n20 29\n"), ("scenes/annotator_1", "0,2,3")):
-        (root / name).mkdir(parents=True)
-        (root / name / "bbc_01.txt").write_text(text)
-    return root
+    return put_bbc(root, SHOTS, "0,2,3", annotator=1) / "annotations"
 
 
 def ovsd(root: Path) -> Path:
-    root.mkdir(parents=True)
-    (root / "02_shots.txt").write_text("0 9\n10 19\n20 29\n")
-    (root / "02_scenes.txt").write_text("0 19\n20 29\n")
-    return root
+    root.mkdir()
+    return put_ovsd(root, "0 19\n20 29\n", SHOTS)
 
 
 def movienet(root: Path) -> Path:
-    for folder, text in (
-        ("label318", "0000 0\n0001 1\n"),
-        ("shot_movie318", "0 9 1 2 3\n10 19 11 12 13\n20 29 21 22 23\n"),
-    ):
-        (root / "scene318" / folder).mkdir(parents=True)
-        (root / "scene318" / folder / "tt0000001.txt").write_text(text)
+    put_shots(root, "tt0000001", [(0, 9), (10, 19), (20, 29)])
+    put_labels(root, [0, 1], "tt0000001")
     return root
 
 
-def npz(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    frames = np.array([[0, 10], [10, 20], [20, 30]])
-    np.savez(path, features=np.ones((3, 4), np.float32), shots=frames, scene_end=np.array([0, 1, 0], np.uint8))
-    return path
+def npz(folder: Path, name: str, **changes: Any) -> Path:
+    return put_npz(folder, name, shots=np.array([[0, 10], [10, 20], [20, 30]]), **changes)
 
 
 def test_a_file_of_one_video_is_read_in_each_format(tmp_path: Path) -> None:
     files = {
-        "bbc_01": bbc(tmp_path / "bbc/annotations") / "scenes/annotator_1/bbc_01.txt",
+        "bbc_01": bbc(tmp_path / "bbc") / "scenes/annotator_1/bbc_01.txt",
         "02": ovsd(tmp_path / "ovsd") / "02_scenes.txt",
         "tt0000001": movienet(tmp_path / "movienet") / "scene318/label318/tt0000001.txt",
-        "clip": npz(tmp_path / "clip.npz"),
+        "clip": npz(tmp_path, "clip"),
     }
     for video_id, path in files.items():
         record = read_scenes_of_video(path)
@@ -77,7 +71,7 @@ def test_timecodes_with_frame_numbers_use_the_given_frame_rate(tmp_path: Path) -
 def test_a_folder_is_read_in_each_format(tmp_path: Path, kind: str) -> None:
     root = tmp_path / kind
     if kind == "npz":
-        npz(root / "deep" / "a.npz")
+        npz(root / "deep", "a")
     elif kind == "csv":
         root.mkdir()
         (root / "a.csv").write_text(CSV)
@@ -103,9 +97,9 @@ def test_a_damaged_file_affects_no_other_file(tmp_path: Path) -> None:
 
 def test_a_damaged_film_of_movienet_affects_no_other_film(tmp_path: Path) -> None:
     root = movienet(tmp_path)
-    damaged = root / "scene318/label318/tt0000002.txt"
+    put_shots(root, "tt0000002", [(0, 9)])
+    damaged = put_labels(root, [], "tt0000002")
     damaged.write_text("no label\n")
-    (root / "scene318/shot_movie318/tt0000002.txt").write_text("0 9 1 2 3\n")
     records, (problem,) = read_scenes_of_folder(root)
     assert list(records) == ["tt0000001"]
     assert str(damaged) in problem
@@ -115,10 +109,7 @@ def test_a_damaged_film_of_movienet_affects_no_other_film(tmp_path: Path) -> Non
 
 
 def test_features_with_a_frame_rate_have_times(tmp_path: Path) -> None:
-    path = npz(tmp_path / "clip.npz")
-    with np.load(path) as arrays:
-        np.savez(path, **arrays, frame_rate=np.array(12.5))
-    record = read_scenes_of_video(path)
+    record = read_scenes_of_video(npz(tmp_path, "clip", frame_rate=np.array(12.5)))
     assert record.shots_seconds is not None
     assert record.shots_seconds.tolist() == [[0.0, 0.8], [0.8, 1.6], [1.6, 2.4]]
 
@@ -142,4 +133,4 @@ def test_files_of_no_supported_format_are_refused(tmp_path: Path) -> None:
         read_scenes_of_folder(tmp_path)
     (bbc(tmp_path / "bbc") / "shots/bbc_01.txt").unlink()
     with pytest.raises(DatasetError, match="no such file"):
-        read_scenes_of_video(tmp_path / "bbc/scenes/annotator_1/bbc_01.txt")
+        read_scenes_of_video(tmp_path / "bbc/annotations/scenes/annotator_1/bbc_01.txt")

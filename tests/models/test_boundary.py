@@ -228,29 +228,33 @@ def test_a_damaged_file_gives_a_one_line_error(crn: str, tmp_path: Path) -> None
             assert model.shape == SHAPES[crn], what
 
 
-def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path) -> None:
-    save_boundary_model(tmp_path / "good", full("transformer"))
+@pytest.mark.parametrize("crn", ["transformer", "relational"])
+def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path, crn: str) -> None:
+    save_boundary_model(tmp_path / "good", full(crn))
     tensors, good = read_arrays(tmp_path / "good", KIND)
     wrong: list[dict[str, Any]] = [
         {"crn": "mlp"},
         {"crn": "other"},
         {"networks": 2},
         {"shape": {**good["shape"], "width": 10**18}},
-        {"shape": {**good["shape"], "layers": 10**9}},
-        {"shape": {**good["shape"], "neighbors": 3}},
+        {"shape": {**good["shape"], "width": "wide"}},
+        {"shape": {**good["shape"], "width": -1}},
         {"shape": {**good["shape"], "more": 1}},
         {"shape": {}},
         {"calibration": {"slope": "1", "offset": 0}},
+        {"calibration": None},
         {"encoder": 5},
         {"keyframes": "3"},
         {"pictures": None},
         {"training": 5},
         {"more": 1},
     ]
+    if crn == "transformer":
+        wrong += [{"shape": {**good["shape"], name: value}} for name, value in (("layers", 10**9), ("neighbors", 3))]
     for i, change in enumerate(wrong):
         save_model(tmp_path / str(i), tensors, KIND, {**good, **change})
         refusal(lambda i=i: open_model(tmp_path / str(i)).boundary_model(), "do not fit each other")
-    some = "networks.0.head_sbd.weight"
+    some = "networks.0.head_sbd.weight" if crn == "transformer" else "networks.0.weighing.bias"
     for j, content in enumerate(
         (
             {**tensors, some: np.full_like(tensors[some], np.nan)},
@@ -263,4 +267,4 @@ def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path) -> No
         save_model(tmp_path / f"t{j}", content, KIND, good)
         with pytest.raises(StoreError, match="do not fit each other"):
             open_model(tmp_path / f"t{j}").boundary_model()
-    assert asdict(SHAPES["transformer"]) == good["shape"]
+    assert asdict(SHAPES[crn]) == good["shape"]

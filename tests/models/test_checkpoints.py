@@ -69,10 +69,6 @@ def test_the_same_model_is_the_same_file_in_every_process(tmp_path: Path, model:
     assert (tmp_path / "again").read_bytes() == model.read_bytes()
 
 
-def test_saving_leaves_no_other_file(model: Path) -> None:
-    assert [path.name for path in model.parent.iterdir()] == ["model.safetensors"]
-
-
 def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_else(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,12 +83,6 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_else(
     assert str(model) in str(caught.value)
     assert model.read_bytes() == before
     assert [path.name for path in model.parent.iterdir()] == ["model.safetensors"]
-
-
-def test_an_unwritable_path_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BasslError, match="cannot be"):
-        save_model(tmp_path / "file" / "model", ARRAYS, "boundary", {})
 
 
 @pytest.mark.parametrize("settings", [{"x": float("nan")}, {"x": object()}])

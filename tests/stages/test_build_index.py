@@ -25,10 +25,9 @@ from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.films import video_ids
 from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_chapters, put_npz, put_ovsd, scenes_json
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_list, put_movienet, put_shots, put_split
+from tests.running import PUBLISHED
 from tests.scored_things import put_csv, scene_list
 from tests.small_stores import damaged, jpeg, put_store, read_all, refusal
-
-DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 @pytest.fixture
@@ -737,25 +736,25 @@ def test_damaged_sources_are_refused_or_read_consistently(tmp_path: Path, settin
 # The real thing
 
 
-@pytest.mark.skipif(not (DATA / "annotations").is_dir(), reason="the real annotation files are not here")
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the real annotation files are not here")
 @pytest.mark.parametrize(("name", "videos", "shots", "ends"), [("bbc", 11, 4855, 557), ("ovsd", 14, 2960, 259)])
 def test_the_published_annotations_are_indexed(
     settings: Settings, name: str, videos: int, shots: int, ends: int
 ) -> None:
-    index = build_index([DATA / "annotations" / name], settings()).index
+    index = build_index([PUBLISHED / "annotations" / name], settings()).index
     assert statistics(index) == [
         SplitStatistics("none", videos, videos, ends + videos, shots, statistics(index)[0].hours)
     ]
     assert int(index.targets(index.rows_of(labelled=True)).sum()) == ends
 
 
-@pytest.mark.skipif(not (DATA / "features").is_dir(), reason="the real features are not here")
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the real features are not here")
 def test_the_published_features_are_indexed(settings: Settings) -> None:
-    index = build_index([DATA / "features"], settings(split=(0.6, 0.2, 0.2))).index
+    sources = [PUBLISHED / "features" / name for name in ("bbc", "ovsd")]
+    index = build_index(sources, settings(split=(0.6, 0.2, 0.2))).index
     assert len(index.video_ids) == 25
     assert len(index.label) == 4855 + 2960
     assert int(index.targets(index.rows_of()).sum()) == 557 + 259
     assert [index.splits.count(name) for name in ("train", "val", "test")] == [15, 5, 5]
-    [store] = index.features.values()
-    features = open_features(store).videos
+    features = {name: rows for store in index.features.values() for name, rows in open_features(store).videos.items()}
     assert [len(features[name]) for name in index.video_ids] == np.diff(index.first_row).tolist()

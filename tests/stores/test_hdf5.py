@@ -15,14 +15,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import remove_partials
-from pipelines.stores.hdf5 import (
-    create_store,
-    open_store,
-    read_array,
-    read_json_attribute,
-    read_strings,
-)
+from pipelines.stores.hdf5 import create_store, open_store, read_array, read_json_attribute, read_strings
 from tests.small_stores import refusal
 
 REMEDY = "make it again"
@@ -113,14 +106,6 @@ def test_a_name_that_is_too_long_gives_a_one_line_error(tmp_path: Path) -> None:
 
 def _store(path: Path):  # type: ignore[no-untyped-def]
     return create_store(path, "bassl.test", 3)
-
-
-def test_the_temporary_file_of_a_running_process_is_not_removed_by_others(tmp_path: Path) -> None:
-    with create_store(tmp_path / "a.h5", "bassl.test", 3):
-        remove_partials(tmp_path / "a.h5")
-        remove_partials(tmp_path / "b.h5")
-        assert len(list(tmp_path.iterdir())) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
 
 
 def _fill(path: Path, limit: int) -> None:
@@ -308,11 +293,3 @@ def test_missing_or_wrong_strings_and_attributes_are_refused(tmp_path: Path) -> 
             open_store(tmp_path / "a.h5", "bassl.test", 3, REMEDY) as opened,
         ):
             read(opened)
-
-
-def test_a_file_without_read_permission_is_refused(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.h5")
-    path.chmod(0)
-    if os.access(path, os.R_OK):
-        pytest.skip("root may read everything")
-    assert "permission denied" in complaint(path).lower()

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from pipelines.errors import BasslError, StoreError, VideoError
+from pipelines.errors import StoreError, VideoError
 from pipelines.scenes import Transition, VideoFacts
 from pipelines.stores import hdf5
 from pipelines.stores.keyframes import (
@@ -133,12 +133,6 @@ def test_an_error_in_the_shots_leaves_no_store(tmp_path: Path, fault: BaseExcept
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(BasslError, match=r"a\.h5: its folder cannot be made \(.*\)$"):
-        write(tmp_path / "file" / "a.h5")
-
-
 # --- contradictions ---------------------------------------------------------------------------------------------------
 
 
@@ -241,14 +235,6 @@ def test_keyframes_in_chunked_storage_are_refused(tmp_path: Path) -> None:
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_store_truncated_at_any_place_is_refused(tmp_path: Path) -> None:
-    content = write(tmp_path / "a.h5").read_bytes()
-    for length in sorted({0, 1, *range(7, len(content), 97), len(content) - 1}):
-        path = tmp_path / "cut.h5"
-        path.write_bytes(content[:length])
-        complaint(path)
 
 
 def test_damaged_bytes_are_detected_on_opening_or_by_keyframe_checksums(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from pipelines.video.reader import FilmReader, FrameBuffer, keyframe_indices
 from pipelines.video.shots import Boundary, FilmedShot, ReaderSettings
 from tests import films
 from tests.films import CUTS
+from tests.running import PUBLISHED
 
-BIG_BUCK_BUNNY = Path(__file__).parents[3] / "shared" / "data" / "video" / "big_buck_bunny_252p.mp4"
+BIG_BUCK_BUNNY = PUBLISHED / "video" / "big_buck_bunny_252p.mp4"
 
 
 def read(path: Path, **options: object) -> list[FilmedShot]:
