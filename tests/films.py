@@ -188,11 +188,16 @@ def numbers(path: Path) -> list[int]:
     return [number_of(picture) for picture in decoded(path)]
 
 
+def timed(path: Path) -> tuple[list[float], VideoDecoder]:
+    """The times of all frames of a film, and its decoder, which has read them."""
+    with VideoDecoder(path) as film:
+        return [time for _, time, _ in film.frames()], film
+
+
 def scenes_of(path: Path, cuts: tuple[int, ...] = CUTS) -> SceneList:
     """Scenes that begin at ``cuts``, with the times that decoding gives."""
-    with VideoDecoder(path) as film:
-        times = [time for _, time, _ in film.frames()]
-        facts = film.facts
+    times, film = timed(path)
+    facts = film.facts
     borders = [0, *cuts, facts.frames]
     at = [*times, facts.duration]
     shots = tuple(Shot(i, a, b, at[a], at[b], 0.5) for i, (a, b) in enumerate(pairwise(borders)))

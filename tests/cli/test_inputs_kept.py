@@ -23,6 +23,8 @@ COMMANDS = {
     "export": "export a.json -o film.csv --film film.csv",
     "regroup": "regroup a.json -o a.json",
     "storyboard": "predict film.mp4 --storyboard film.mp4",
+    "page of another film": "predict film.mp4 truth.html -o . --report",
+    "shots": "predict film.mp4 --shots index.csv -o index.csv",
     "page": "predict film.mp4 --shots film.html --report -o film.json",
     "build-index": "build-index stores -o stores/film.h5 --overwrite",
     "build-index labels": "build-index stores --labels b.json -o b.json --overwrite",

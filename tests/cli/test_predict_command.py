@@ -19,7 +19,6 @@ from rich.console import Console
 
 import pipelines
 from bassl_cli import console
-from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.video import READ_FILM
 from tests import films
 from tests.command import Bassl, Run
@@ -79,21 +78,13 @@ def test_json_can_be_printed_and_written(bassl: Bassl, film: Path, model: Path) 
     assert json.loads(run.out) == written
 
 
-def test_quiet_prints_nothing(bassl: Bassl, film: Path, model: Path) -> None:
+def test_quiet_prints_nothing_but_the_json_that_is_asked_for(bassl: Bassl, film: Path, model: Path) -> None:
     run = bassl("predict", film, "--model", model, "--quiet")
     assert (run.code, run.out, run.err) == (0, "", "")
     assert Path("film.scenes.json").exists()
-
-
-def test_quiet_json_is_only_json(bassl: Bassl, film: Path, model: Path) -> None:
     run = bassl("predict", film, "--model", model, "--quiet", "--json")
-    assert json.loads(run.out)
+    jsonschema.validate(json.loads(run.out), SCHEMA)
     assert run.err == ""
-
-
-def test_the_storyboard_is_a_picture(bassl: Bassl, film: Path, model: Path) -> None:
-    assert bassl("predict", film, "--model", model, "--storyboard", "board.png", "-o", "s.json").code == 0
-    assert Image.open("board.png").format == "PNG"
 
 
 def test_threshold_number_of_scenes_and_minimum_length_are_applied(bassl: Bassl, film: Path, model: Path) -> None:
@@ -163,7 +154,7 @@ def test_films_of_unusual_formats_give_correct_results(bassl: Bassl, model: Path
     jsonschema.validate(result, SCHEMA)
     assert result["scenes"][-1]["end_frame"] == result["video"]["frames"]
     assert result["scenes"][-1]["end"] == result["video"]["duration"]
-    assert Path("board.png").exists()
+    assert Image.open("board.png").format == "PNG"
 
 
 def test_a_truncated_film_is_processed_with_a_warning(bassl: Bassl, model: Path, tmp_path: Path) -> None:
@@ -333,18 +324,6 @@ def test_scenes_of_another_film_and_label_files_are_not_replaced(bassl: Bassl, f
         assert Path("film.scenes.json").read_text() == content
 
 
-def test_inputs_are_never_overwritten(bassl: Bassl, film: Path, model: Path) -> None:
-    shutil.copy(film, "b.html")
-    shutil.copy(film, "a.mp4")
-    run = bassl("predict", "a.mp4", "b.html", "--model", model, "-o", ".", "--report")
-    assert (run.code, "b.html: is an input of this command" in run.err) == (2, True)
-    assert Path("b.html").read_bytes() == film.read_bytes()
-    Path("cuts.csv").write_text("30\n")
-    run = bassl("predict", "a.mp4", "--model", model, "--shots", "cuts.csv", "-o", "cuts.csv")
-    assert (run.code, "cuts.csv: is an input" in run.err) == (2, True)
-    assert Path("cuts.csv").read_text() == "30\n"
-
-
 @pytest.mark.parametrize("arguments", [["a.mp4"], ["a.mp4", "-o", "a.scenes.csv"], ["films", "-o", "out"]])
 def test_an_export_never_overwrites_the_list_of_shots(
     bassl: Bassl, film: Path, model: Path, arguments: list[str]
@@ -373,10 +352,7 @@ def assert_refused(run: Run, *words: str) -> None:
     assert list(Path.cwd().iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["missing", "empty", "text renamed", "MP4 without its index", "sound", "sound with a cover", "PNG"],
-)
+@pytest.mark.parametrize("kind", ["missing", "text renamed", "sound with a cover", "PNG"])
 def test_a_file_that_is_not_a_film_gives_a_one_line_error(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
     name, make, reason = NO_FILMS[kind]
     path = make(tmp_path / name)
@@ -397,19 +373,11 @@ def test_a_file_that_is_not_a_film_gives_a_one_line_error(bassl: Bassl, model: P
         (["--encoder", "vgg"], ["'vgg'", "efficientnet_lite0"]),
         (["--device", "quantum"], ["'quantum'"]),
         (["--threshold", "1.5"], ["threshold", "1.5"]),
-        (["--threshold", "nan"], ["threshold"]),
-        (["--min-scene", "-1"], ["-1"]),
-        (["--scenes", "0"], ["number of scenes", "0"]),
         (["--scenes", "5"], ["4 shots", "5 scenes"]),
-        (["--scenes", "4", "--min-scene", "2"], ["4 scenes", "2 seconds"]),
         (["-o", "{folder}"], ["is a folder"]),
-        (["-o", "{text}/scenes.json"], ["folder cannot be made"]),
         (["-o", "/proc/scenes.json"], ["/proc/scenes.json", "cannot be written"]),
-        (["-o", os.devnull], ["is a device"]),
         (["-o", "{film}"], ["is an input of this command"]),
-        (["--storyboard", "{film}"], ["is an input of this command"]),
         (["--storyboard", "{folder}"], ["is a folder"]),
-        (["--model", "{pretrained}"], ["pre-trained only", "bassl finetune"]),
         (["{gone}"], ["gone.txt", "no such file"]),
         (["{film}", "{empty}"], ["empty", "holds no films"]),
         (["{film}", "-o", "all.json"], ["all.json", "name of a file", "such as all/"]),
@@ -431,10 +399,9 @@ def test_unusable_options_and_files_give_a_one_line_error(
     (tmp_path / "beyond.txt").write_text("7\n500\n")
     names = {"text": tmp_path / "text.txt", "gone": tmp_path / "gone.txt", "folder": tmp_path}
     names |= {"film": film, "beyond": tmp_path / "beyond.txt", "empty": tmp_path / "empty"}
-    names |= {"copy": tmp_path / "copy.mp4", "pretrained": tmp_path / "pretrained.safetensors"}
+    names |= {"copy": tmp_path / "copy.mp4"}
     (tmp_path / "empty").mkdir()
     shutil.copy(film, tmp_path / "copy.mp4")
-    save_bassl_model(tmp_path / "pretrained.safetensors", BasslWeights(BasslSettings(None, None), {}, {}, {}))
     given = [option.format(**names) for option in options]
     before = film.read_bytes()
     assert_refused(bassl("predict", film, *([] if "--model" in options else ["--model", model]), *given), *words)
@@ -539,22 +506,6 @@ def test_an_interrupt_gives_one_line_and_leaves_no_files(model: Path, tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["pipe.mp4"]
     with pytest.raises(ProcessLookupError):  # no process of that session is left
         os.killpg(process.pid, 0)
-
-
-@pytest.mark.parametrize("option", ["--json", "--min-scene=0"])
-def test_a_closed_output_pipe_is_no_error_and_the_files_are_written(
-    film: Path, model: Path, tmp_path: Path, option: str
-) -> None:
-    process = start("predict", film, "--model", model, option, cwd=tmp_path)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    err = process.stderr.read()
-    assert process.wait(timeout=60) == 0
-    assert (tmp_path / "film.scenes.json").exists() == (option != "--json")
-    assert "Traceback" not in err
-    assert "BrokenPipe" not in err
-    process.stderr.close()
 
 
 # --- the command itself ---------------------------------------------------------------------------------------------

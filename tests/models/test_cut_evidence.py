@@ -18,18 +18,7 @@ from pipelines.models.cut_evidence import (
     similarity_band,
     unit_features,
 )
-
-
-def band_of(table: np.ndarray, reach: int) -> np.ndarray:
-    N = len(table)
-    return np.array([[table[i, i + k] if i + k < N else 0.0 for k in range(reach + 1)] for i in range(N)])
-
-
-def near_table(N: int, reach: int, seed: int = 0) -> np.ndarray:
-    """Symmetric weights that are 0 beyond the reach."""
-    table = np.random.default_rng(seed).random((N, N))
-    table = (table + table.T) / 2 + np.eye(N)
-    return table * (np.abs(np.arange(N)[:, None] - np.arange(N)) <= reach)
+from tests.models.bands import band_of, near_table
 
 
 @pytest.mark.parametrize(("N", "reach"), [(1, 3), (2, 3), (9, 3), (9, 20)])

@@ -17,20 +17,9 @@ from pipelines.models.scene_posteriors import (
     principal_parts,
     range_sums,
 )
+from tests.models.bands import band_of, near_table
 
 Floats = NDArray[np.float64]
-
-
-def band_of(table: Floats, reach: int) -> Floats:
-    N = len(table)
-    return np.array([[table[i, i + k] if i + k < N else 0.0 for k in range(reach + 1)] for i in range(N)])
-
-
-def near_table(N: int, reach: int) -> Floats:
-    """Symmetric weights that are 0 beyond the reach."""
-    table = np.random.default_rng(0).random((N, N))
-    table = (table + table.T) / 2 + np.eye(N)
-    return np.asarray(table * (np.abs(np.arange(N)[:, None] - np.arange(N)) <= reach))
 
 
 def ranges(N: int, longest: int) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
+from pipelines.outputs.exports import FORMATS
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
 
 FILM_23 = Fraction(24000, 1001)
@@ -74,6 +75,11 @@ def labels(base: int, drop: int) -> Iterator[tuple[int, int, int, int]]:
                 frame = drop
         if minute == 60:
             hour, minute = hour + 1, 0
+
+
+def content(scenes: SceneList, name: str, shots: bool = False) -> str:
+    """The text of an export."""
+    return FORMATS[name].content(scenes, shots)
 
 
 def edl_frame(label: str, rate: Fraction) -> int:

@@ -17,11 +17,7 @@ from hypothesis import given, settings
 from pipelines.outputs.exports import FORMATS, export
 from pipelines.scenes import SceneList
 from tests import films
-from tests.outputs.exporting import FILM_23, NTSC, edl_frame, named, scene_list, steady_films
-
-
-def content(scenes: SceneList, name: str, shots: bool = False) -> str:
-    return FORMATS[name].content(scenes, shots)
+from tests.outputs.exporting import FILM_23, NTSC, content, edl_frame, named, scene_list, steady_films
 
 
 def resolve_frames(text: str, rate: Fraction) -> list[int]:

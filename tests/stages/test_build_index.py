@@ -63,11 +63,6 @@ def test_a_folder_of_keyframe_stores_is_indexed(tmp_path: Path, settings: Settin
     assert report.matches == {}
 
 
-def test_a_single_keyframe_store_is_indexed(tmp_path: Path, settings: Settings) -> None:
-    index = build_index([str(put_store(tmp_path / "a.h5"))], settings()).index
-    assert index.video_ids == ("a",)
-
-
 def test_movienet_keyframes_are_indexed_in_place(tmp_path: Path, settings: Settings) -> None:
     root = put_movienet(tmp_path / "movienet")
     report = build_index([root], settings())
@@ -201,12 +196,6 @@ def test_two_stores_of_one_film_are_noted(tmp_path: Path, settings: Settings) ->
     assert note.startswith("a and c are of one film")
 
 
-def test_doubtful_scene_ends_of_movienet_can_be_ignored(tmp_path: Path, settings: Settings) -> None:
-    index = build_index([put_movienet(tmp_path / "m")], settings(doubtful="ignore")).index
-    assert index.label.tolist()[:3] == [1, -1, 0]
-    assert index.rows_of(["train"], labelled=True).tolist() == [0, 2]
-
-
 def test_movienet_is_read_from_its_annotation_lists(tmp_path: Path, settings: Settings) -> None:
     put_list(tmp_path, "train", [0, 1, 0], "tt05")
     put_list(tmp_path, "val", [1, 0], "tt06")
@@ -338,13 +327,6 @@ def test_features_of_different_widths_in_one_folder_are_refused(tmp_path: Path, 
     assert not settings().output.exists()
 
 
-def test_colour_of_different_widths_is_refused(tmp_path: Path, settings: Settings) -> None:
-    for name, width in (("01", 180), ("02", 256)):
-        put_npz(tmp_path / "vgg", name, colour=np.full((3, width), 1 / width, np.float32))
-    refusal(lambda: build_index([tmp_path / "vgg"], settings()), "colour", "[180, 256]", error=BasslError)
-    assert not settings().output.exists()
-
-
 def test_a_store_of_other_features_is_replaced_only_with_overwrite(tmp_path: Path, settings: Settings) -> None:
     first, second = tmp_path / "one" / "bbc", tmp_path / "two" / "bbc"
     put_npz(first)
@@ -364,16 +346,6 @@ def test_a_folder_of_features_may_contain_other_files(tmp_path: Path, settings: 
     put_npz(tmp_path / "f" / "bbc", "01")
     (tmp_path / "f" / "titles.json").write_text("{}")
     assert build_index([tmp_path / "f"], settings()).index.video_ids == ("bbc/01",)
-
-
-def test_several_sources_are_indexed_together(tmp_path: Path, settings: Settings) -> None:
-    put_bbc(tmp_path / "bbc", BBC_SHOTS, "0,1,3,4")
-    put_store(tmp_path / "stores" / "film.h5")
-    put_npz(tmp_path / "ovsd", "01")
-    index = build_index([tmp_path / "bbc", tmp_path / "stores", tmp_path / "ovsd"], settings()).index
-    assert index.video_ids == ("bbc_01", "film", "ovsd/01")
-    assert index.keyframes == 3
-    assert not index.jpeg[:4].any()
 
 
 # Labels of others on our shots
@@ -409,7 +381,7 @@ def test_labels_with_the_name_of_the_film_match_its_store(tmp_path: Path, settin
 def test_labels_match_a_film_whose_name_ends_like_a_scene_list(tmp_path: Path, settings: Settings) -> None:
     store = put_store(tmp_path / "stores" / "behind_the_scenes.h5")
     labels = put_csv(tmp_path / "behind_the_scenes.csv", 0, 4, 10)
-    report = build_index([store], settings(labels=(labels,)))
+    report = build_index([str(store)], settings(labels=(labels,)))
     assert report.index.label.tolist() == [0, 1, 0, 0, 0]
 
 

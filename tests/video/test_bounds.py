@@ -20,24 +20,19 @@ from pipelines.video.reader import FilmReader
 from pipelines.video.shot_lists import read_cuts
 from pipelines.video.shots import ReaderSettings
 from tests import films
+from tests.films import timed
 
 
-def times_of(path: Path) -> tuple[list[float], VideoDecoder]:
-    with VideoDecoder(path) as film:
-        return [time for _, time, _ in film.frames()], film
-
-
-def recording(path: Path, start: float, seconds: float = 0.0) -> bytes:
+def recording(path: Path, start: float, seconds: float = 0.0) -> Path:
     options = {"output_ts_offset": str(start)}
     shown = films.pictures(48, (20,))
-    return films.write_film(path, shown, container_options=options, sound_seconds=seconds).read_bytes()
+    return films.write_film(path, shown, container_options=options, sound_seconds=seconds)
 
 
 def test_a_forward_jump_of_timestamps_is_read_without_the_gap(tmp_path: Path) -> None:
     parts = [recording(tmp_path / f"{start}.ts", start) for start in (0, 50_000, 80_000)]
-    joined = tmp_path / "joined.ts"
-    joined.write_bytes(b"".join(parts))
-    times, film = times_of(joined)
+    joined = films.joined(parts, tmp_path / "joined.ts")
+    times, film = timed(joined)
     assert len(times) == 144
     assert times == pytest.approx([i / 24 for i in range(144)], abs=0.1)
     assert film.facts.duration == pytest.approx(6.0, abs=0.1)
@@ -47,8 +42,7 @@ def test_a_forward_jump_of_timestamps_is_read_without_the_gap(tmp_path: Path) ->
 
 def test_sound_stays_aligned_with_frames_across_a_timestamp_jump(tmp_path: Path) -> None:
     parts = [recording(tmp_path / f"{start}.ts", start, seconds=2.0) for start in (0, 50_000)]
-    joined = tmp_path / "joined.ts"
-    joined.write_bytes(b"".join(parts))
+    joined = films.joined(parts, tmp_path / "joined.ts")
     starts = [(time, len(samples) / sound.RATE) for time, samples in sound._samples(joined)]
     assert starts[-1][0] + starts[-1][1] == pytest.approx(4.0, abs=0.2)
     assert np.isfinite(sound.shot_sounds(joined, np.array([(0.0, 2.0), (2.0, 4.0)]))).all()
@@ -57,7 +51,7 @@ def test_sound_stays_aligned_with_frames_across_a_timestamp_jump(tmp_path: Path)
 def test_long_gaps_between_frames_of_a_slow_film_are_kept(tmp_path: Path) -> None:
     seconds = [0.0, 30.0, 600.0, 630.0]
     path = films.write_film(tmp_path / "slides.mkv", films.pictures(4, (1, 2, 3)), times=seconds)
-    times, film = times_of(path)
+    times, film = timed(path)
     assert times == seconds
     assert not any("clock" in warning for warning in film.warnings)
 
@@ -97,7 +91,7 @@ MASTER = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1000000\nmedia.m3u8\n"
 
 
 def test_an_endless_playlist_is_refused_and_a_finite_one_is_read(tmp_path: Path) -> None:
-    (tmp_path / "part.ts").write_bytes(recording(tmp_path / "film.ts", 0))
+    recording(tmp_path / "part.ts", 0)
     media, master = tmp_path / "media.m3u8", tmp_path / "master.m3u8"
     master.write_text(MASTER)
     media.write_text(MEDIA)
@@ -106,7 +100,7 @@ def test_an_endless_playlist_is_refused_and_a_finite_one_is_read(tmp_path: Path)
             VideoDecoder(path)
     media.write_text(MEDIA + "#EXT-X-ENDLIST\n")
     for path in (media, master):
-        assert len(times_of(path)[0]) == 48
+        assert len(timed(path)[0]) == 48
     (tmp_path / "itself.m3u8").write_text(MASTER.replace("media", "itself"))
     with pytest.raises(VideoError):
         VideoDecoder(tmp_path / "itself.m3u8")

@@ -8,13 +8,8 @@ import pytest
 from pipelines.errors import VideoError
 from pipelines.video.decoding import VideoDecoder
 from tests import films
-from tests.films import CUTS
+from tests.films import CUTS, timed
 from tests.no_films import NO_FILMS
-
-
-def read(path: Path) -> tuple[list[float], VideoDecoder]:
-    with VideoDecoder(path) as film:
-        return [time for _, time, _ in film.frames()], film
 
 
 def test_every_frame_is_decoded_once_and_in_order(film: Path) -> None:
@@ -24,7 +19,7 @@ def test_every_frame_is_decoded_once_and_in_order(film: Path) -> None:
 
 
 def test_facts_are_those_of_the_film(film: Path) -> None:
-    facts = read(film)[1].facts
+    facts = timed(film)[1].facts
     assert (facts.path, facts.width, facts.height, facts.frames, facts.frame_rate) == (str(film), 160, 96, 120, 24.0)
     assert facts.duration == pytest.approx(5.0)
 
@@ -38,7 +33,7 @@ def test_facts_of_a_film_are_available_only_after_reading_it(film: Path) -> None
 
 @pytest.mark.parametrize("name", ["whole.mkv", "whole.avi", "whole.ts", "whole.h264", "whole.mov", "whole.flv"])
 def test_times_of_a_constant_rate_film_are_regular_in_every_container(tmp_path: Path, name: str) -> None:
-    times, film = read(films.write_film(tmp_path / name, films.pictures(48, (20,))))
+    times, film = timed(films.write_film(tmp_path / name, films.pictures(48, (20,))))
     # Matroska and FLV keep milliseconds.
     assert times == pytest.approx(np.arange(48) / 24, abs=1e-3)
     assert film.facts.duration == pytest.approx(2.0, abs=2e-3)
@@ -50,7 +45,7 @@ def test_times_of_a_constant_rate_film_are_regular_in_every_container(tmp_path: 
 def test_times_of_a_variable_frame_rate_come_from_timestamps(tmp_path: Path, name: str, start: float) -> None:
     true = [i / 24 if i < 30 else 1.25 + (i - 30) / 6 for i in range(60)]
     path = films.write_film(tmp_path / name, films.pictures(60), times=[start + time for time in true])
-    times, film = read(path)
+    times, film = timed(path)
     assert times == pytest.approx(true, abs=2e-3)
     assert film.facts.duration == pytest.approx(true[-1] + 1 / 24, abs=0.2)
     assert film.warnings == []
@@ -58,7 +53,7 @@ def test_times_of_a_variable_frame_rate_come_from_timestamps(tmp_path: Path, nam
 
 def test_a_backward_jump_of_timestamps_continues_the_time(tmp_path: Path) -> None:
     part = films.write_film(tmp_path / "part.ts", films.pictures(48))
-    times, film = read(films.joined([part, part], tmp_path / "joined.ts"))
+    times, film = timed(films.joined([part, part], tmp_path / "joined.ts"))
     assert times == pytest.approx(np.arange(96) / 24, abs=2e-3)
     assert film.facts.duration == pytest.approx(4.0, abs=2e-3)
 
@@ -66,7 +61,7 @@ def test_a_backward_jump_of_timestamps_continues_the_time(tmp_path: Path) -> Non
 def test_frames_with_the_same_timestamp_do_not_make_the_film_longer(tmp_path: Path) -> None:
     twice = [i // 2 / 12 for i in range(48)]
     path = films.write_film(tmp_path / "twice.mkv", films.pictures(48), codec="ffv1", times=twice)
-    times, film = read(path)
+    times, film = timed(path)
     assert (np.diff(times) > 0).all()
     assert times[::2] == pytest.approx(twice[::2], abs=2e-3)
     assert film.facts.duration == pytest.approx(2.0, abs=0.01)
@@ -76,13 +71,13 @@ def test_frames_with_the_same_timestamp_do_not_make_the_film_longer(tmp_path: Pa
 def test_the_rotation_of_phone_video_is_read_and_the_size_is_as_displayed(
     film: Path, tmp_path: Path, quarter_turns: int
 ) -> None:
-    opened = read(films.rotated(film, tmp_path / "turned.mp4", quarter_turns))[1]
+    opened = timed(films.rotated(film, tmp_path / "turned.mp4", quarter_turns))[1]
     assert opened.rotation == quarter_turns
     assert (opened.facts.width, opened.facts.height) == ((160, 96) if quarter_turns == 2 else (96, 160))
 
 
 def test_a_film_of_one_frame_lasts_as_long_as_that_frame(tmp_path: Path) -> None:
-    times, film = read(films.write_film(tmp_path / "one.mp4", films.pictures(1)))
+    times, film = timed(films.write_film(tmp_path / "one.mp4", films.pictures(1)))
     assert times == [0.0]
     assert film.facts.frames == 1
     assert film.facts.duration == pytest.approx(1 / 24, abs=1e-6)
@@ -91,7 +86,7 @@ def test_a_film_of_one_frame_lasts_as_long_as_that_frame(tmp_path: Path) -> None
 @pytest.mark.parametrize(("name", "options"), [("cut.mp4", {"movflags": "faststart"}), ("cut.mkv", {})])
 def test_a_truncated_film_is_read_to_its_end_with_a_warning(tmp_path: Path, name: str, options: dict[str, str]) -> None:
     whole = films.write_film(tmp_path / f"whole_{name}", films.pictures(120, CUTS), container_options=options)
-    times, film = read(films.truncated(whole, tmp_path / name, 0.6))
+    times, film = timed(films.truncated(whole, tmp_path / name, 0.6))
     assert 40 < len(times) < 110
     assert any("ends early" in warning and str(tmp_path / name) in warning for warning in film.warnings)
     assert all("\n" not in warning for warning in film.warnings)
@@ -102,7 +97,7 @@ def test_a_truncated_film_is_read_to_its_end_with_a_warning(tmp_path: Path, name
 def test_sound_longer_or_shorter_than_the_video_is_no_early_end(
     tmp_path: Path, name: str, sound_seconds: float
 ) -> None:
-    film = read(films.write_film(tmp_path / name, films.pictures(72), sound_seconds=sound_seconds))[1]
+    film = timed(films.write_film(tmp_path / name, films.pictures(72), sound_seconds=sound_seconds))[1]
     assert film.warnings == []
     assert film.facts.duration == pytest.approx(3.0, abs=2e-3)
 
@@ -111,29 +106,29 @@ def test_sound_longer_or_shorter_than_the_video_is_no_early_end(
 def test_damage_in_the_middle_gives_a_warning_and_the_rest_is_read(tmp_path: Path, name: str) -> None:
     options = {"preset": "ultrafast", "crf": "12", "g": "12"}
     whole = films.write_film(tmp_path / f"whole_{name}", films.pictures(120, CUTS, 320, 192), options=options)
-    times, film = read(films.damaged(whole, tmp_path / name, 0.45, 0.5))
+    times, film = timed(films.damaged(whole, tmp_path / name, 0.45, 0.5))
     assert 40 < len(times) <= 120
     assert (np.diff(times) > 0).all()
     assert any("damaged" in warning for warning in film.warnings)
 
 
-def broadcast(path: Path, start_pid: int, table_pid: int) -> bytes:
+def broadcast(path: Path, start_pid: int, table_pid: int) -> Path:
     """A recording of 100 frames of noise: longer than what FFmpeg reads to find the streams of a film."""
     shown = np.random.default_rng(0).integers(0, 255, (100, 240, 320, 3)).astype(np.uint8)
     options = {"mpegts_start_pid": str(start_pid), "mpegts_pmt_start_pid": str(table_pid)}
-    return films.write_film(path, shown, codec="mpeg2video", container_options=options).read_bytes()
+    return films.write_film(path, shown, codec="mpeg2video", container_options=options)
 
 
 def test_a_recording_is_read_on_after_its_streams_get_new_ids(tmp_path: Path) -> None:
-    film = tmp_path / "film.ts"
-    film.write_bytes(broadcast(tmp_path / "a.ts", 256, 4096) + broadcast(tmp_path / "b.ts", 400, 4096))
-    assert len(read(film)[0]) == 200
+    parts = broadcast(tmp_path / "a.ts", 256, 4096), broadcast(tmp_path / "b.ts", 400, 4096)
+    film = films.joined(parts, tmp_path / "film.ts")
+    assert len(timed(film)[0]) == 200
 
 
 def test_another_programme_within_a_recording_does_not_end_the_first(tmp_path: Path) -> None:
-    film = tmp_path / "film.ts"
-    film.write_bytes(broadcast(tmp_path / "a.ts", 256, 4096) + broadcast(tmp_path / "b.ts", 400, 4100))
-    assert len(read(film)[0]) == 100
+    parts = broadcast(tmp_path / "a.ts", 256, 4096), broadcast(tmp_path / "b.ts", 400, 4100)
+    film = films.joined(parts, tmp_path / "film.ts")
+    assert len(timed(film)[0]) == 100
 
 
 @pytest.mark.parametrize("kind", NO_FILMS)
@@ -141,7 +136,7 @@ def test_a_file_that_is_not_a_film_gives_one_line_that_names_it(tmp_path: Path, 
     name, make, reason = NO_FILMS[kind]
     path = make(tmp_path / name)
     with pytest.raises(VideoError) as caught:
-        read(path)
+        timed(path)
     message = str(caught.value)
     assert message.startswith(f"{path}: ")
     assert reason in message
@@ -151,4 +146,4 @@ def test_a_file_that_is_not_a_film_gives_one_line_that_names_it(tmp_path: Path, 
 def test_a_file_name_with_a_colon_is_not_a_protocol(film: Path, tmp_path: Path) -> None:
     path = tmp_path / "http:film.mp4"
     path.write_bytes(film.read_bytes())
-    assert len(read(path)[0]) == 120
+    assert len(timed(path)[0]) == 120

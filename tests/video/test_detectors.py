@@ -230,7 +230,7 @@ def test_an_invalid_shot_list_gives_one_line_that_names_it(tmp_path: Path, kind:
     assert "\n" not in str(caught.value)
 
 
-def test_a_binary_shot_list_is_refused(tmp_path: Path) -> None:
+def test_a_shot_list_that_is_binary_a_folder_or_missing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(bytes(range(256)))
     (tmp_path / "folder").mkdir()
     for name in ("binary", "folder", "missing"):

@@ -248,10 +248,9 @@ def test_cuts_of_a_real_film_equal_those_of_the_scenedetect_command(tmp_path: Pa
 # --- films of all kinds ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("detector", [name for name in DETECTORS if name != "transnetv2"])
 @pytest.mark.parametrize("frames", [1, 2, 3, 40])
-def test_a_film_without_cuts_is_one_shot_of_any_length(tmp_path: Path, detector: str, frames: int) -> None:
-    (shot,) = read(films.write_film(tmp_path / "one.mp4", films.pictures(frames)), detector=detector)
+def test_a_film_without_cuts_is_one_shot_of_any_length(tmp_path: Path, frames: int) -> None:
+    (shot,) = read(films.write_film(tmp_path / "one.mp4", films.pictures(frames)))
     assert (shot.start_frame, shot.end_frame, len(shot.keyframes)) == (0, frames, 3)
     assert tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices
 

@@ -1,0 +1,20 @@
+"""Tables of weights between shots, and the bands that the models compute from them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def band_of(table: Floats, reach: int) -> Floats:
+    N = len(table)
+    return np.array([[table[i, i + k] if i + k < N else 0.0 for k in range(reach + 1)] for i in range(N)])
+
+
+def near_table(N: int, reach: int, seed: int = 0) -> Floats:
+    """Symmetric weights that are 0 beyond the reach."""
+    table = np.random.default_rng(seed).random((N, N))
+    table = (table + table.T) / 2 + np.eye(N)
+    return np.asarray(table * (np.abs(np.arange(N)[:, None] - np.arange(N)) <= reach))
