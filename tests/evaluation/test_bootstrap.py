@@ -86,9 +86,9 @@ def test_evaluate_gives_the_metrics_of_scikit_learn_also_for_scores_at_the_thres
 
 def test_intervals_are_percentiles_of_bootstrap_draws() -> None:
     some = films()
-    result = measure(some, 0.5, resamples=40, seed=3)
+    result = measure(some, 0.5, resamples=16, seed=3)
     assert list(result) == list(METRICS)
-    values = [plain(drawn(some, row)) for row in _draws(len(some), 40, seed=3)[1:]]
+    values = [plain(drawn(some, row)) for row in _draws(len(some), 16, seed=3)[1:]]
     low, high = np.quantile([one["ap"] for one in values], [0.025, 0.975])
     assert result["ap"].interval == pytest.approx((low, high))
     low, high = np.quantile([one["miou"] for one in values], [0.025, 0.975])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,22 @@ def test_head_and_crn_are_initialised_as_in_bert_and_the_mask_embedding_is_fixed
     assert not state["head_sbd.bias"].any()
     fixed = [name for name, parameter in network.named_parameters() if not parameter.requires_grad]
     assert fixed == ["crn.shot_embedding.mask_embedding.weight"]
+
+
+IMPOSSIBLE: dict[str, list[dict[str, Any]]] = {
+    "transformer": [{"neighbors": 0}, {"neighbors": 8.0}, {"layers": True}, {"width": 7}, {"heads": 0}, {"hidden": -1}]
+    + [{"dropout": share} for share in (1.0, -0.1, "0.1")],
+    "mlp": [{"neighbors": 0}, {"width": 3}, {"width": 8.0}, {"input_width": True}, {"dropout": 1.0}],
+    "ms-lstm": [{"neighbors": 0}, {"width": 0}, {"sequence": 2.0}, {"input_width": True}],
+    "relational": [{"neighbors": 0}, {"width": -1}, {"width": 8.0}],
+}
+
+
+@pytest.mark.parametrize("crn", IMPOSSIBLE)
+def test_settings_that_no_network_can_have_are_refused(crn: str) -> None:
+    for wrong in IMPOSSIBLE[crn]:
+        with pytest.raises(ValueError):
+            replace(SHAPES[crn], **wrong)
 
 
 def test_a_network_of_another_shape_is_refused() -> None:

@@ -276,22 +276,3 @@ def test_shots_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
 def test_a_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"the mask must be \(3, 5\)"):
         ContextualRelationNetwork(SMALL)(torch.zeros(3, 5, 24), torch.zeros(shape))
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"neighbors": 0},
-        {"neighbors": 8.0},
-        {"layers": True},
-        {"width": 30},
-        {"heads": 0},
-        {"hidden": -1},
-        {"dropout": 1.0},
-        {"dropout": -0.1},
-        {"dropout": "0.1"},
-    ],
-)
-def test_settings_that_no_network_can_have_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError):
-        CRNSettings(**wrong)  # type: ignore[arg-type]

@@ -1,6 +1,5 @@
 """The MLP over a window's shots."""
 
-import pytest
 import torch
 
 from pipelines.models.mlp import WindowMLP
@@ -36,11 +35,3 @@ def test_dropout_follows_both_hidden_layers_in_training_only() -> None:
     assert torch.equal(network(windows), network(windows))
     kinds = [type(module).__name__ for module in network.layers]
     assert kinds == ["Linear", "ReLU", "Dropout", "Linear", "ReLU", "Dropout", "Linear"]
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"neighbors": 0}, {"width": 3}, {"width": 8.0}, {"input_width": True}, {"dropout": 1.0}]
-)
-def test_settings_that_no_network_can_have_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError):
-        MLPSettings(**wrong)  # type: ignore[arg-type]

@@ -109,12 +109,6 @@ def test_identical_sides_and_zero_features_have_finite_gradients() -> None:
     assert similar.abs().max() <= 1 + 1e-5
 
 
-@pytest.mark.parametrize("wrong", [{"neighbors": 0}, {"width": 0}, {"sequence": 2.0}, {"input_width": True}])
-def test_settings_that_no_network_can_have_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError):
-        MSLSTMSettings(**wrong)  # type: ignore[arg-type]
-
-
 def test_the_norm_of_encodings_does_not_matter(network: MSLSTM) -> None:
     cuts = windows(2, 4)
     lengths = torch.rand(2, 4, 6, 1, dtype=torch.float64) * 100 + 0.1

@@ -16,11 +16,6 @@ B, S, D_E, D_C, D = 5, 7, 12, 10, 6
 TAU = 0.1
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
 def leaf(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 

@@ -20,11 +20,6 @@ B = 6
 SUBSETS = [tasks for size in range(1, 5) for tasks in combinations(get_args(Task), size)]
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
 def inputs(settings: PretextSettings, shots: int = S) -> dict[str, Any]:
     dense = torch.randn(B, shots, D_E, requires_grad=True)
     slow = (dense[:, list(settings.slow_positions(shots))] + 0.1 * torch.randn(1)).detach().requires_grad_()

@@ -42,11 +42,6 @@ def windows(B: int, S: int, D: int, generator: torch.Generator, noise: float = 0
     return slow, dense
 
 
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
-
-
 def uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return 2 * torch.rand(shape, generator=generator) - 1
 

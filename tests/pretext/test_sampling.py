@@ -24,11 +24,6 @@ def chi_square(counts: Tensor, expected: float) -> float:
     return float(((counts.double() - expected) ** 2 / expected).sum())
 
 
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
-
-
 def test_sampling_depends_only_on_the_seed() -> None:
     one, two = (draw_noise(8, 17, torch.Generator().manual_seed(3)) for _ in range(2))
     assert one.shape == (8, 5, 17)

@@ -98,7 +98,7 @@ def pixels(films: Path, settings: PretrainSettings) -> PretrainSettings:
         settings,
         index=films,
         features=(),
-        encoder="resnet18",
+        encoder="timm:test_resnet",
         augmentation=AugmentationSettings(size=32, kernel_size=3),
         decoded_size=40,
         neighbours=2,
@@ -381,7 +381,7 @@ def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, film
     (tmp_path / "split.json").write_text('{"train": ["film001"], "val": ["npz/bare"]}')
     sources, output = [films.parent / "stores" / "film001.h5", tmp_path / "npz"], tmp_path / "index" / "index.h5"
     build_index(sources, IndexSettings(output, split=tmp_path / "split.json", feature_folder=tmp_path / "index"))
-    some = replace(pixels, index=output, validate_epochs=1, encoder="timm:test_resnet")
+    some = replace(pixels, index=output, validate_epochs=1)
     refusal(lambda: pretrain(some), "no keyframes of npz/bare", "--only-complete", error=BasslError)
     assert pretrain(replace(some, splits=("train",))).step > 0
 
@@ -404,7 +404,7 @@ def test_batches_of_keyframes_do_not_depend_on_the_number_of_workers(films: Path
 
 @pytest.mark.parametrize("method", ["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"])
 def test_every_method_trains_on_keyframes(pixels: PretrainSettings, method: Any) -> None:
-    result = pretrain(replace(pixels, pretext=PretextSettings(method=method)))
+    result = pretrain(replace(pixels, encoder="resnet18", pretext=PretextSettings(method=method)))
     model = load_bassl_model(result.model)
     assert model.settings.encoder == "resnet18"
     assert model.encoder["layer4.1.bn2.weight"].abs().max() > 0  # zero at first: it has learned
@@ -462,7 +462,7 @@ def test_a_resumed_run_on_keyframes_equals_an_uninterrupted_one(pixels: Pretrain
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_validation_scores_keyframes(pixels: PretrainSettings, films: Path, workers: int) -> None:
-    settings = replace(pixels, freeze_encoder=True, validate_epochs=1, workers=workers)
+    settings = replace(pixels, encoder="resnet18", freeze_encoder=True, validate_epochs=1, workers=workers)
     result = pretrain(settings)
     assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1]
     assert 0 <= result.validation["ap_pp"] <= 1
@@ -513,7 +513,7 @@ def test_processes_share_the_validation_keyframes(
 
 @pytest.mark.slow
 def test_ctrl_c_stops_reader_processes_and_the_current_step_is_finished(pixels: PretrainSettings) -> None:
-    settings = replace(pixels, encoder="timm:test_resnet", workers=2, epochs=1000)
+    settings = replace(pixels, workers=2, epochs=1000)
     command = [sys.executable, *command_of(settings)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert soon(has_lines(settings.output / "log.csv", 4), 240)
@@ -530,7 +530,7 @@ def test_a_compiled_run_writes_the_same_files_and_can_be_resumed(
 ) -> None:
     compile_ = torch.compile
     monkeypatch.setattr(torch, "compile", lambda function: compile_(function, backend="eager"))
-    plain = replace(pixels, encoder="timm:test_resnet", dropout=0.0, epochs=2, validate_epochs=1)
+    plain = replace(pixels, dropout=0.0, epochs=2, validate_epochs=1)
     made = replace(plain, compile=True, output=plain.output.with_name("made"))
     with left_by(lambda state: state.step > state.steps // 2) as stop:
         pretrain(made, stop)
@@ -553,7 +553,7 @@ def test_a_compiled_run_writes_the_same_files_and_can_be_resumed(
 def test_a_run_on_another_device_keeps_tensors_there_and_synchronises_only_for_logs(
     settings: PretrainSettings, pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch, source: str, method: Any
 ) -> None:
-    settings = settings if source == "features" else replace(pixels, encoder="timm:test_resnet")
+    settings = settings if source == "features" else pixels
     settings = replace(settings, pretext=PretextSettings(method=method), log_steps=1000, epochs=1, dropout=0.0)
     here: list[TrainingProgress] = []
     pretrain(settings, here.append)
