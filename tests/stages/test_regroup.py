@@ -12,7 +12,7 @@ from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.scenes import SceneList, Transition
 from pipelines.stages.regroup import RegroupSettings, regroup
-from tests.command import running
+from tests.command import Bassl
 from tests.outputs.exporting import named, scene_list
 from tests.small_stores import refusal
 
@@ -132,11 +132,8 @@ def test_impossible_settings_give_a_one_line_error(file: Path) -> None:
         regroup(file, RegroupSettings(scenes=7))
 
 
-def test_the_command_prints_the_scenes_and_writes_them(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(file.parent)
-    bassl = running(monkeypatch, capfd)
+def test_the_command_prints_the_scenes_and_writes_them(file: Path, bassl: Bassl) -> None:
+    file.rename("scenes.json")  # into the folder of `bassl`, where it is the default
     code, out, _ = bassl("regroup", "--threshold", "0.5", "-o", "out/other.json")
     assert code == 0
     assert len(out.splitlines()) == 5
@@ -158,10 +155,8 @@ def test_another_format_is_refused(file: Path, name: str) -> None:
     assert not file.with_name(name).exists()
 
 
-def test_stdout_gets_only_one_json_document(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(file.parent)
-    code, out, _ = running(monkeypatch, capfd)("regroup", "--scenes", "2", "-o", "-", "--json")
+def test_stdout_gets_only_one_json_document(file: Path, bassl: Bassl) -> None:
+    file.rename("scenes.json")  # into the folder of `bassl`, where it is the default
+    code, out, _ = bassl("regroup", "--scenes", "2", "-o", "-", "--json")
     assert code == 0
     assert len(json.loads(out)["scenes"]) == 2

@@ -35,6 +35,7 @@ from tests.scored_things import SHAPE, WIDTH, model, plain, put_csv, put_index, 
 from tests.small_stores import put_store, refusal
 
 QUICK = ScoreSettings(resamples=20)
+SMALL = {"init": "none", "crn": "mlp", "width": 8, "epochs": 1, "batch": 4, "seeds": 1, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +52,23 @@ def settings(home: Path) -> ScoreSettings:
     return replace(QUICK, index=home / "index.h5", features=home / "nowhere")
 
 
-@pytest.fixture(scope="module")
-def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def put_labelled(folder: Path, images: int = 3) -> Path:
     """An index of two labelled films with keyframes of four shots each."""
-    folder = tmp_path_factory.mktemp("labelled")
     for name in ("a", "b"):
-        put_store(folder / "keyframes" / f"{name}.h5", shots=4, seed=ord(name))
+        put_store(folder / "keyframes" / f"{name}.h5", shots=4, images=images, seed=ord(name))
         put_csv(folder / "labels" / f"{name}.csv", 0, 4, 8)
     settings = IndexSettings(output=folder / "index.h5", labels=(folder / "labels",))
     return build_index([folder / "keyframes"], settings).index.path
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return put_labelled(tmp_path_factory.mktemp("labelled"))
+
+
+@pytest.fixture
+def on_labelled(labelled: Path, tmp_path: Path) -> ScoreSettings:
+    return replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
 
 
 def tiny_encoder() -> tuple[str, dict[str, torch.Tensor]]:
@@ -174,29 +183,28 @@ def test_a_model_of_another_encoder_is_refused(home: Path, tmp_path: Path, setti
     refusal(lambda: score(path, settings=replace(settings, features=store)), "other-8d", error=BasslError)
 
 
-def test_missing_features_are_computed(labelled: Path, tmp_path: Path) -> None:
+def test_missing_features_are_computed(on_labelled: ScoreSettings, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
-    result = score("default", settings=settings, progress=lambda *state: told.append(state))
+    result = score("default", settings=on_labelled, progress=lambda *state: told.append(state))
     assert [film.film for film in result.films] == ["a", "b"]
     assert ("encoding", 8, 8) in told
     assert told[-1] == ("scoring", 2, 2)
     assert result.measures["boundary_f1"].pooled is not None
     (store,) = (tmp_path / "features").glob("efficientnet_lite0-*.h5")
     before = store.stat().st_mtime_ns
-    assert score("default", settings=settings).measures == result.measures
+    assert score("default", settings=on_labelled).measures == result.measures
     assert store.stat().st_mtime_ns == before
 
 
-def test_missing_features_are_computed_with_the_preparation_of_the_model(labelled: Path, tmp_path: Path) -> None:
+def test_missing_features_are_computed_with_the_preparation_of_the_model(
+    labelled: Path, on_labelled: ScoreSettings, tmp_path: Path
+) -> None:
     store = encode_shots(EncodeSettings(labelled, output=tmp_path / "features", preparation="centre", device="cpu"))
-    small = {"init": "none", "crn": "mlp", "width": 8, "epochs": 1, "batch": 4, "seeds": 1, "device": "cpu"}
-    tuning = FinetuneSettings(index=labelled, features=(store,), output=tmp_path / "run", **small)  # type: ignore[arg-type]
+    tuning = FinetuneSettings(index=labelled, features=(store,), output=tmp_path / "run", **SMALL)  # type: ignore[arg-type]
     finetune(tuning)
-    settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
-    before = score(tmp_path / "run", settings=settings)
+    before = score(tmp_path / "run", settings=on_labelled)
     store.unlink()
-    assert score(tmp_path / "run", settings=settings).measures == before.measures
+    assert score(tmp_path / "run", settings=on_labelled).measures == before.measures
     assert list((tmp_path / "features").glob("*.h5")) == [store]
     store.unlink()
     again = replace(tuning, features=(), output=tmp_path / "again", feature_folder=tmp_path / "features")
@@ -206,8 +214,7 @@ def test_missing_features_are_computed_with_the_preparation_of_the_model(labelle
 
 def test_scoring_a_run_on_its_training_films_is_reported_first(labelled: Path, tmp_path: Path) -> None:
     store = encode_shots(EncodeSettings(labelled, output=tmp_path / "features", device="cpu"))
-    small = {"init": "none", "crn": "mlp", "width": 8, "epochs": 1, "batch": 4, "seeds": 1, "device": "cpu"}
-    finetune(FinetuneSettings(index=labelled, features=(store,), output=tmp_path / "run", **small))  # type: ignore[arg-type]
+    finetune(FinetuneSettings(index=labelled, features=(store,), output=tmp_path / "run", **SMALL))  # type: ignore[arg-type]
     settings = replace(QUICK, index=labelled, split="all", features=store)
     first, *_ = score(tmp_path / "run", settings=settings).notes
     assert first.startswith(f"{tmp_path / 'run'} learned from 2 of these 2 films")
@@ -215,7 +222,7 @@ def test_scoring_a_run_on_its_training_films_is_reported_first(labelled: Path, t
 
 @pytest.mark.parametrize("how", PREPARATIONS)
 def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
-    labelled: Path, tmp_path: Path, how: Preparation
+    on_labelled: ScoreSettings, tmp_path: Path, how: Preparation
 ) -> None:
     name, weights = tiny_encoder()
     encoder = torch_encoder(name, weights, "cpu", size=32, how=how)
@@ -230,16 +237,17 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
         input_size=32,
     )
     save_boundary_model(tmp_path / "m.safetensors", tuned)
-    settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
-    assert len(score(tmp_path / "m.safetensors", settings=settings).films) == 2
-    assert [store.stem for store in settings.features.iterdir()] == [encoder.id]
+    assert len(score(tmp_path / "m.safetensors", settings=on_labelled).films) == 2
+    assert [store.stem for store in on_labelled.features.iterdir()] == [encoder.id]
     other = tmp_path / "other.safetensors"
     of_five = torch_encoder(name, weights, "cpu", keyframes=5, size=32, how=how)
     save_boundary_model(other, replace(tuned, encoder=of_five.id, keyframes=5))
-    refusal(lambda: score(other, settings=settings), other, "--keyframes 5", error=BasslError)
+    refusal(lambda: score(other, settings=on_labelled), other, "--keyframes 5", error=BasslError)
 
 
-def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(labelled: Path, tmp_path: Path) -> None:
+def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(
+    labelled: Path, on_labelled: ScoreSettings, tmp_path: Path
+) -> None:
     name, weights = tiny_encoder()
     save_bassl_model(tmp_path / "m.safetensors", BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
     tuning = FinetuneSettings(
@@ -258,15 +266,14 @@ def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(labelled:
         device="cpu",
     )
     finetune(tuning)
-    settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
-    result = score(tmp_path / "run", settings=settings)
-    alone = [score(tmp_path / "run" / f"seed-{seed}.safetensors", settings=settings) for seed in (0, 1)]
+    result = score(tmp_path / "run", settings=on_labelled)
+    alone = [score(tmp_path / "run" / f"seed-{seed}.safetensors", settings=on_labelled) for seed in (0, 1)]
     assert result.seeds["ap"].values == {seed: one.measures["ap"].value for seed, one in enumerate(alone)}
-    assert len(list(settings.features.iterdir())) == 2
+    assert len(list(on_labelled.features.iterdir())) == 2
 
 
 @pytest.fixture
-def single(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScoreSettings:
+def single(on_labelled: ScoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScoreSettings:
     """Of an index of two labelled films with one keyframe a shot; what is published under a name is `tiny_encoder`."""
 
     def published(name: str, pretrained: bool, **more: Any) -> TrainableEncoder:
@@ -274,12 +281,7 @@ def single(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScoreSettings:
         return trainable_encoder(name, pretrained=False, **more)
 
     monkeypatch.setattr(torch_encoders, "trainable_encoder", published)
-    for film in ("a", "b"):
-        put_store(tmp_path / "keyframes" / f"{film}.h5", shots=4, images=1, seed=ord(film))
-        put_csv(tmp_path / "labels" / f"{film}.csv", 0, 4, 8)
-    index = tmp_path / "index.h5"
-    build_index([tmp_path / "keyframes"], IndexSettings(output=index, labels=(tmp_path / "labels",)))
-    return replace(QUICK, index=index, split="all", features=tmp_path / "features", device="cpu")
+    return replace(on_labelled, index=put_labelled(tmp_path, images=1))
 
 
 @pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])
@@ -298,17 +300,18 @@ def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
     assert store.stem != encoder.id, "features of one keyframe a shot are not those of three"
 
 
-def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(labelled: Path, tmp_path: Path) -> None:
+def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
+    on_labelled: ScoreSettings, tmp_path: Path
+) -> None:
     name, weights = tiny_encoder()
     path = tmp_path / "m.safetensors"
     save_bassl_model(path, BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
-    settings = replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
-    refusal(lambda: score(path, settings=settings), path, "--representation", error=BasslError)
-    result = score(path, settings=replace(settings, representation=True))
-    (store,) = settings.features.iterdir()
+    refusal(lambda: score(path, settings=on_labelled), path, "--representation", error=BasslError)
+    result = score(path, settings=replace(on_labelled, representation=True))
+    (store,) = on_labelled.features.iterdir()
     assert result.measures == {}
     # As text: NMI is nan, as these films have no scenes long enough, and nan differs from itself.
-    again = score(store, settings=replace(settings, representation=True))
+    again = score(store, settings=replace(on_labelled, representation=True))
     assert repr(result.representation) == repr(again.representation)
 
 
