@@ -76,7 +76,7 @@ def test_unusable_files_give_a_one_line_error_and_leave_no_output(
 
 
 @pytest.mark.parametrize("path", [".", "/", "a" * 300])
-def test_a_path_without_a_model_gives_a_one_line_error(tmp_path: Path, execute: Bassl, path: str) -> None:
+def test_a_path_without_a_model_gives_a_one_line_error(execute: Bassl, path: str) -> None:
     run = execute(path, "--export")
     assert (run.code, run.out, len(run.err.splitlines())) == (2, "", 1)
     run = execute(path)

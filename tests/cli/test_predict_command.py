@@ -441,7 +441,7 @@ def test_errors_in_the_child_process_are_one_line_with_exit_code_2(tmp_path: Pat
     assert (run.code, run.out, run.err) == (2, "", "bassl: gone.mp4: no such file\n")
 
 
-def test_an_error_after_torch_was_imported_is_one_line(tmp_path: Path) -> None:
+def test_an_error_after_torch_was_imported_is_one_line() -> None:
     code = (
         "import sys, torch, triton._C.libtriton; from bassl_cli.__main__ import main\n"
         "sys.argv = ['bassl', 'predict', 'none.mp4']; main()"

@@ -68,7 +68,7 @@ def test_wrong_options_give_a_one_line_error(arguments: list[str], words: list[s
 
 
 @pytest.mark.slow
-def test_several_processes_train_one_run_and_report_an_error_once(small: list[str], tmp_path: Path) -> None:
+def test_several_processes_train_one_run_and_report_an_error_once(small: list[str]) -> None:
     ended = run(*small, "--processes", "2")
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("18 steps; wrote") == 1

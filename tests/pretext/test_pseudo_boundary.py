@@ -118,7 +118,7 @@ def test_if_all_shots_are_equal_dtw_puts_all_but_the_last_on_the_left() -> None:
     assert by_tslearn(above.numpy()) == [4]
 
 
-def test_dtw_finds_a_clear_change(generator: torch.Generator) -> None:
+def test_dtw_finds_a_clear_change() -> None:
     scenes = torch.eye(2)
     for S in LENGTHS:
         for b in range(S - 1):

@@ -89,7 +89,7 @@ def test_systems_with_networks_report_seeds_and_accept_further_feature_sets(inde
     )
 
 
-def test_unusable_settings_give_a_one_line_error(index: Path, tmp_path: Path) -> None:
+def test_unusable_settings_give_a_one_line_error(index: Path) -> None:
     def run(**changes: object) -> object:
         return baseline(replace(BaselineSettings(index=index), **changes))  # type: ignore[arg-type]
 

@@ -171,7 +171,7 @@ def test_the_model_header_records_that_it_reads_sound(run: Path, tmp_path: Path)
     refusal(lambda: SceneModel(PredictSettings(model=tmp_path / "other.safetensors")).load(), "reads sound as another")
 
 
-def test_sound_features_are_zero_for_silence_and_about_one_for_a_full_scale_tone(tmp_path: Path) -> None:
+def test_sound_features_are_zero_for_silence_and_about_one_for_a_full_scale_tone() -> None:
     content: NDArray[np.float32] = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(with_sound(content, silent(2)), np.hstack([content, np.zeros((2, sound.WIDTH))]))
     tone = sound.log_mel(np.sin(2 * np.pi * 440 * np.arange(sound.RATE) / sound.RATE))

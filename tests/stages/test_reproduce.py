@@ -226,7 +226,7 @@ def test_a_changed_setting_repeats_only_dependent_steps(
 
 
 def test_an_interrupted_table_continues_to_the_same_numbers(
-    sets: Path, tmp_path: Path, table1: tuple[ReproduceSettings, ReproduceResult], monkeypatch: pytest.MonkeyPatch
+    sets: Path, tmp_path: Path, table1: tuple[ReproduceSettings, ReproduceResult]
 ) -> None:
     rows = ("GraphCut", "BaSSL (10 epochs)", "Relational network")
     settings = ReproduceSettings("table1", sets, rows, gpus=0, seeds=2, output=tmp_path)

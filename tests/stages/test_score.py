@@ -124,7 +124,7 @@ def test_split_all_scores_every_labelled_film(home: Path, settings: ScoreSetting
     assert len(score(home / "run", settings=replace(settings, split="all")).films) == 5
 
 
-def test_the_built_in_model_scores_any_features(home: Path, settings: ScoreSettings) -> None:
+def test_the_built_in_model_scores_any_features(settings: ScoreSettings) -> None:
     result = score("default", settings=settings)
     assert 0 < (result.measures["ap"].pooled or 0) <= 1
     assert result.seeds == {}

@@ -354,9 +354,7 @@ def test_odd_frame_sizes_and_high_bit_depths_are_encoded(tmp_path: Path, width: 
 
 
 @pytest.mark.parametrize("ending", [".mp4", ".mkv", ".ts"])
-def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(
-    film: Path, tmp_path: Path, ending: str
-) -> None:
+def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(tmp_path: Path, ending: str) -> None:
     path = films.write_film(
         tmp_path / f"film{ending}",
         films.pictures(FRAMES, CUTS),
@@ -492,9 +490,7 @@ def test_scene_names_become_safe_file_names(film: Path, tmp_path: Path, name: st
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_an_interrupted_split_leaves_no_files(
-    film: Path, scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact: bool
-) -> None:
+def test_an_interrupted_split_leaves_no_files(film: Path, scenes: SceneList, tmp_path: Path, exact: bool) -> None:
     def fails(stage: str, done: float, total: float | None) -> None:
         if done > 3:
             raise KeyboardInterrupt
