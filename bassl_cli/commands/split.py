@@ -60,8 +60,6 @@ def split(
         raise BasslError(f"--chapters copies the film in one piece; leave {without} out")
     if in_place and not chapters:
         raise BasslError("--in-place is about chapters; add --chapters")
-    if in_place and settings.folder is not None:
-        raise BasslError("--in-place writes into the film itself; leave -o out")
     named = None if files[0] == STDIO or files[0].suffix.lower() == ".json" else files[0]
     if named is not None:
         left = Path(f"{named.stem}.scenes.json")  # by `bassl predict`

@@ -198,13 +198,12 @@ def test_chapters_option_writes_one_copy_with_chapters(bassl: Bassl, movie: Path
         (["{movie}", "--expand", "-1"], ["0 seconds or more"]),
         (["{movie}", "--crf", "20"], ["add --exact"]),
         (["{movie}", "--exact", "--crf", "52"], ["between 0 and 51"]),
-        (["{movie}", "--chapters", "--in-place", "-o", "out"], ["leave -o out"]),
         (["{movie}", "--exact", "--preset", "warp"], ["warp", "ultrafast"]),
         (["{movie}", "-f", "$NUMBER"], ["$SCENE_NUMBER", "NUMBER"]),
         (["{movie}", "-f", "$VIDEO_NAME"], ["several files", "$SCENE_NUMBER"]),
         (["{movie}", "-o", "full"], ["movie-scene-004.mp4", "--overwrite"]),
     ],
-    ids=range(15),
+    ids=range(14),
 )
 def test_wrong_options_give_a_one_line_error_and_write_nothing(
     bassl: Bassl, movie: Path, arguments: list[str], words: list[str]
