@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pipelines.datasets.scene_list import read_scene_list
+from pipelines.datasets.scene_list import read_scene_list, with_film
 from pipelines.errors import BasslError
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots, timecode
 from pipelines.video.films import fingerprint
@@ -65,7 +65,7 @@ def test_a_given_film_replaces_the_one_named_in_the_scene_list(tmp_path: Path) -
     scene_list().save(tmp_path / "scenes.json")
     film = tmp_path / "moved.mp4"
     film.write_bytes(b"frames")
-    facts = read_scene_list(tmp_path / "scenes.json", film).video
+    facts = with_film(read_scene_list(tmp_path / "scenes.json"), film).video
     assert facts == replace(scene_list().video, path=str(film), fingerprint=fingerprint(film))
 
 

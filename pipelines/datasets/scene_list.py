@@ -29,26 +29,34 @@ _READERS = {"str": as_text, "int": as_int, "float": as_number}
 _MOST = {"sound_tracks": 512, "sound_channels": 512, "sound_rate": MAX_POSITION}
 
 
-def read_scene_list(path: Path, film: Path | None = None) -> SceneList:
-    """Read a ``scenes.json``, version 1. The path of its video is ``film``, or the file with its fingerprint at its
-    relative or absolute path, or as the file has it where there is none.
+def read_scene_list(path: Path) -> SceneList:
+    """Read a ``scenes.json``, version 1. The path of its video is the file with its fingerprint at its relative or
+    absolute path, or as the file has it where there is none.
 
-    Raises DatasetError when it is not a scenes.json, of another version, or inconsistent, VideoError where there is no
-    file ``film``."""
-    if film is not None and not is_file(film):
-        raise VideoError(f"{film}: no such film")
+    Raises DatasetError when it is not a scenes.json, of another version, or inconsistent."""
     content = read_json(path, MAX_SCENES_BYTES)
     annotation_of(content, path)  # checks for gaps, overlaps, and scenes that do not begin and end with their shots
     settings = content.get("settings", {})
     if not isinstance(settings, dict):
         raise fault(path, "its settings are not an object")
-    video = _video(content["video"], path, film)
+    video = _video(content["video"], path)
     shots = tuple(_shot(i, entry, path) for i, entry in enumerate(content["shots"]))
     scenes = tuple(_scene(m, entry, path) for m, entry in enumerate(content["scenes"]))
     return SceneList(video, settings, shots, scenes)
 
 
-def _video(entry: dict[str, Any], path: Path, film: Path | None) -> VideoFacts:
+def with_film(scenes: SceneList, film: Path | None) -> SceneList:
+    """The scenes with the path and fingerprint of ``film``, or as they are where it is None.
+
+    Raises VideoError where there is no such file."""
+    if film is None:
+        return scenes
+    if not is_file(film):
+        raise VideoError(f"{film}: no such film")
+    return replace(scenes, video=replace(scenes.video, path=str(film.absolute()), fingerprint=fingerprint(film)))
+
+
+def _video(entry: dict[str, Any], path: Path) -> VideoFacts:
     facts: dict[str, Any] = {}
     for field in fields(VideoFacts):
         if field.name in entry or field.default is MISSING:
@@ -60,8 +68,6 @@ def _video(entry: dict[str, Any], path: Path, film: Path | None) -> VideoFacts:
             raise fault(path, f"the {name} of the video is {facts[name]}, which is not between 0 and {most}")
     relative = as_text(entry.get("relative_path", ""), "the relative_path of the video", path)
     video = VideoFacts(**facts)
-    if film is not None:
-        return replace(video, path=str(film.absolute()), fingerprint=fingerprint(film))
     return replace(video, path=_film(path, video, relative))
 
 

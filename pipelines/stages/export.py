@@ -62,7 +62,7 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
         BasslError: one line, for a ``scenes.json`` that cannot be read, a named film that is another one, an ending
             that no format or several have, or a path that cannot be written, is the film or is the ``scenes.json``.
     """
-    from pipelines.datasets.scene_list import read_scene_list  # start-up time: numpy
+    from pipelines.datasets.scene_list import read_scene_list, with_film  # start-up time: numpy
 
     file, output = Path(file), settings.output
     if settings.to is not None:
@@ -73,11 +73,12 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
     if output is None:
         output = beside(file, name)
     check_inputs_kept((output,), (file, settings.film))
-    scenes = read_scene_list(file, settings.film)
+    listed = read_scene_list(file)
+    scenes = with_film(listed, settings.film)
     if settings.film is not None:
         from pipelines.video.decoding import check_same_film  # start-up time: PyAV
 
-        check_same_film(settings.film, read_scene_list(file))
+        check_same_film(settings.film, listed)
     write_export(scenes, output, name, settings.shots)
     missing = FORMATS[name].media and film_at(Path(scenes.video.path), scenes.video) is None
     warnings = FORMATS[name].warnings(scenes, settings.shots)

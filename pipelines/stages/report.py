@@ -77,7 +77,7 @@ def report(
         BasslError: one line, for a ``scenes.json``, truth or film that cannot be used, a film that is another one, or a
             page that cannot be written.
     """
-    from pipelines.datasets.scene_list import read_scene_list  # start-up time: numpy
+    from pipelines.datasets.scene_list import read_scene_list, with_film  # start-up time: numpy
     from pipelines.outputs.page import save_page  # start-up time: Jinja, Pillow
     from pipelines.video.decoding import check_same_film  # start-up time: PyAV
 
@@ -85,7 +85,8 @@ def report(
     path = settings.output or _page_path(file, None)
     if path.suffix.lower() not in _ENDINGS:
         raise BasslError(f"{path}: a page's name ends in .html")
-    listed = read_scene_list(file, settings.film)
+    stored = read_scene_list(file)
+    listed = with_film(stored, settings.film)
     film = film_at(Path(listed.video.path), listed.video)
     check_inputs_kept((path,), (file, film, settings.truth))
     check_writable(path)
@@ -97,7 +98,7 @@ def report(
         source = "film"
         images = _filmed_images(file, listed, film, progress or (lambda stage, done, total: None), warnings)
     elif film is not None:
-        check_same_film(film, read_scene_list(file))
+        check_same_film(film, stored)
     elif not images:
         source = "none"
         warnings.append(f"{listed.video.path}: {NO_FILM}; a page without images")

@@ -122,15 +122,16 @@ def save_images(
     """
     from PIL import Image  # start-up time
 
-    from pipelines.datasets.scene_list import read_scene_list  # start-up time: NumPy
+    from pipelines.datasets.scene_list import read_scene_list, with_film  # start-up time: NumPy
     from pipelines.video.decoding import check_same_film  # start-up time: PyAV
     from pipelines.video.stills import StillReader  # start-up time: PyAV, OpenCV
 
-    scenes = read_scene_list(Path(file), settings.film)
+    listed = read_scene_list(Path(file))
+    scenes = with_film(listed, settings.film)
     film = film_at(Path(scenes.video.path), scenes.video)
     if film is None:
         raise BasslError(f"{scenes.video.path}: {NO_FILM}")
-    check_same_film(film, read_scene_list(Path(file)))
+    check_same_film(film, listed)
     name = listed_id(scenes.video, PureWindowsPath(film))
     chosen = list(_chosen(scenes, settings))
     with StillReader(film) as reader:
