@@ -107,29 +107,26 @@ def halve(image: YUVImage) -> YUVImage:
     return YUVImage(_halve(image.y), _halve(image.u), _halve(image.v), image.to_rgb)
 
 
-def small_rgb(images: Iterable[YUVImage], long_side: int) -> RGBImage:
+def small_rgb(images: Iterable[YUVImage], long_side: int, most: int) -> RGBImage:
     """RGB images for shot detectors, halved as long as their longer side has at least ``long_side`` pixels.
 
-    All images have the same size; the result is (N, H, W, 3) uint8. Each is halved once as it comes, while its pixels
-    are in the cache; from then on they are processed together, because each call of OpenCV releases and takes the
-    global interpreter lock, which costs more than the work on one small image.
+    All images have the same size; the result is (N, H, W, 3) uint8, with N from 1 to ``most``. Each is halved once as
+    it comes, while its pixels are in the cache; from then on they are processed together, because each call of OpenCV
+    releases and takes the global interpreter lock, which costs more than the work on one small image.
     """
-    halves: list[tuple[Plane, Plane, Plane]] = []
-    matrices = []
-    halvings = colour_halvings = 0
+    matrices: list[NDArray[np.float32]] = []
     for image in images:
-        if not halves:
-            size, colour = image.y.shape, image.u.shape
-            while max(size) // 2 >= long_side:
-                size, halvings = _half(size), halvings + 1
-            while colour[0] // 2 >= size[0] and colour[1] // 2 >= size[1]:  # it has half the size: halved once less
-                colour, colour_halvings = _half(colour), colour_halvings + 1
-        u, v = (_halve(image.u), _halve(image.v)) if colour_halvings else (image.u, image.v)
-        halves.append((_halve(image.y) if halvings else image.y, u, v))
+        if not matrices:
+            times = _halvings(image, long_side)
+            shapes = (_half(plane.shape) if n else plane.shape for plane, n in zip(image[:3], times, strict=True))
+            batches = [np.empty((most, *shape), np.uint8) for shape in shapes]
+        for plane, batch, n in zip(image[:3], batches, times, strict=True):
+            if n:
+                _halve(plane, batch[len(matrices)])
+            else:
+                batch[len(matrices)] = plane
         matrices.append(image.to_rgb)
-    planes = map(np.stack, zip(*halves, strict=True))
-    times = halvings - 1, colour_halvings - 1, colour_halvings - 1
-    y, u, v = (_halve_repeatedly(of_all, left) for of_all, left in zip(planes, times, strict=True))
+    y, u, v = (_halve_repeatedly(batch[: len(matrices)], n - 1) for batch, n in zip(batches, times, strict=True))
     if y.shape != u.shape or any(to_rgb is not matrices[0] for to_rgb in matrices):
         return np.stack([rgb(YUVImage(y[i], u[i], v[i], matrices[i])) for i in range(len(y))])
     # The conversion is per pixel, so that the images can be stacked into one tall image.
@@ -181,12 +178,13 @@ def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
     return np.asarray(cv2.resize(plane, size, interpolation=method), np.uint8)
 
 
-def _halve(plane: Plane) -> Plane:
+def _halve(plane: Plane, half: Plane | None = None) -> Plane:
+    """The plane at half its size, written to ``half`` where that is given."""
+    height, width = plane.shape
     # OpenCV's vectorised 2 x 2 mean needs even sizes; an odd last row or column is left out.
-    height, width = (max(1, side // 2 * 2) for side in plane.shape)
-    if plane.shape != (height, width):
-        plane = plane[:height, :width]
-    return np.asarray(cv2.resize(plane, _half((width, height)), None, 0, 0, cv2.INTER_AREA), np.uint8)
+    if (height % 2 and height > 1) or (width % 2 and width > 1):
+        plane = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
+    return np.asarray(cv2.resize(plane, _half((width, height)), half, 0, 0, cv2.INTER_AREA), np.uint8)
 
 
 def _halve_repeatedly(planes: Plane, times: int) -> Plane:
@@ -198,6 +196,17 @@ def _halve_repeatedly(planes: Plane, times: int) -> Plane:
         tall = cv2.resize(even.reshape(-1, even.shape[2]), (width, N * height), interpolation=cv2.INTER_AREA)
         planes = np.asarray(tall, np.uint8).reshape(N, height, width)
     return planes
+
+
+def _halvings(image: YUVImage, long_side: int) -> tuple[int, int, int]:
+    """How many times :func:`small_rgb` halves y, u and v."""
+    size, colour = image.y.shape, image.u.shape
+    luma = chroma = 0
+    while max(size) // 2 >= long_side:
+        size, luma = _half(size), luma + 1
+    while colour[0] // 2 >= size[0] and colour[1] // 2 >= size[1]:  # it has half the size: halved once less
+        colour, chroma = _half(colour), chroma + 1
+    return luma, chroma, chroma
 
 
 def _half(size: tuple[int, ...]) -> tuple[int, int]:

@@ -110,7 +110,7 @@ def test_every_size_can_be_halved_and_shrunk(rng: np.random.Generator, size: tup
     halved = halve(picture)
     assert halved.y.shape == (max(1, height // 2), max(1, width // 2))
     assert rgb(halved).shape == (*halved.y.shape, 3)
-    small = small_rgb([picture, yuv(rng, width, height)], 96)
+    small = small_rgb([picture, yuv(rng, width, height)], 96, 8)
     assert small.shape[0] == 2
     assert small.shape[3] == 3
     assert max(small.shape[1:3]) == max(size) or 96 <= max(small.shape[1:3]) < 192
@@ -119,9 +119,9 @@ def test_every_size_can_be_halved_and_shrunk(rng: np.random.Generator, size: tup
 @pytest.mark.parametrize("size", [(64, 48), (448, 252), (480, 270), (853, 480), (1919, 1079)])
 def test_images_resized_in_a_batch_or_alone_are_the_same(rng: np.random.Generator, size: tuple[int, int]) -> None:
     pictures = [yuv(rng, *size) for _ in range(3)]
-    together = small_rgb(pictures, 96)
+    together = small_rgb(pictures, 96, 8)
     for picture, small in zip(pictures, together, strict=True):
-        np.testing.assert_array_equal(small_rgb([picture], 96)[0], small)
+        np.testing.assert_array_equal(small_rgb([picture], 96, 8)[0], small)
         alone = picture
         while max(alone.y.shape) // 2 >= 96:  # colours are halved once less, and so once more than they need here
             alone = halve(alone)
