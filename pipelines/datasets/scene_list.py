@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, fields, replace
 from pathlib import Path, PureWindowsPath
-from typing import Any
+from typing import Any, get_type_hints
 
 from pipelines.datasets.parsing import (
     MAX_POSITION,
@@ -21,19 +21,21 @@ from pipelines.datasets.parsing import (
 from pipelines.datasets.scene_files import annotation_of
 from pipelines.errors import VideoError
 from pipelines.files import is_file
+from pipelines.options import kind_of
 from pipelines.scenes import TRANSITIONS, Scene, SceneList, Shot, Transition, VideoFacts, timecode
 from pipelines.video.films import film_at, fingerprint
 
 # How a fact of a video is read, by its type; those with a default may be missing.
-_READERS = {"str": as_text, "int": as_int, "float": as_number}
+_READERS = {str: as_text, int: as_int, float: as_number}
 _MOST = {"sound_tracks": 512, "sound_channels": 512, "sound_rate": MAX_POSITION}
 
 
-def read_scene_list(path: Path) -> SceneList:
+def read_scene_list(path: Path | str) -> SceneList:
     """Read a ``scenes.json``, version 1. The path of its video is the file with its fingerprint at its relative or
     absolute path, or as the file has it where there is none.
 
     Raises DatasetError when it is not a scenes.json, of another version, or inconsistent."""
+    path = Path(path)
     content = read_json(path, MAX_SCENES_BYTES)
     annotation_of(content, path)  # checks for gaps, overlaps, and scenes that do not begin and end with their shots
     settings = content.get("settings", {})
@@ -58,10 +60,11 @@ def with_film(scenes: SceneList, film: Path | None) -> SceneList:
 
 def _video(entry: dict[str, Any], path: Path) -> VideoFacts:
     facts: dict[str, Any] = {}
+    hints = get_type_hints(VideoFacts)
     for field in fields(VideoFacts):
         if field.name in entry or field.default is MISSING:
             value = member(entry, field.name, "the video", path)
-            read = _READERS[str(field.type).removesuffix(" | None")]
+            read = _READERS[kind_of(hints[field.name])[0]]
             facts[field.name] = read(value, f"the {field.name} of the video", path)
     for name, most in _MOST.items():
         if not 0 <= facts.get(name, 0) <= most:

@@ -68,7 +68,8 @@ def read_shot_features(path: Path) -> ShotFeatures:
     features = _to_float32(features, path)
     _check_shots(shots, path)
     shots = _without_shared_frames(shots)
-    for i in np.flatnonzero(scene_end > 1):
+    if (bad := scene_end > 1).any():
+        i = bad.argmax()
         raise fault(path, f"scene_end of shot {i} is {scene_end[i]}, not 0 or 1")
     return ShotFeatures(
         _video_id(path),
@@ -172,7 +173,9 @@ def _check_shots(shots: NDArray[Any], path: Path) -> None:
     start, end = shots[:, 0], shots[:, 1]
     if start[0] < 0:
         raise fault(path, f"shot 0 starts before the video, at frame {start[0]}")
-    for i in np.flatnonzero(end <= start):
+    if (empty := end <= start).any():
+        i = empty.argmax()
         raise fault(path, f"shot {i} is empty: [{start[i]}, {end[i]})")
-    for i in np.flatnonzero((start[1:] < end[:-1] - 1) | (start[1:] <= start[:-1])) + 1:
+    if (early := (start[1:] < end[:-1] - 1) | (start[1:] <= start[:-1])).any():
+        i = early.argmax() + 1
         raise fault(path, f"shot {i} starts at frame {start[i]}, before the end of shot {i - 1} at frame {end[i - 1]}")
