@@ -1,12 +1,23 @@
 from pipelines import __version__ as __version__
+from pipelines.datasets.scene_list import read_scene_list as read_scene_list
 from pipelines.errors import (
     BasslError as BasslError,
+    BasslWarning as BasslWarning,
     DatasetError as DatasetError,
+    SomeFailedError as SomeFailedError,
     StoreError as StoreError,
     VideoError as VideoError,
 )
 from pipelines.models.encoder_options import EncoderOptions as EncoderOptions
-from pipelines.scenes import Scene as Scene, SceneList as SceneList, Shot as Shot, VideoFacts as VideoFacts
+from pipelines.pretext.settings import PretextSettings as PretextSettings
+from pipelines.progress import FilmProgress as FilmProgress, TrainingProgress as TrainingProgress
+from pipelines.scenes import (
+    Scene as Scene,
+    SceneList as SceneList,
+    Shot as Shot,
+    Transition as Transition,
+    VideoFacts as VideoFacts,
+)
 from pipelines.stages.baseline import BaselineSettings as BaselineSettings, baseline as baseline
 from pipelines.stages.build_index import (
     IndexReport as IndexReport,
@@ -17,6 +28,7 @@ from pipelines.stages.encode import EncodeSettings as EncodeSettings, encode_sho
 from pipelines.stages.export import ExportResult as ExportResult, ExportSettings as ExportSettings, export as export
 from pipelines.stages.extract_keyframes import (
     ExtractSettings as ExtractSettings,
+    FilmResult as FilmResult,
     extract_keyframes as extract_keyframes,
 )
 from pipelines.stages.extract_sound import (
@@ -64,6 +76,7 @@ from pipelines.stages.report import ReportResult as ReportResult, ReportSettings
 from pipelines.stages.reproduce import (
     ReproduceResult as ReproduceResult,
     ReproduceSettings as ReproduceSettings,
+    StageOptions as StageOptions,
     reproduce as reproduce,
 )
 from pipelines.stages.save_images import (
@@ -79,3 +92,5 @@ from pipelines.stages.score import (
     score as score,
 )
 from pipelines.stages.split import Piece as Piece, SplitSettings as SplitSettings, split as split
+from pipelines.training.settings import AugmentationSettings as AugmentationSettings
+from pipelines.video.shots import FilmedShot as FilmedShot

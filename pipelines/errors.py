@@ -37,8 +37,11 @@ class SomeFailedError(BasslError):
     """Some inputs failed and all others are done: ``what`` says what is incomplete, ``failed`` has a line for each."""
 
     def __init__(self, what: str, failed: tuple[str, ...]) -> None:
-        super().__init__(f"{what}: {'; '.join(failed[:3])}{'; ...' if len(failed) > 3 else ''}")
+        super().__init__(what, failed)  # what a copy in another process is made from
         self.what, self.failed = what, failed
+
+    def __str__(self) -> str:
+        return f"{self.what}: {'; '.join(self.failed[:3])}{'; ...' if len(self.failed) > 3 else ''}"
 
 
 class BasslWarning(UserWarning):

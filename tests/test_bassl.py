@@ -1,9 +1,12 @@
 """The public package: all names exist, import is light, and a conflicting package is reported."""
 
 import os
+import pickle
 import subprocess
 import sys
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -20,9 +23,24 @@ def test_every_public_name_exists_and_is_documented() -> None:
     assert set(bassl.__all__) <= set(dir(bassl))
 
 
+def test_settings_that_public_settings_hold_are_public() -> None:
+    for name in bassl.__all__:
+        if name.endswith("Settings"):
+            types = get_type_hints(getattr(bassl, name)).values()
+            assert {one.__name__ for one in types if is_dataclass(one)} <= set(bassl.__all__), name
+
+
 def test_a_missing_public_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="'bassl' has no attribute 'predikt'"):
         _ = bassl.predikt  # type: ignore[attr-defined]
+
+
+def test_an_error_comes_back_whole_from_a_pool_of_processes() -> None:
+    error = bassl.SomeFailedError("the store lacks 2 videos", ("a.h5: damaged", "b.h5: missing"))
+    received = pickle.loads(pickle.dumps(error))
+    assert isinstance(received, bassl.BasslError)
+    assert str(received) == str(error) == "the store lacks 2 videos: a.h5: damaged; b.h5: missing"
+    assert (received.what, received.failed) == (error.what, error.failed)
 
 
 def test_a_conflicting_package_called_pipelines_is_reported_in_one_line(tmp_path: Path) -> None:

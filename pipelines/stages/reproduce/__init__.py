@@ -12,7 +12,7 @@ from pipelines.errors import explain_missing_extra
 from pipelines.stages.reproduce.result import PlannedRow, ReproduceResult, RowProgress
 from pipelines.stages.reproduce.settings import ReproduceSettings, StageOptions
 
-__all__ = ["PlannedRow", "ReproduceResult", "ReproduceSettings", "plan", "reproduce"]
+__all__ = ["PlannedRow", "ReproduceResult", "ReproduceSettings", "StageOptions", "plan", "reproduce"]
 
 
 @explain_missing_extra("reproduce")
