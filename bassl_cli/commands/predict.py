@@ -90,14 +90,9 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
     if to is not None and output is not None and not is_scenes_json(output):
         check_ending(output, to)
         output, exported = None, output
-    for path in (output, exported, storyboard, page):
-        if path not in (None, STDIO):
-            check_writable(path)
-    check_inputs_kept((output, exported, storyboard, page), (video, settings.shots, settings.model))
-    if storyboard is not None and storyboard.suffix.lower() != ".png":
-        raise BasslError(f"{storyboard}: a storyboard is a PNG; name a file that ends in .png")
-    if output is not None:
-        check_ending(output)
+    if exported not in (None, STDIO):
+        check_writable(exported)
+        check_inputs_kept((exported,), (video, settings.shots, settings.model))
     with console.stage_progress(quiet, video.name) as progress:
         result = predict_file(
             video, output, settings, storyboard=storyboard, page=page, overwrite=files.overwrite, progress=progress

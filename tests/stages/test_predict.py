@@ -36,7 +36,7 @@ from pipelines.scenes import entry
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.stages.predict import FilmScenes, predict_films, scoring
+from pipelines.stages.predict import FilmScenes, predict_file, predict_films, scoring
 from pipelines.stages.predict.model import _reader_settings as how_films_are_read
 from pipelines.stores.features import colour_of, features_of
 from pipelines.stores.index import Index, read_index
@@ -644,6 +644,45 @@ def test_hand_corrected_scenes_are_not_overwritten(
         "was corrected by hand (`bassl report` makes its page); name another file, or replace it with --overwrite"
     )
     assert json.loads(done.output.read_text()) == content
+
+
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_films_are_not_read_by_fewer_than_one_job(film: Path, tmp_path: Path, jobs: int) -> None:
+    with pytest.raises(ValueError, match=f"jobs must be at least 1, not {jobs}"):
+        predict_films([film], tmp_path / "out", jobs=jobs)
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"output": "scenes.xyz"}, "no format is known by that ending"),
+        ({"output": "file/scenes.json"}, "its folder cannot be made"),
+        ({"output": "scenes.json", "page": "scenes.json"}, "is named for two of the files to write"),
+        ({"storyboard": "board.png", "page": "../work/board.png"}, "is named for two of the files to write"),
+        ({"storyboard": "board.jpg"}, "ends in .png"),
+        ({"page": "folder"}, "is a folder"),
+        ({"page": "film.mp4"}, "is an input of this command"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_film_is_read(
+    film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], words: str
+) -> None:
+    work = tmp_path / "work"
+    (work / "folder").mkdir(parents=True)
+    (work / "file").touch()
+    (work / "film.mp4").symlink_to(film)
+    monkeypatch.chdir(work)
+    read: list[float] = []
+    with pytest.raises(BasslError, match=words):
+        predict_file(
+            "film.mp4",
+            files.get("output"),
+            storyboard=files.get("storyboard"),
+            page=files.get("page"),
+            progress=lambda stage, done, total: read.append(done),
+        )
+    assert not read
+    assert {path.name for path in work.iterdir()} == {"folder", "file", "film.mp4"}
 
 
 def test_no_films_give_no_results(model: Path, tmp_path: Path) -> None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from pipelines.errors import explain_missing_extra
+from pipelines.errors import BasslError, explain_missing_extra
+from pipelines.files import STDIO, check_inputs_kept, check_writable, real
+from pipelines.outputs.exports import check_ending
 from pipelines.progress import FilmProgress, ReportProgress
 from pipelines.scenes import SceneList
 from pipelines.stages.predict.result import FilmScenes
@@ -109,19 +112,23 @@ def predict_file(
         overwrite: replace a ``scenes.json`` of another film, or one that was corrected by hand.
 
     Raises:
-        BasslError: one line, as :func:`predict`, and for a file that cannot be written.
+        BasslError: one line, as :func:`predict`, and for a file that cannot be written, is read, or is named twice;
+            before the film is read where that is known.
         ValueError: as :func:`predict`.
     """
     find_films([video])
+    settings = _settings(settings, options)
+    written = [None if path is None else Path(path) for path in (output, storyboard, page)]
+    _check_outputs(*written, read=(Path(video), settings.shots, settings.model))
     from pipelines.stages.predict.films import predict_to_files  # start-up time: OpenCV, PyAV
     from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
 
     return predict_to_files(
-        SceneModel(_settings(settings, options)),
+        SceneModel(settings),
         Path(video),
-        None if output is None else Path(output),
-        storyboard=None if storyboard is None else Path(storyboard),
-        page=None if page is None else Path(page),
+        written[0],
+        storyboard=written[1],
+        page=written[2],
         overwrite=overwrite,
         progress=progress,
     )
@@ -179,6 +186,22 @@ def predict_films(
         progress=progress or (lambda state: None),
         on_start=on_start or (lambda films: None),
     )
+
+
+def _check_outputs(
+    output: Path | None, storyboard: Path | None, page: Path | None, *, read: Sequence[Path | None]
+) -> None:
+    written = [path for path in (output, storyboard, page) if path not in (None, STDIO)]
+    for path in written:
+        check_writable(path)
+    check_inputs_kept(written, read)
+    for path, other in combinations(written, 2):
+        if real(path) == real(other):
+            raise BasslError(f"{path}: is named for two of the files to write; name another one")
+    if storyboard is not None and storyboard.suffix.lower() != ".png":
+        raise BasslError(f"{storyboard}: a storyboard is a PNG; name a file that ends in .png")
+    if output is not None:
+        check_ending(output)
 
 
 def _settings(settings: PredictSettings | None, options: PredictOptions) -> PredictSettings:

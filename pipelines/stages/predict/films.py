@@ -45,7 +45,6 @@ def predict_to_files(
     """Find the scenes of a film and write the files asked for; ``output`` last, so that it marks the film as done. As
     :func:`pipelines.stages.predict.predict_file`, but for the ``video_id``, which the film has where films of several
     folders share its name."""
-    check_inputs_kept((output, storyboard, page), (film, model.settings.shots, model.settings.model))
     if output is not None and is_scenes_json(output) and not overwrite:
         _check_replaceable(output, film)
     pictured = FilmPictures(storyboard, page)
@@ -109,6 +108,8 @@ def predict_all(
     on_start: Callable[[int], None],
 ) -> list[FilmScenes]:
     """Find the scenes of films, each into a file of its own; see :func:`pipelines.stages.predict.predict_films`."""
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs must be at least 1, not {jobs}")
     films = find_films(inputs)
     if not films:
         return []
