@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import inspect
+import operator
+import os
 import textwrap
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, SupportsFloat, SupportsIndex, TypeVar
 
+from pipelines.files import EMPTY_NAME
 from pipelines.scenes import parse_time
 
 S = TypeVar("S")
@@ -117,26 +120,41 @@ def values_of(settings: Any) -> dict[str, Any]:
 
 
 def accept_text(settings: Any) -> None:
-    """Let the fields of a frozen dataclass that are paths or times be given as text, and tuples as lists or as one
-    value. For ``__post_init__``: replaces the values of such fields. Raises ValueError for a value that a Literal does
-    not list, and for a text that is not a time."""
+    """Let the fields of a frozen dataclass that are paths or times be given as text, numbers as those of NumPy, and
+    tuples as lists or as one value. For ``__post_init__``: replaces the values of such fields. Raises ValueError for a
+    value that is not of the field's type, or that a Literal does not list."""
     for name, hint in typing.get_type_hints(type(settings), include_extras=True).items():
         value = getattr(settings, name)
-        if value is None or is_dataclass(hint):
+        if is_dataclass(hint) or (value is None and type(None) in typing.get_args(hint)):
             continue
         kind, many, choices = kind_of(hint)
         if choices and value not in choices:
             raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
         if many:
-            each = (value,) if isinstance(value, str | Path) else value
-            object.__setattr__(settings, name, tuple(map(Path, each)) if kind is Path else tuple(each))
-        elif kind is Path:
-            object.__setattr__(settings, name, Path(value))
-        elif kind is Time and isinstance(value, str):
-            try:
-                object.__setattr__(settings, name, float(Time(value)))
-            except ValueError as error:
-                raise ValueError(f"{name}: {value!r} {error}") from error
+            each = value if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
+            object.__setattr__(settings, name, tuple(_of_kind(kind, one, name) for one in each))
+        else:
+            object.__setattr__(settings, name, _of_kind(kind, value, name))
+
+
+def _of_kind(kind: type, value: Any, name: str) -> Any:
+    """A value as that of a field of this type and name. Raises ValueError for one of another type."""
+    if kind is Time and isinstance(value, str):
+        try:
+            return float(Time(value))
+        except ValueError as error:
+            raise ValueError(f"{name}: {value!r} {error}") from error
+    if kind is Path and value == "":
+        raise ValueError(f"{name}: {EMPTY_NAME}")
+    if kind is Path and isinstance(value, str | os.PathLike):
+        return Path(value)
+    if kind is int and isinstance(value, SupportsIndex):
+        return operator.index(value)
+    if kind in (float, Time) and isinstance(value, SupportsFloat):
+        return value if isinstance(value, int) else float(value)
+    if kind is str or isinstance(value, kind):
+        return value
+    raise ValueError(f"{name}: {value!r} is not {'float' if kind is Time else kind.__name__}")
 
 
 def check_at_least(settings: Any, least: float, *names: str) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import pytest
 import typer
 
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
 from pipelines.options import NO_OPTION, RARE, Option, accept_text, options_of, rare, settings_from
+from pipelines.stages.predict.settings import PredictSettings
+from pipelines.training.settings import AugmentationSettings
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,34 @@ def test_settings_can_be_made_from_texts_and_values() -> None:
 def test_paths_can_be_given_as_text() -> None:
     assert Outer("there", ["a", Path("b")]) == Outer(Path("there"), (Path("a"), Path("b")))  # type: ignore[arg-type]
     assert Outer(files="a").files == (Path("a"),)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"threshold": "0.4"},
+        {"scenes": 2.5},
+        {"min_scene": None},
+        {"drop_short": "no"},
+        {"shots": 3},
+        {"model": ""},
+        {"start": [1.0]},
+    ],
+)
+def test_a_setting_of_another_type_is_a_value_error_when_it_is_made(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))}: "):
+        PredictSettings(**wrong)
+
+
+@pytest.mark.parametrize("field", ["jitter_gate", "jitter_per", "sigma_per"])
+def test_augmentation_refuses_what_its_fields_do_not_list(field: str) -> None:
+    with pytest.raises(ValueError, match=f"{field} must be one of .*, not 'frame'"):
+        AugmentationSettings(**{field: "frame"})  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_become_plain_ones_that_a_scenes_json_can_hold() -> None:
+    settings = PredictSettings(threshold=np.float32(0.25), scenes=np.int64(3))  # type: ignore[arg-type]
+    assert json.dumps([settings.threshold, settings.scenes]) == "[0.25, 3]"
 
 
 def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from pipelines.options import rare
+from pipelines.options import accept_text, rare
 
 Method = Literal["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"]
 Task = Literal["ssm", "cgm", "pp", "msm"]
@@ -46,16 +46,10 @@ class PretextSettings:
     """Dimension of the contrastive space (release)."""
 
     def __post_init__(self) -> None:
-        chosen = {
-            "method": (self.method, Method),
-            "pseudo_boundary": (self.pseudo_boundary, PseudoBoundary),
-            "alignment": (self.alignment, Alignment),
-            "variant": (self.variant, Variant),
-            **{f"tasks[{i}]": (task, Task) for i, task in enumerate(self.tasks)},
-        }
-        for name, (value, allowed) in chosen.items():
-            if value not in get_args(allowed):
-                raise ValueError(f"{name} must be one of {', '.join(get_args(allowed))}, not {value!r}")
+        accept_text(self)
+        for i, task in enumerate(self.tasks):
+            if task not in get_args(Task):
+                raise ValueError(f"tasks[{i}] must be one of {', '.join(get_args(Task))}, not {task!r}")
         if len(set(self.tasks)) < len(self.tasks):
             raise ValueError(f"tasks must be different, not {', '.join(self.tasks)}")
         if self.has_windows and not self.tasks:

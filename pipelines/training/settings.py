@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pipelines.options import NO_OPTION
+from pipelines.options import NO_OPTION, accept_text
 
 LARGEST_RATE = 1e30  # float32 has no room for much larger steps
 LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model of a seed
@@ -58,6 +58,7 @@ class AugmentationSettings:
     """Divided by afterwards; ImageNet's."""
 
     def __post_init__(self) -> None:
+        accept_text(self)
         for name in ("flip", "jitter", "greyscale", "blur", "brightness", "contrast", "saturation"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must lie between 0 and 1, not {getattr(self, name)}")
