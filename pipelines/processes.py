@@ -92,7 +92,7 @@ def _start(work: str) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
         # -P: modules called `pipelines` or `json` in the current folder are not imported
-        [sys.executable, "-P", "-c", f"import pipelines.processes as c; c.serve({work!r})"],
+        [sys.executable, "-P", "-c", f"import pipelines.processes as c; c.serve({work!r}, {[*map(str, sys.path)]!r})"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | _ENVIRONMENT | {"PYTHONPATH": path},
@@ -160,18 +160,14 @@ class Child:
         _end(self.process)
 
 
-def serve(name: str) -> None:
-    """Entry point of the child: read the task, run it, and send back its exception; a bug as one line, too."""
+def serve(name: str, path: list[str]) -> None:
+    """Entry point of the child: read the task, run it, and send back its exception; a bug as one line, too. ``path`` is
+    where the parent finds modules, which a program may have changed."""
     # Output that libraries print must not mix with the messages: stdout becomes stderr.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     collect_garbage_less()
-    module, _, function = name.partition(":")
-    work: Work = getattr(import_module(module), function)
-    line = sys.stdin.buffer.readline()
-    if not line:  # the parent has ended, or has nothing to do
-        return
-    Thread(target=_end_with_parent, daemon=True).start()
+    sys.path += [place for place in path if place and place not in sys.path]
 
     def send(message: str, head: dict[str, Any], payload: Iterable[memoryview] = ()) -> None:
         parts = list(payload)
@@ -185,6 +181,12 @@ def serve(name: str) -> None:
             os._exit(1)
 
     try:
+        module, _, function = name.partition(":")
+        work: Work = getattr(import_module(module), function)
+        line = sys.stdin.buffer.readline()
+        if not line:  # the parent has ended, or has nothing to do
+            return
+        Thread(target=_end_with_parent, daemon=True).start()
         work(json.loads(line), send)
     except BasslError as error:
         send("error", {"kind": type(error).__name__, "text": str(error)})

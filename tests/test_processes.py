@@ -228,3 +228,22 @@ def test_modules_in_the_current_folder_do_not_shadow_the_package(
     assert message is not None
     assert message[1]["file"] == errors.__file__
     child.kill()
+
+
+def test_a_child_process_finds_modules_where_the_program_has_added_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path), "", *sys.path])
+    child = Child(where_from, {})
+    message = child.receive()
+    assert message is not None
+    assert str(tmp_path) in message[1]["path"]
+    assert "" not in message[1]["path"]
+    child.kill()
+
+
+def test_a_module_that_a_child_process_lacks_is_named() -> None:
+    child = Child("tests.no_such_module:work", {})
+    with pytest.raises(errors.UnexpectedError, match=r"ModuleNotFoundError.*No module named 'tests.no_such_module'"):
+        child.receive()
+    child.kill()
