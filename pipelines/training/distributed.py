@@ -46,8 +46,8 @@ class Process:
 @contextmanager
 def process_group(device: str = "auto") -> Iterator[Process]:
     """Join the group that torchrun's environment describes, with a device ``auto`` (a GPU where there is one), ``cpu``
-    or ``cuda``; alone where there is none. Raises BasslError if the device is not available, or another process of the
-    group has ended."""
+    or ``cuda``; alone where there is none, and then torch's random numbers go on after the block as if it had not been.
+    Raises BasslError if the device is not available, or another process of the group has ended."""
     if device not in ("auto", "cpu", "cuda"):
         raise BasslError(f"the device must be auto, cpu or cuda, not {device!r}")
     cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
@@ -60,7 +60,8 @@ def process_group(device: str = "auto") -> Iterator[Process]:
     if LAUNCHED in os.environ:
         Thread(target=_end_with, args=(int(os.environ[LAUNCHED]),), daemon=True).start()
     if "WORLD_SIZE" not in os.environ or "MASTER_ADDR" not in os.environ:
-        yield Process(0, 1, own)
+        with torch.random.fork_rng([own] if cuda else []):
+            yield Process(0, 1, own)
         return
     # A process that dies is noticed by torchrun; the time-out is for one that hangs. Tensors on the CPU go by gloo even
     # where the GPUs have NCCL: processes agree on small things without waiting for the device.

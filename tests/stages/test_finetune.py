@@ -106,6 +106,12 @@ def weights(settings: FinetuneSettings, name: str = "model") -> dict[str, torch.
 # Learning
 
 
+def test_training_changes_no_random_numbers_of_the_program_that_calls_it(settings: FinetuneSettings) -> None:
+    before = torch.random.get_rng_state()
+    finetune(replace(settings, epochs=1, seeds=1))
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
 @pytest.mark.parametrize("crn", ["transformer", "mlp", "ms-lstm", "relational"])
 def test_every_network_learns_and_its_reported_metrics_can_be_recomputed(settings: FinetuneSettings, crn: Any) -> None:
     sizes: dict[str, Any] = {
