@@ -94,20 +94,22 @@ calls = (
     lambda: bassl.load_model(encoder="resnet50"),
     lambda: bassl.predict(film, settings),
     lambda: bassl.predict_file(film, None, settings),
+    lambda: bassl.SceneModel(settings).predict(film),
 )
 for call in calls:
     try: call()
     except bassl.BasslError as error: print(error)
 """
     run = python(tmp_path, "-c", code, str(film))
-    needs = [f"{name} needs torch, which is not" for name in ("load_model", "predict", "predict_file")]
-    assert [line.partition(" installed")[0] for line in run.stdout.splitlines()] == needs, run.stderr
+    needs = "this model or encoder needs torch, which is not installed: pip install 'bassl[train]'"
+    assert run.stdout.splitlines() == 4 * [needs], run.stderr
     code = """
 import bassl
-for stage in (bassl.pretrain, bassl.finetune, bassl.reproduce):
+draw = lambda: bassl.draw_curves("runs/finetune", "curves.png")
+for stage in (bassl.pretrain, bassl.finetune, bassl.reproduce, draw):
     try: stage()
     except bassl.BasslError as error: print(error)
 """
     lines = python(tmp_path, "-c", code).stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["pretrain", "finetune", "reproduce"]
+    assert [line.split()[0] for line in lines] == ["pretrain", "finetune", "reproduce", "draw_curves"]
     assert all(line.endswith("which is not installed: pip install 'bassl[train]'") for line in lines)

@@ -12,7 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from pipelines.errors import BasslError, explain_missing_extra
+from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.outputs.exports import check_ending
 from pipelines.progress import FilmProgress, ReportProgress
@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # start-up time: NumPy, safetensors
 __all__ = ["FilmScenes", "PredictOptions", "PredictSettings", "load_model", "predict", "predict_file", "predict_films"]
 
 
-@explain_missing_extra("load_model")
 def load_model(
     model: Path | str | None = None, *, encoder: str | Path | None = None, device: str = "auto"
 ) -> SceneModel:
@@ -53,7 +52,6 @@ def load_model(
     return SceneModel(_settings(None, {"model": model, "encoder": encoder, "device": device})).load()
 
 
-@explain_missing_extra("predict")
 def predict(
     video: Path | str,
     settings: PredictSettings | None = None,
@@ -90,7 +88,6 @@ def predict(
     return SceneModel(_settings(settings, options)).predict(video, progress=progress, on_shot=on_shot)
 
 
-@explain_missing_extra("predict_file")
 def predict_file(
     video: Path | str,
     output: Path | str | None,
@@ -134,7 +131,6 @@ def predict_file(
     )
 
 
-@explain_missing_extra("predict_films")
 def predict_films(
     inputs: Path | str | Sequence[Path | str],
     output: Path | str,

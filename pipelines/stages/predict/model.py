@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pipelines import __version__, processes
-from pipelines.errors import StoreError
+from pipelines.errors import StoreError, explain_missing_extra
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.progress import ReportProgress
@@ -33,6 +33,7 @@ class SceneModel:
     with `load`, and then kept. Raises StoreError, one line, for a model that is missing or damaged.
     """
 
+    @explain_missing_extra("this model")
     def __init__(self, settings: PredictSettings = PredictSettings(), cores: int | None = None) -> None:
         self.settings = settings
         self._cores = cores or processes.cores()
@@ -119,6 +120,7 @@ class SceneModel:
         }
 
     @cached_property
+    @explain_missing_extra("this model or encoder")
     def _loaded(self) -> LoadedModel:
         from pipelines.stages.predict.scoring import load  # start-up time: OpenCV, and torch for most models
 
