@@ -262,7 +262,7 @@ def paths_of(given: Path | str | Iterable[Path | str]) -> list[Path]:
     Raises:
         BasslError: one line, for an empty text, which would mean the working folder, and all films below it.
     """
-    paths = [given] if isinstance(given, str | Path) else list(given)
+    paths = [given] if isinstance(given, str | os.PathLike) else list(given)
     if "" in paths:
         raise BasslError(EMPTY_NAME)
     return [Path(path) for path in paths]

@@ -276,6 +276,22 @@ def test_the_threshold_is_drawn_only_if_it_decided_the_scenes(tmp_path: Path, dr
     assert flat == [[0.25], []]
 
 
+def test_one_thing_to_draw_needs_no_list(tmp_path: Path, indexed: Path, pictured: Path) -> None:
+    log = put_logs(tmp_path / "run", "step,epoch,loss\n1,1,2\n2,1,1\n")
+    scenes = put_scenes(tmp_path / "a.json")
+    store = pictured / "features" / "made-up.h5"
+    films = SimilaritySettings(**settings_of(pictured, video="film", shots=10))
+    parts = PseudoBoundarySettings(**settings_of(indexed))
+    for draw in (
+        lambda out, as_given: draw_curves(as_given(log), out),
+        lambda out, as_given: draw_boundaries(as_given(scenes), out),
+        lambda out, as_given: draw_similarity(as_given(store), out, films),
+        lambda out, as_given: draw_pseudo_boundaries(as_given("npz/01:5"), out, parts),
+    ):
+        alone = [draw(tmp_path / f"{i}.png", given).path for i, given in enumerate((lambda one: [one], str))]
+        assert alone[0].read_bytes() == alone[1].read_bytes()
+
+
 def test_different_film_lengths_are_reported(tmp_path: Path) -> None:
     first = put_scenes(tmp_path / "a.json")
     scene_list((0, 15, 90), [0], (0.7, 0.8)).save(tmp_path / "b.json")

@@ -646,6 +646,16 @@ def test_hand_corrected_scenes_are_not_overwritten(
     assert json.loads(done.output.read_text()) == content
 
 
+def test_films_can_be_given_as_any_object_that_names_a_file(film: Path, model: Path, tmp_path: Path) -> None:
+    class Upload:
+        def __fspath__(self) -> str:
+            return str(film)
+
+    given: Any = Upload()
+    (done,) = predict_films(given, tmp_path, model=model)
+    assert done.scenes == len(predict(given, model=model).scenes)
+
+
 @pytest.mark.parametrize("jobs", [0, -1])
 def test_films_are_not_read_by_fewer_than_one_job(film: Path, tmp_path: Path, jobs: int) -> None:
     with pytest.raises(ValueError, match=f"jobs must be at least 1, not {jobs}"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipelines.errors import explain_missing_extra
+from pipelines.files import paths_of
 from pipelines.stages.figure.settings import (
     BoundarySettings,
     CurveSettings,
@@ -26,8 +28,9 @@ __all__ = [
 ]
 
 
+@explain_missing_extra("draw_similarity")
 def draw_similarity(
-    models: Sequence[Path | str], output: Path | str, settings: SimilaritySettings = SimilaritySettings()
+    models: Path | str | Sequence[Path | str], output: Path | str, settings: SimilaritySettings = SimilaritySettings()
 ) -> FigureResult:
     """Draw the cosine similarity of consecutive shots under several models (appendix, "Visualization of similarities
     between consecutive shots") to a .png, .svg or .pdf. A model is a feature store (.h5), whose features are compared
@@ -37,11 +40,12 @@ def draw_similarity(
     cannot be read or has nothing of this film, or an output that cannot be written."""
     from pipelines.stages.figure.similarity import similarity  # start-up time: torch, matplotlib
 
-    return similarity(list(map(Path, models)), Path(output), settings)
+    return similarity(paths_of(models), Path(output), settings)
 
 
+@explain_missing_extra("draw_pseudo_boundaries")
 def draw_pseudo_boundaries(
-    windows: Sequence[str], output: Path | str, settings: PseudoBoundarySettings = PseudoBoundarySettings()
+    windows: str | Sequence[str], output: Path | str, settings: PseudoBoundarySettings = PseudoBoundarySettings()
 ) -> FigureResult:
     """Draw where windows of shots are divided into two parts, and where their true scenes end (appendix,
     "Pseudo-boundaries"), with the middle keyframe of each shot, or without keyframes the similarity that the division
@@ -51,26 +55,28 @@ def draw_pseudo_boundaries(
     features or keyframes that cannot be read, or an output that cannot be written."""
     from pipelines.stages.figure.pseudo_boundaries import pseudo_boundaries  # start-up time: torch, matplotlib
 
-    return pseudo_boundaries(windows, Path(output), settings)
+    return pseudo_boundaries([windows] if isinstance(windows, str) else windows, Path(output), settings)
 
 
+@explain_missing_extra("draw_boundaries")
 def draw_boundaries(
-    files: Sequence[Path | str], output: Path | str, settings: BoundarySettings = BoundarySettings()
+    files: Path | str | Sequence[Path | str], output: Path | str, settings: BoundarySettings = BoundarySettings()
 ) -> FigureResult:
     """Draw what several models predict for one film, in the ``scenes.json`` of `bassl predict` (appendix, "Predicted
     scene boundaries"): scores, threshold and scene ends, one lane each, by time, so that their shots may differ. Raises
     BasslError for a file or a truth that cannot be read, or an output that cannot be written."""
     from pipelines.stages.figure.boundaries import boundaries  # start-up time: matplotlib
 
-    return boundaries(list(map(Path, files)), Path(output), settings)
+    return boundaries(paths_of(files), Path(output), settings)
 
 
+@explain_missing_extra("draw_curves")
 def draw_curves(
-    runs: Sequence[Path | str], output: Path | str, settings: CurveSettings = CurveSettings()
+    runs: Path | str | Sequence[Path | str], output: Path | str, settings: CurveSettings = CurveSettings()
 ) -> FigureResult:
     """Draw losses, learning rate and validation measures of run folders, ended or not, from their logs, a panel each.
     The seeds of a fine-tuned run are one line, their mean, with a band from minimum to maximum. Raises
     BasslError for a folder without a log, an empty or damaged log, or an output that cannot be written."""
     from pipelines.stages.figure.curves import curves  # start-up time: matplotlib
 
-    return curves(list(map(Path, runs)), Path(output), settings)
+    return curves(paths_of(runs), Path(output), settings)

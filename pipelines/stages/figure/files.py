@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from pipelines.errors import BasslError, count
-from pipelines.files import check_inputs_kept, check_writable
+from pipelines.files import check_inputs_kept, check_writable, is_file
 from pipelines.outputs import plots
 from pipelines.stages.figure.settings import FigureResult
 
@@ -17,7 +17,7 @@ def check_output(path: Path, inputs: Iterable[Path | None]) -> None:
     """Raises BasslError, one line, where no figure can be written, or it would replace an input."""
     plots.check_plot(path)
     check_writable(path)
-    check_inputs_kept((path,), (one for one in inputs if one is not None and one.is_file()))
+    check_inputs_kept((path,), (one for one in inputs if one is not None and is_file(one)))
 
 
 def save_figure(path: Path, figure: Figure) -> FigureResult:
