@@ -158,7 +158,7 @@ def predict_films(
         pages: also write ``<video id>.html`` there, a page to view and correct the scenes.
         jobs: films at a time; None is as many as cores and memory allow. More than one have a process each.
         dask: address of a Dask scheduler whose workers process the films; they must see the same files.
-        progress: called with the state of each film.
+        progress: called with the state of each film, of several at a time from several threads.
         on_start: called with the number of films.
 
     Returns:
