@@ -194,6 +194,8 @@ def serve(name: str, path: list[str]) -> None:
         at = traceback.extract_tb(error.__traceback__)[-1]
         text = f"unexpected {type(error).__name__} in {Path(at.filename).name}, line {at.lineno}: {first_line(error)}"
         send("error", {"kind": "UnexpectedError", "text": text})
+    finally:
+        channel.close()
 
 
 def _end_with_parent() -> None:

@@ -134,7 +134,11 @@ def test_a_process_started_in_advance_ends_silently_with_its_parent() -> None:
     assert parent.stderr == b""
 
 
-def test_a_child_process_that_ends_prints_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("shown", ["default", "always::ResourceWarning"])
+def test_a_child_process_that_ends_prints_nothing_on_stderr(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, shown: str
+) -> None:
+    monkeypatch.setenv("PYTHONWARNINGS", shown)
     child = Child(answer, {})
     assert len(messages(child)) == 2
     assert child.how_it_ended() == "exit code 0"
