@@ -221,14 +221,21 @@ def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None
     Raises:
         BasslError: one line, with the first that is.
     """
-    inputs = [real(path) for path in read if path is not None]
+    inputs = {real(path) for path in read if path is not None}
+    files = {_identity(path) for path in inputs if is_file(path)}
     for path in written:
         if path is None or not is_file(path):
             continue
-        if any(path.samefile(one) for one in inputs if is_file(one)):
+        if _identity(path) in files:
             raise BasslError(f"{path}: is an input of this command; name another file to write")
-        if any(one in real(path).parents for one in inputs):
+        if not inputs.isdisjoint(real(path).parents):
             raise BasslError(f"{path}: is in a folder that this command reads; name another file to write")
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """The device and number of a file, which all its links share."""
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def read_regular(path: Path, most: int) -> bytes:

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import BasslError
-from pipelines.files import atomic_file, check_writable, files_together, locked, remove_partials, write_atomically
+from pipelines.files import (
+    atomic_file,
+    check_inputs_kept,
+    check_writable,
+    files_together,
+    locked,
+    remove_partials,
+    write_atomically,
+)
 
 
 def test_an_atomic_write_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -200,3 +208,16 @@ def test_a_lock_can_be_held_only_once(tmp_path: Path) -> None:
             pass
     with locked(tmp_path):
         pass
+
+
+def test_outputs_that_are_checked_against_many_inputs_are_each_looked_at_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, stat_of = [], os.stat
+    monkeypatch.setattr(os, "stat", lambda *given, **named: (looks.append(given), stat_of(*given, **named))[1])
+    films, results = ([tmp_path / f"{i}.{ending}" for i in range(50)] for ending in ("mp4", "json"))
+    for path in (*films, *results):
+        path.touch()
+    looks.clear()
+    check_inputs_kept(results, films)
+    assert len(looks) <= 5 * (len(films) + len(results))
