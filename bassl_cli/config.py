@@ -96,7 +96,9 @@ def _fits(value: object, kind: type) -> bool:
         return True
     if kind in (int, float, Time):
         return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    return isinstance(value, str if kind is Path else kind)
+    if kind is Path:
+        return isinstance(value, str) and value != ""
+    return isinstance(value, kind)
 
 
 def _resolve(folder: Path, text: str, kind: type) -> str:

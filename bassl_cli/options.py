@@ -51,8 +51,7 @@ _TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
 
 class Plain:
     """Help of a click command with words as placeholders of values, none for flags; Typer's shows Python types. An
-    empty path as an argument is refused. Where an unknown option is the name of a file, the message says how to write
-    that."""
+    empty path is refused. Where an unknown option is the name of a file, the message says how to write that."""
 
     params: list[Any]
 
@@ -60,10 +59,10 @@ class Plain:
         given = args.copy()
         try:
             values = self.make_parser(context).parse_args(args.copy())[0]  # type: ignore[attr-defined]
-            arguments = [one.name for one in self.params if one.param_type_name == "argument"]
-            paths = [values.get(name) for name in arguments if self.callback.kinds[name][0] is Path]  # type: ignore[attr-defined]
+            kinds = getattr(self.callback, "kinds", {})  # type: ignore[attr-defined]
+            paths = [values.get(name) for name, (kind, *_) in kinds.items() if kind is Path]
             # An unset variable of a shell gives an empty path.
-            if any(path == "" or (isinstance(path, tuple) and "" in path) for path in paths):
+            if any("" in (path if isinstance(path, list | tuple) else [path]) for path in paths):
                 raise BasslError(EMPTY_NAME)
             return super().parse_args(context, args)  # type: ignore[misc,no-any-return]
         except Exception as error:

@@ -107,6 +107,7 @@ def test_flags_lists_and_subcommands_can_be_configured(
         ("[regroup]\nmin-scene = true", "[regroup] min-scene: must be seconds or a timecode, not True"),
         ("[regroup]\nscenes = 1.5", "[regroup] scenes: must be a whole number, not 1.5"),
         ("[regroup]\noutput = 3", "[regroup] output: must be a path, as text, not 3"),
+        ("[regroup]\noutput = ''", "[regroup] output: must be a path, as text, not ''"),
         ("[regroup]\njson = 'yes'", "[regroup] json: must be true or false, not 'yes'"),
         ("[regroup.threshold]\na = 1", "[regroup] threshold: no such option; did you mean threshold?"),
         ("[regrup]", "regrup: no table of a command, such as [predict]; did you mean regroup?"),

@@ -479,7 +479,13 @@ def test_a_file_whose_name_begins_with_a_dash_is_refused_with_the_way_to_write_i
         assert f"the file is written ./{name}" in run.err
 
 
-@pytest.mark.parametrize("command", ["predict", "predict a.mp4", "models", "split", "encode", "build-index"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("predict", "predict a.mp4", "models", "split", "encode", "build-index"),
+        *("predict . -o", "predict a.mp4 --storyboard", "build-index a.mp4 --labels", "score a.mp4 a.mp4 --table"),
+    ],
+)
 def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Bassl, film: Path, command: str) -> None:
     shutil.copy(film, "a.mp4")
     run = bassl(*command.split(), "")
