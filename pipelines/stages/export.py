@@ -50,9 +50,9 @@ def beside(file: Path, name: str) -> Path:
 
 
 def without_exports(files: Sequence[Path]) -> list[Path]:
-    """The files but for exports in JSON beside another of them, which a pattern such as ``out/*.json`` finds too."""
+    """The files, each once, without exports in JSON beside another of them, as ``out/*.json`` finds."""
     exports = {beside(file, name) for file in files for name in FORMATS}
-    return [file for file in files if file not in exports or file.suffix != ".json"]
+    return [file for file in dict.fromkeys(files) if file not in exports or file.suffix != ".json"]
 
 
 def export(file: Path | str, settings: ExportSettings) -> ExportResult:

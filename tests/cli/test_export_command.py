@@ -218,6 +218,11 @@ def test_several_files_are_exported_beside_themselves_or_into_a_folder_and_a_bad
     assert (code, "--to FORMAT" in err) == (2, True)
 
 
+def test_a_file_that_is_named_twice_is_exported_once_under_its_own_name(bassl: Bassl) -> None:
+    run = bassl("export", "scenes.json", "./scenes.json", "--to", "csv", "-o", "made.csv")
+    assert (run.code, run.err) == (0, "2 scenes; wrote made.csv\n")
+
+
 @pytest.mark.parametrize("command", [("export", "--to", "edl"), ("report",), ("split", "--chapters"), ("save-images",)])
 def test_json_exports_beside_scene_files_are_not_read_as_scenes(
     bassl: Bassl, command: tuple[str, ...], film: Path
