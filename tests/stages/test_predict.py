@@ -18,6 +18,7 @@ import torch
 
 import pipelines
 from bassl import BasslError, PredictSettings, Scene, SceneList, Shot, load_model, predict
+from pipelines.datasets.scene_list import read_scene_list
 from pipelines.datasets.synthetic import SyntheticFilm
 from pipelines.errors import DatasetError, StoreError, VideoError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
@@ -596,6 +597,27 @@ def test_a_result_is_kept_only_for_its_own_film(film: Path, model: Path, tmp_pat
     (replaced,) = predict_films([copy], tmp_path / "out", settings)
     assert replaced.status == "failed"
     assert replaced.error.endswith(f"holds the scenes of another film than {copy}; --overwrite makes it again")
+
+
+def test_a_corrected_result_that_is_kept_says_where_its_film_was_moved(film: Path, model: Path, tmp_path: Path) -> None:
+    settings = PredictSettings(model=model)
+    for folder in ("old", "copies", "out"):
+        (tmp_path / folder).mkdir()
+    first = Path(shutil.copy(film, tmp_path / "old" / "film.mp4"))
+    (done,) = predict_films([first], tmp_path / "out", settings)
+    before = json.loads(done.output.read_text())
+    before["scenes"][0] |= {"name": "The chase", "note": "of another tool"}
+    done.output.write_text(json.dumps(before))
+    copy = shutil.copy(first, tmp_path / "copies" / "film.mp4")
+    predict_films([copy], tmp_path / "out", settings)
+    assert json.loads(done.output.read_text()) == before  # the film is still there
+    (tmp_path / "new").mkdir()
+    moved = first.rename(tmp_path / "new" / "film.mp4")
+    (kept,) = predict_films([moved], tmp_path / "out", settings)
+    assert kept.status == "kept"
+    assert read_scene_list(done.output).video.path == str(moved)
+    place = {"path": str(moved), "relative_path": "../new/film.mp4"}
+    assert json.loads(done.output.read_text()) == before | {"video": before["video"] | place}
 
 
 def test_another_model_under_the_same_name_is_detected(film: Path, staged: Path, tmp_path: Path) -> None:

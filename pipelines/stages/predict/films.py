@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
@@ -11,7 +12,7 @@ from typing import Any
 
 from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
 from pipelines.errors import BasslError, DatasetError, VideoError
-from pipelines.files import check_inputs_kept, check_writable, remove_partials
+from pipelines.files import check_inputs_kept, check_writable, remove_partials, write_atomically
 from pipelines.film_jobs import run_here, run_on_dask
 from pipelines.models.encoder_options import absolute_encoder
 from pipelines.options import settings_from, values_of
@@ -24,7 +25,7 @@ from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.result import FilmScenes
 from pipelines.stages.predict.settings import FilmOptions, PredictSettings
-from pipelines.video.films import find_films, fingerprint, video_ids
+from pipelines.video.films import film_at, find_films, fingerprint, video_ids
 
 # What a result depends on: where one differs, it is made again only with --overwrite. It records the end of a part, not
 # the duration.
@@ -234,7 +235,25 @@ def _existing_result(task: PredictTask, settings: Mapping[str, Any]) -> FilmScen
             return task.failed(str(error))
         listed = ", ".join(f"{name.removesuffix('_id')} {before.get(name)} and not {settings[name]}" for name in other)
         return task.failed(f"{task.output}: was made with other settings ({listed}); {remedy}")
+    try:
+        _record_new_place(task, content)
+    except BasslError as error:
+        return task.failed(str(error))
     return replace(task.finished(facts), status="kept")
+
+
+def _record_new_place(task: PredictTask, content: Mapping[str, Any]) -> None:
+    """Write into an existing result where its film is now, if that was moved: other commands then find it. All else
+    in the file stays."""
+    video = content["video"]
+    if video.get("fingerprint") is None or video["path"] == str(task.film.absolute()):
+        return
+    from pipelines.datasets.scene_list import read_scene_list, with_film  # start-up time: NumPy
+
+    listed = read_scene_list(task.output)
+    if film_at(Path(listed.video.path), listed.video) is None:
+        moved = with_film(listed, task.film).to_dict(task.output.parent)["video"]
+        write_atomically(task.output, json.dumps({**content, "video": video | moved}, indent=1).encode() + b"\n")
 
 
 def _is_of(known_by: str | None, path: str, film: Path) -> bool:
