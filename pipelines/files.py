@@ -212,7 +212,7 @@ def check_writable(path: Path) -> None:
     except OSError as error:  # such as a name that is too long
         raise BasslError(f"{path}: cannot be written ({os_reason(error)})") from error
     if not os.access(path.parent, os.W_OK):
-        raise BasslError(f"{path}: its folder cannot be written (permission denied)")
+        raise BasslError(f"{path}: its folder cannot be written (no permission, or a read-only file system)")
 
 
 def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None]) -> None:

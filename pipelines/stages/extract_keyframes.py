@@ -14,8 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipelines.errors import BasslError, StoreError, VideoError
-from pipelines.files import is_file, os_reason, remove_partials
+from pipelines.errors import StoreError, VideoError
+from pipelines.files import check_writable, is_file, os_reason, remove_partials
 from pipelines.film_jobs import run_here, run_on_dask
 from pipelines.options import Seconds, accept_text
 from pipelines.processes import Send, cores
@@ -165,10 +165,11 @@ def extract_keyframes(
         BasslError: for inputs or an output folder that cannot be used. Errors of single films are in their results.
     """
     films = find_films(inputs)
-    _make_folder(settings.output)
     workers = max(1, min(len(films), settings.workers or cores()))
     threads = max(1, cores() // workers)
     tasks = [FilmTask(film, name, settings, threads) for film, name in zip(films, video_ids(films), strict=True)]
+    for task in tasks[:1]:
+        check_writable(task.store)
     report = progress or (lambda state: None)
     if on_start is not None:
         on_start(len(tasks))
@@ -189,15 +190,6 @@ def extract_keyframes(
             results[result.video_id] = result
             report(FilmProgress(result.video_id, result=result))
     return [results[task.video_id] for task in tasks]
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BasslError(f"{path}: cannot be made ({os_reason(error)})") from error
-    if not os.access(path, os.W_OK):
-        raise BasslError(f"{path}: cannot be written (permission denied)")
 
 
 def _existing_result(task: FilmTask) -> FilmResult | None:

@@ -113,7 +113,7 @@ def test_stores_with_the_same_settings_are_kept_and_other_settings_give_a_one_li
         (["empty"], "bassl: empty: holds no films"),
         (["movies", "--detector", "none"], "bassl: unknown shot detector 'none'; "),
         (["movies", "--quality", "0"], "bassl: JPEG quality goes from 1 to 100, not 0"),
-        (["movies", "-o", "movies/bad.mp4"], "bassl: movies/bad.mp4: cannot be made (file exists)"),
+        (["movies", "-o", "movies/bad.mp4"], "bassl: movies/bad.mp4/bad.h5: its folder cannot be made (file exists)"),
     ],
 )
 def test_unusable_input_gives_one_line_and_exit_code_2(bassl: Bassl, arguments: list[str], message: str) -> None:

@@ -367,7 +367,7 @@ def test_no_inputs_give_no_results(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["file", "file/inside"])
 def test_an_impossible_output_folder_is_refused(library: Path, tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BasslError, match=rf"^{tmp_path}/{place}: cannot be made \([a-z ]+\)$"):
+    with pytest.raises(BasslError, match=rf"^{tmp_path}/{place}/a.h5: its folder cannot be made "):
         extract(library, output=tmp_path / place)
 
 
