@@ -163,7 +163,7 @@ def stage_progress(quiet: bool, film: str = "") -> Iterator[ReportProgress]:
     multiple of real time. Where stderr is not a terminal: a line for each step of the stage, or one for the film.
     """
     before, film = "", printable(film, 120)
-    if quiet or not err.is_terminal:
+    if quiet or not err.is_interactive:
         if film and not quiet:
             say(f"reading {film}")
 
@@ -195,7 +195,7 @@ def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callabl
     """A progress bar of all films, and one for each film that is being read, with its speed and the time left. Yields
     two functions: one to call with the number of films, one with the progress of a film. Both may be called from any
     thread."""
-    if quiet or not err.is_terminal:
+    if quiet or not err.is_interactive:
 
         def line(state: FilmProgress[FilmOutcome]) -> None:
             if state.result is not None and not quiet:
@@ -254,7 +254,7 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
         elif state.ends_epoch:
             say(f"{values(state)}  {speed(state)}")
 
-    if quiet or not err.is_terminal:
+    if quiet or not err.is_interactive:
         yield line
         return
     with _bars() as bars:

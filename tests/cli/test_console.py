@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from bassl_cli import app, console
+from pipelines.progress import FilmProgress
 from pipelines.stages.predict import FilmScenes
 
 NAME = "a name " * 40
@@ -40,6 +41,18 @@ def test_on_a_narrow_terminal_cells_are_wrapped_onto_more_lines(monkeypatch: pyt
     assert max(map(len, lines)) <= 40
     assert sum(line.count("name") for line in lines) == 40
     assert "…" not in screen.getvalue()
+
+
+def test_a_terminal_that_cannot_move_its_cursor_shows_progress_in_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(console, "err", Console(file=screen, force_terminal=True, _environ={"TERM": "dumb"}))
+    with console.films_progress(False) as (start, progress):
+        start(2)
+        progress(FilmProgress("a", 1.0, 2.0))
+        progress(FilmProgress("a", result=FilmScenes("a", Path("a.mp4"), Path("a.json"), "done")))
+    with console.stage_progress(False, "b.mp4") as tell:
+        tell("reading", 1.0, 2.0)
+    assert screen.getvalue() == "a: done\nreading b.mp4\n"
 
 
 def test_a_table_without_column_names_has_no_header(capsys: pytest.CaptureFixture[str]) -> None:
