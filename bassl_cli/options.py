@@ -22,7 +22,9 @@ Films = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or 
 
 
 def leave_out_exports(files: list[Path]) -> list[Path]:
-    """The files of scenes among files that the shell found."""
+    """The files of scenes among files that the shell found. Raises BasslError for a folder alone."""
+    if len(files) == 1 and files[0].is_dir():
+        raise BasslError(f"{files[0]}: is a folder; name files of scenes in it, such as {files[0]}/*.json")
     from pipelines.stages.export import without_exports  # start-up time: formats, which other commands do not need
 
     return without_exports(files)

@@ -218,6 +218,13 @@ def test_several_files_are_exported_beside_themselves_or_into_a_folder_and_a_bad
     assert (code, "--to FORMAT" in err) == (2, True)
 
 
+@pytest.mark.parametrize("command", ["export --to csv", "report", "split", "save-images"])
+def test_for_a_folder_the_message_says_how_to_name_its_files(bassl: Bassl, command: str) -> None:
+    Path("out").mkdir()
+    run = bassl(*command.split(), "out")
+    assert (run.code, run.err) == (2, "bassl: out: is a folder; name files of scenes in it, such as out/*.json\n")
+
+
 def test_a_file_that_is_named_twice_is_exported_once_under_its_own_name(bassl: Bassl) -> None:
     run = bassl("export", "scenes.json", "./scenes.json", "--to", "csv", "-o", "made.csv")
     assert (run.code, run.err) == (0, "2 scenes; wrote made.csv\n")
