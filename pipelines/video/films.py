@@ -7,11 +7,12 @@ import hashlib
 import os
 import re
 import unicodedata
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
-from pipelines.errors import VideoError
+from pipelines.errors import BasslWarning, VideoError
 from pipelines.files import is_file, os_reason, paths_of
 from pipelines.scenes import VideoFacts
 
@@ -30,7 +31,8 @@ READ_TWICE = "is a pipe, which can be read once; name a file"
 def find_films(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
     """The video files among files, folders and glob patterns; each once, sorted.
 
-    Folders are searched recursively, with links followed and hidden files left out.
+    Folders are searched recursively, with links followed and hidden files left out. Folders in them that cannot be read
+    and links to missing files are left out with a BasslWarning.
 
     Raises:
         BasslError: one line, for an empty text; a VideoError for an input that does not exist, a pattern that matches
@@ -48,7 +50,11 @@ def find_films(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
 
 def _films_of(given: Path) -> list[Path]:
     if given.is_dir():
-        films = [path for path in files_below(given) if path.suffix.lower() in VIDEO_ENDINGS and path.is_file()]
+        named = [path for path in files_below(given) if path.suffix.lower() in VIDEO_ENDINGS]
+        for path in named:
+            if path.is_symlink() and not path.exists():
+                _warn(path, "is a link to a missing file")
+        films = [path for path in named if path.is_file()]
         if not films:
             raise VideoError(f"{given}: holds no films")
         return films
@@ -66,9 +72,14 @@ def _films_of(given: Path) -> list[Path]:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """The files below a folder without hidden ones, each folder once, as links may be cyclic."""
+    """The files below a folder without hidden ones, each folder once, as links may be cyclic. A folder that cannot be
+    read is left out, with a BasslWarning."""
     seen: set[Path] = set()
-    for place, folders, names in os.walk(folder, followlinks=True):
+
+    def leave_out(error: OSError) -> None:
+        _warn(error.filename, f"cannot be read ({os_reason(error)})")
+
+    for place, folders, names in os.walk(folder, onerror=leave_out, followlinks=True):
         real = Path(place).resolve()
         if real in seen:
             folders.clear()
@@ -76,6 +87,10 @@ def files_below(folder: Path) -> Iterator[Path]:
         seen.add(real)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
+
+
+def _warn(path: Path | str, why: str) -> None:
+    warnings.warn(f"{path}: {why}, and is left out", BasslWarning, stacklevel=2)
 
 
 def video_ids(films: Sequence[Path]) -> list[str]:

@@ -1,5 +1,6 @@
 """Finding films, and their ids: safe, unique, and independent of the order."""
 
+import errno
 import os
 import unicodedata
 from itertools import permutations
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipelines.errors import BasslError, VideoError
+from pipelines.errors import BasslError, BasslWarning, VideoError
 from pipelines.video.films import find_films, video_ids
 
 
@@ -191,3 +192,25 @@ def test_ids_are_unique_safe_and_reproducible(parts: list[tuple[str, str, str]])
         assert name[0] not in ".-"
         assert len(name.encode()) <= 128
         assert all(character.isalnum() or character in "._-" for character in name)
+
+
+def test_a_folder_that_cannot_be_read_and_a_link_to_a_missing_film_are_left_out_with_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.mp4").touch()
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "link.mp4").symlink_to("gone.mp4")
+    scan = os.scandir
+
+    def refuse(folder: str) -> object:
+        if folder == str(tmp_path / "locked"):
+            raise PermissionError(errno.EACCES, "Permission denied", folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.warns(BasslWarning) as warned:
+        assert find_films(tmp_path) == [tmp_path / "a.mp4"]
+    assert [str(one.message) for one in warned] == [
+        f"{tmp_path}/locked: cannot be read (permission denied), and is left out",
+        f"{tmp_path}/link.mp4: is a link to a missing file, and is left out",
+    ]
