@@ -585,6 +585,8 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
     assert (again.status, again.scenes) == ("done", 2)
     again.output.write_text("{}")
     assert "not a scenes.json of this version; --overwrite" in run()[0].error
+    again.output.write_text('{"schema"')
+    assert "a.json, line 1: is not JSON" in run()[0].error
 
 
 def test_a_result_is_kept_only_for_its_own_film(film: Path, model: Path, tmp_path: Path) -> None:

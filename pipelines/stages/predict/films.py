@@ -224,7 +224,9 @@ def _existing_result(task: PredictTask, settings: Mapping[str, Any]) -> FilmScen
         other = [name for name in _DECIDING if (before.get(name) or None) != (settings[name] or None)]
     except VideoError as error:
         return task.failed(str(error))
-    except (DatasetError, ValueError, KeyError, TypeError, AttributeError):
+    except DatasetError as error:
+        return task.failed(f"{error}; {remedy}")
+    except (ValueError, KeyError, TypeError, AttributeError):
         return task.failed(f"{task.output}: is not a scenes.json of this version; {remedy}")
     if not same:
         return task.failed(f"{task.output}: holds the scenes of another film than {task.film}; {remedy}")
