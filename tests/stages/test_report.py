@@ -262,6 +262,13 @@ def test_a_film_named_as_the_index_is_refused_before_it_is_read(place: Path, mod
     assert not (place / "out").exists()
 
 
+def test_an_index_that_cannot_be_written_is_refused_before_a_film_is_read(place: Path, model: Path) -> None:
+    (place / "out/index.html").mkdir(parents=True)
+    with pytest.raises(BasslError, match=r"index\.html: is a folder; name a file to write"):
+        predict_films([place], place / "out", PredictSettings(model=model), pages=True)
+    assert [path.name for path in (place / "out").iterdir()] == ["index.html"]
+
+
 def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(
     place: Path, bassl: Bassl, monkeypatch: pytest.MonkeyPatch
 ) -> None:

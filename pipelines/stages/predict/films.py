@@ -120,6 +120,8 @@ def predict_all(
     index = output / "index.html"
     if pages and index in {output / f"{name.lower()}.html" for name in names}:
         raise BasslError(f"{index}: would be the page of a film and of all films; rename the film")
+    if pages:
+        check_writable(index)
     for folder, ending in ((output, "json"), (output, "html"), (storyboards, "png")):
         if folder is not None:
             check_writable(folder / f"{names[0]}.{ending}")
