@@ -34,7 +34,7 @@ def check_replaceable(
     try:
         left = read_scene_list(path)
     except DatasetError as error:
-        raise StoreError(f"{path}: was not made by `bassl predict`; {remedy}") from error
+        raise StoreError(f"{error}; {remedy}") from error
     if "threshold" not in left.settings:
         raise StoreError(f"{path}: was not made by `bassl predict`; {remedy}")
     if _is_corrected(left, names):

@@ -318,9 +318,9 @@ def test_scenes_of_another_film_and_label_files_are_not_replaced(bassl: Bassl, f
     assert Path("scenes.json").read_text() == before
     labels = json.loads(before)
     labels["settings"] = {}
-    for content in (json.dumps(labels), "notes of a person"):
+    for content, why in ((json.dumps(labels), "was not made by `bassl predict`"), ("notes of a person", "is not JSON")):
         Path("film.scenes.json").write_text(content)
-        assert "was not made by `bassl predict`" in bassl("predict", film, "--model", model).err
+        assert why in bassl("predict", film, "--model", model).err
         assert Path("film.scenes.json").read_text() == content
 
 

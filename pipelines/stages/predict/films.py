@@ -46,10 +46,13 @@ def predict_to_files(
     """Find the scenes of a film and write the files asked for; ``output`` last, so that it marks the film as done. As
     :func:`pipelines.stages.predict.predict_file`, but for the ``video_id``, which the film has where films of several
     folders share its name."""
-    if output is not None and is_scenes_json(output) and not overwrite:
-        _check_replaceable(output, film)
+    checked = output if output is not None and is_scenes_json(output) and not overwrite else None
+    if checked is not None:
+        _check_replaceable(checked, film)
     pictured = FilmPictures(storyboard, page)
     found = model.predict(film, progress=progress, on_shot=pictured.add)
+    if checked is not None:  # it may have been corrected meanwhile
+        _check_replaceable(checked, film)
     if video_id is not None:
         found = replace(found, video=replace(found.video, id=video_id))
     pictured.save(found, film, output or Path("scenes.json"))
