@@ -133,7 +133,7 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             on_start=start,
         )
     has_index = files.report and any(result.status != "failed" for result in results)
-    written = f"scenes in {output}" + f", {output / 'index.html'} shows all" * has_index
+    written = f"scenes in {output}" + f", {output / 'index.html'} shows all pages" * has_index
     if to is not None:
         results = [_export(result, to, settings.shots) for result in results]
     console.show_films(results, ("shots", "scenes"), written, as_json, quiet)

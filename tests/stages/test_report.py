@@ -246,6 +246,10 @@ def test_a_folder_of_films_has_a_page_each(place: Path, model: Path) -> None:
     again = predict_films([place], place / "out", settings, pages=True)
     assert [result.status for result in again] == ["kept", "done"]
     assert linked(place / "out" / "index.html") == ["./film.html", "./twin.html"]
+    (place / "out" / "twin.json").unlink()
+    mixed = predict_films([place], place / "out", replace(settings, threshold=0.4), pages=True)
+    assert [result.status for result in mixed] == ["failed", "done"]
+    assert linked(place / "out" / "index.html") == ["./film.html", "./twin.html"]
 
 
 def linked(index: Path) -> list[str | None]:

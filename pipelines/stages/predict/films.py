@@ -162,7 +162,8 @@ def predict_all(
     with closing(running) as finished:  # an interrupt here ends the children
         for result in finished:
             ended(result)
-    if shown := [output / f"{name}.html" for name in names if pages and results[name].status != "failed"]:
+    # Of a film that fails now, there may be a page of an earlier run.
+    if shown := [made for name in names if pages and (made := output / f"{name}.html").exists()]:
         from pipelines.outputs.page.films import save_index  # start-up time: Jinja, Pillow
 
         save_index(index, shown)
