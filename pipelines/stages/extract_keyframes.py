@@ -21,7 +21,7 @@ from pipelines.options import Seconds, accept_text
 from pipelines.processes import Send, cores
 from pipelines.progress import FilmProgress
 from pipelines.scenes import VideoFacts
-from pipelines.video.films import READ_TWICE, find_films, video_ids
+from pipelines.video.films import READ_TWICE, find_films, fingerprint, video_ids
 from pipelines.video.shots import FilmedShot, ReaderSettings, check_detector, part_of
 
 if TYPE_CHECKING:  # start-up time: av, h5py
@@ -154,9 +154,9 @@ def extract_keyframes(
 ) -> list[FilmResult]:
     """Cut films (files, folders and glob patterns) into shots and store the keyframes of each shot.
 
-    A store that was made with the same settings from a file of the same size is kept. Each film has a process of its
-    own: if that dies, this film has failed and the others continue. ``on_start`` is called with the number of films,
-    ``progress`` with the progress of each, from several threads.
+    A store that was made with the same settings from the same film is kept. Each film has a process of its own: if that
+    dies, this film has failed and the others continue. ``on_start`` is called with the number of films, ``progress``
+    with the progress of each, from several threads.
 
     Returns:
         one result for each film, in the order of the films' names.
@@ -202,8 +202,8 @@ def _existing_result(task: FilmTask) -> FilmResult | None:
     from pipelines.stores.keyframes import read_keyframes  # start-up time: h5py, where there is a store only
 
     try:
-        store = read_keyframes(task.store)
-    except StoreError as error:
+        store, film = read_keyframes(task.store), fingerprint(task.film)
+    except (StoreError, VideoError) as error:
         return task.failed(str(error))
     theirs, ours = store.settings, task.store_settings
     if theirs != ours:
@@ -213,7 +213,8 @@ def _existing_result(task: FilmTask) -> FilmResult | None:
             if theirs.get(key) != ours.get(key)
         )
         return task.failed(f"{task.store}: was made with other settings ({other}); --overwrite makes it again")
-    if store.source["bytes"] != task.film.stat().st_size:
+    # A store of an earlier version has no fingerprint, but the size, with which that begins.
+    if not str(film).startswith(str(store.source.get("fingerprint", f"{store.source['bytes']}-"))):
         return task.failed(f"{task.store}: was made from another file than {task.film}; --overwrite makes it again")
     facts = {"shots": len(store.frames), "frames": store.video.frames, "duration": store.video.duration}
     return task.finished(facts, "kept")
@@ -281,4 +282,4 @@ def _describe_file(film: Path) -> dict[str, Any]:
             size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise VideoError(f"{film}: cannot be read again ({os_reason(error)})") from error
-    return {"name": film.name, "bytes": size, "sha256": digest}
+    return {"name": film.name, "bytes": size, "sha256": digest, "fingerprint": fingerprint(film)}

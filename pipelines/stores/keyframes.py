@@ -9,7 +9,7 @@ Layout (schema ``bassl.keyframes``, version 1), for N shots of N_k keyframes:
 ``shots/frames``    (N, 2) int64        half-open frame range of each shot
 ``shots/seconds``   (N, 2) float64      half-open range in seconds
 ``shots/keyframes`` (N, N_k) int64      frame numbers of the keyframes
-attributes          JSON                ``video`` (facts), ``source`` (name, bytes, sha256), ``settings``
+attributes          JSON                ``video`` (facts), ``source`` (the film), ``settings``
 ==================  ==================  ==================================================================
 
 and, where the shot detector says how shots end, ``transitions/kind`` (N,) bytes, empty where it does not say,
@@ -58,7 +58,9 @@ class KeyframeStore:
     jpeg_offsets: NDArray[np.int64]
     jpeg_crc32: NDArray[np.uint32]  # (N * N_k,) CRC-32 of each JPEG
     video: VideoFacts  # size, length and frame rate of the video
-    source: Mapping[str, Any]  # ``name``, ``bytes`` and ``sha256`` of the video file
+    source: Mapping[
+        str, Any
+    ]  # ``name``, ``bytes`` and ``sha256`` of the video file, and in newer stores ``fingerprint``
     settings: Mapping[str, Any]  # with which the store was made
     transitions: tuple[Transition | None, ...]  # N, how each shot ends; None where that is not known
 

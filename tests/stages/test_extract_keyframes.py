@@ -22,7 +22,8 @@ from pipelines.errors import BasslError, VideoError
 from pipelines.processes import Child
 from pipelines.progress import FilmProgress
 from pipelines.stages.extract_keyframes import ExtractSettings, FilmResult, extract_keyframes
-from pipelines.stores.keyframes import read_keyframes
+from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
+from pipelines.video.films import fingerprint
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
 from tests import films
@@ -75,7 +76,8 @@ def test_a_store_has_the_shots_and_facts_of_its_film(library: Path, stores: Path
     assert store.keyframes.tolist() == [[5, 10, 15], [26, 32, 38], [53, 62, 71]]
     assert (store.video.path, store.video.frames, store.video.width, store.video.height) == ("b.mp4", 80, 160, 96)
     content = (library / "b.mp4").read_bytes()
-    assert store.source == {"name": "b.mp4", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    known = {"name": "b.mp4", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    assert store.source == known | {"fingerprint": fingerprint(library / "b.mp4")}
     assert store.settings == {"detector": "transitions", "keyframes": 3, "lines": 240, "quality": 90}
 
 
@@ -220,6 +222,24 @@ def test_a_store_of_another_film_gives_a_one_line_error(library: Path, output: P
     film = shutil.copy(library / "d.mp4", tmp_path / "a.mp4")
     (result,) = extract(film, output=output)
     assert result.error == f"{output}/a.h5: was made from another file than {film}; --overwrite makes it again"
+
+
+def test_a_store_of_another_film_of_the_same_size_is_not_kept(library: Path, output: Path, tmp_path: Path) -> None:
+    content = bytearray((library / "a.mp4").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "a.mp4").write_bytes(content)
+    (result,) = extract(tmp_path / "a.mp4", output=output)
+    assert result.error.endswith("--overwrite makes it again")
+
+
+def test_a_store_of_an_earlier_version_is_kept_for_a_film_of_its_size(library: Path, output: Path) -> None:
+    store = read_keyframes(output / "a.h5")
+    columns = (store.frames, store.seconds, store.keyframes)
+    rows = zip(*(column.tolist() for column in columns), read_jpegs(store, 0, len(store.frames)), strict=True)
+    shots = [StoredShot(*(tuple(each) for each in row)) for row in rows]  # type: ignore[arg-type]
+    before = {name: store.source[name] for name in ("name", "bytes", "sha256")}
+    write_keyframes(store.path, shots, lambda: (store.video, before), store.settings)
+    assert [result.status for result in extract(library / "a.mp4", output=output)] == ["kept"]
 
 
 @pytest.mark.parametrize("content", [b"", b"text", None])
