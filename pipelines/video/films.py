@@ -77,7 +77,8 @@ def files_below(folder: Path) -> Iterator[Path]:
     seen: set[Path] = set()
 
     def leave_out(error: OSError) -> None:
-        _warn(error.filename, f"cannot be read ({os_reason(error)})")
+        if not isinstance(error, NotADirectoryError):  # a file has no files below it
+            _warn(error.filename, f"cannot be read ({os_reason(error)})")
 
     for place, folders, names in os.walk(folder, onerror=leave_out, followlinks=True):
         real = Path(place).resolve()

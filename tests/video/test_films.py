@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipelines.errors import BasslError, BasslWarning, VideoError
-from pipelines.video.films import find_films, video_ids
+from pipelines.video.films import files_below, find_films, video_ids
 
 
 @pytest.fixture
@@ -214,3 +214,9 @@ def test_a_folder_that_cannot_be_read_and_a_link_to_a_missing_film_are_left_out_
         f"{tmp_path}/locked: cannot be read (permission denied), and is left out",
         f"{tmp_path}/link.mp4: is a link to a missing file, and is left out",
     ]
+
+
+@pytest.mark.filterwarnings("error")
+def test_there_are_no_files_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    assert list(files_below(tmp_path / "a.csv")) == []
