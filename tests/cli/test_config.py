@@ -122,6 +122,17 @@ def test_an_invalid_key_or_value_gives_one_line_with_file_and_key(bassl: Bassl, 
     assert err.startswith(f"bassl: mine.toml: {complaint}")
 
 
+def test_an_option_of_two_values_can_be_configured(bassl: Bassl) -> None:
+    Path("bassl.toml").write_text('[score]\ncompare = ["a.json", "b.json"]\n')
+    scene_list([30, 31, 29], [1, 2]).save(Path("a.json"))
+    scene_list([30, 31, 29], [0, 2]).save(Path("b.json"))
+    assert bassl("score", "a.json").code == 0
+    for value in ("'a.json'", "['a.json']"):
+        Path("bassl.toml").write_text(f"[score]\ncompare = {value}\n")
+        run = bassl("score", "a.json")
+        assert (run.code, run.err) == (2, f"bassl: {Path.cwd()}/bassl.toml: [score] compare: must be a list of 2\n")
+
+
 def test_an_invalid_choice_is_reported_with_the_valid_ones(bassl: Bassl) -> None:
     Path("bassl.toml").write_text('[build-index]\ndoubtful = "ed"\n')
     assert bassl("build-index").err.endswith("[build-index] doubtful: must be one of end, ignore, not 'ed'\n")
