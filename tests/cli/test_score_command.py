@@ -41,6 +41,7 @@ def rows(run: Run) -> dict[str, list[str]]:
 def test_score_prints_a_table_for_a_run(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     run = bassl("score", home / "run", *on_index, "--frame-rate", 25)
     assert run.code == 0
+    assert "scoring 3 films\n" in run.err  # however many seeds the run has
     header = "metric pooled 95 % interval mean of films 95 % interval mean of 2 seeds"
     assert " ".join(run.out.splitlines()[0].split()) == header
     shown = [line.split("  ")[0].strip() for line in run.out.splitlines()[1:]]

@@ -76,7 +76,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     seeds = seed_files(opened.path)
     if len(seeds) == 1:  # the run's own model
         seeds = {}
-    total = len(videos) * (1 + len(seeds))
+    models = 1 + len(seeds)
 
     def score_films(
         model: BoundaryModel, encoder: str, features: Features, colour: Features | None, done: int
@@ -87,7 +87,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             span, seconds = index.span(video), index.shot_seconds(video, settings.frame_rate)
             scores = model.score(features[span], seconds, None if colour is None else colour[span])
             films.append(film_scores(index, video, scores, settings.frame_rate))
-            progress("scoring", done + i + 1, total)
+            progress("scoring", (done + i + 1) / models, len(videos))
         return tuple(films)
 
     films = score_films(model, encoder, features, colour, 0)
