@@ -36,7 +36,7 @@ from pipelines.stores.index import Index, fixed_length
 
 SCHEMA = "bassl.features"
 VERSION = 1
-_REMEDY = "delete it and make it again"
+_REMEDY = "delete it, and make it with `bassl encode` (sound: `bassl extract-sound`; .npz features: `bassl build-index`)"
 
 
 @dataclass(frozen=True, eq=False)

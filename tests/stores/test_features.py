@@ -137,7 +137,7 @@ def test_truncated_and_changed_files_are_refused(tmp_path: Path) -> None:
     write_features(path, "x", features(size=40))
     for _case, content in damaged(path.read_bytes(), flips=220, cuts=80, seed=1):
         path.write_bytes(content)
-        refusal(lambda: open_features(path), path, "delete it and make it again")
+        refusal(lambda: open_features(path), path, "delete it, and make it with `bassl encode`")
 
 
 def test_stores_of_another_schema_are_refused(tmp_path: Path) -> None:
