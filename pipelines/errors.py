@@ -7,6 +7,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 _DIRECTIONS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -79,6 +80,13 @@ def explain_missing_extra(what: str = "this") -> Iterator[None]:
         if (extra := _EXTRAS.get(module)) is None:
             raise
         raise BasslError(f"{what} needs {module}, which is not installed: pip install 'bassl[{extra}]'") from error
+
+
+def check_installed(module: str, what: str) -> None:
+    """Raise BasslError, with the extra that installs it, for a module that is not installed; does not import it."""
+    with explain_missing_extra(what):
+        if find_spec(module) is None:
+            raise ModuleNotFoundError(name=module)
 
 
 def count(number: int, thing: str) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, check_installed
 from pipelines.files import check_inputs_kept, check_writable
 from pipelines.outputs.plots import check_plot
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
@@ -90,8 +90,10 @@ def score(
         raise BasslError("with --compare A B there is one more argument at most, the truth")
     if compared is None and subject is None:
         raise BasslError("nothing to score: name a run, 'default' for the built-in model, or a scenes.json")
+    if settings.representation:  # errors now, not after hours of work
+        check_installed("sklearn", "--representation")
     for path, check in ((table, tables.check_table), (plot, check_plot)):
-        if path is not None:  # an error now, not after hours of work
+        if path is not None:
             check(path)
             check_writable(path)
     check_inputs_kept((table, plot), (subject, truth, *(truths or ()), *(compared or ()), settings.index))

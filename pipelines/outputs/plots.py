@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, check_installed
 from pipelines.files import write_atomically
 
 if TYPE_CHECKING:  # start-up time: matplotlib takes half a second, and a path is checked without it
@@ -28,7 +28,8 @@ _METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"Creation
 
 def check_plot(path: Path) -> None:
     """Check that a plot can be written under that name, before any work is done for it. Raises BasslError: it ends in
-    something else than .png, .svg or .pdf."""
+    something else than .png, .svg or .pdf; or matplotlib is not installed."""
+    check_installed("matplotlib", "a plot")
     if path.suffix.lower() not in FORMATS:
         raise BasslError(f"{path}: a plot is a .png, .svg or .pdf file; name one")
 

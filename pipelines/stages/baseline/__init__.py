@@ -10,7 +10,7 @@ from pipelines.stages.score import ScoreResult
 __all__ = ["BaselineSettings", "baseline"]
 
 
-@explain_missing_extra("baseline")
+@explain_missing_extra()
 def baseline(settings: BaselineSettings = BaselineSettings(), progress: ReportProgress | None = None) -> ScoreResult:
     """Find the scenes of the films of a split with one of the systems, and score them, as `stages.score.score` does.
 

@@ -12,7 +12,7 @@ from pipelines.stages.score.settings import ScoreSettings
 __all__ = ["Comparison", "ScoreResult", "ScoreSettings", "compare", "score"]
 
 
-@explain_missing_extra("score")
+@explain_missing_extra()
 def score(
     subject: Path | str,
     truth: Path | str | None = None,
