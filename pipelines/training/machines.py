@@ -1,4 +1,4 @@
-"""Where a training job runs: GPUs, processes and machines. Imports nothing heavy."""
+"""Where a job that trains or encodes runs: GPUs, processes and machines. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ LAUNCHED = "BASSL_LAUNCHED"
 
 @dataclass(frozen=True)
 class Machines:
-    """GPUs, processes and machines of a training job."""
+    """GPUs, processes and machines of a job that trains or encodes."""
 
     gpus: int | None = None
-    """GPUs to train on, over all machines, one process each; 0 trains on the CPU. Unless given: one, if there is
-    one."""
+    """GPUs to use, over all machines, one process each; 0 uses the CPU. Unless given: one, if there is one."""
     processes: int = 1
     """Processes on the CPU, with --gpus 0."""
     nodes: int = 1
