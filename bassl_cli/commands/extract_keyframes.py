@@ -13,7 +13,7 @@ def extract_keyframes(
 ) -> None:
     """Cut films into shots and store the keyframes of each shot.
 
-    Finished films are not done again; a stopped run goes on where it was.
+    Finished films are kept, so a stopped run continues.
 
     Example: bassl extract-keyframes movies/
     """

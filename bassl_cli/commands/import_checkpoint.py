@@ -1,4 +1,4 @@
-"""``bassl import-checkpoint``: a checkpoint of the paper's authors into a model of ours, or the other way round."""
+"""``bassl import-checkpoint``: convert a checkpoint of the paper's authors into a model file, or back."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Files:
     """What is read and written."""
 
     file: Path
-    """A released checkpoint (.ckpt); with --export a pre-trained model of ours."""
+    """A released checkpoint (.ckpt); with --export a model that was pre-trained here."""
     output: Path | None = None
     """File to write. Unless given: runs/NAME/model.safetensors; with --export FILE.ckpt."""
     export: bool = False
-    """The other way: write a pre-trained model of ours in the release's layout."""
+    """Write a pre-trained model in the layout of the paper's release instead."""
     overwrite: bool = False
-    """Write over a file that is there."""
+    """Replace an existing file."""
 
 
 @with_settings(arguments={"file"})
 def import_checkpoint(files: Files, as_json: console.Json = False, quiet: console.Quiet = False) -> None:
     """Read a checkpoint of the paper's authors, pre-trained or fine-tuned; or a ResNet-50.
 
-    Nothing in the checkpoint is run; one that holds more than weights is refused.
+    No code in the checkpoint is run; one whose reading would run code is refused.
 
     Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
     """

@@ -26,7 +26,7 @@ def reproduce(
     """Measure a table of the paper: every system, on one data set.
 
     With MovieNet (data/README.md) it is the paper's table. On other data the numbers are of that data, and not
-    comparable with the paper's. Finished rows are kept; a stopped table goes on where it was.
+    comparable with the paper's. Finished rows are kept; a stopped table continues.
 
     Example: bassl reproduce table1
     """

@@ -37,7 +37,7 @@ class SoundSettings:
     workers: int | None = None
     """Films at a time. Unless given: one for each core."""
     overwrite: bool = False
-    """Extract again the features of films that the store has."""
+    """Replace the features of films that the store already has."""
 
     def __post_init__(self) -> None:
         accept_text(self)

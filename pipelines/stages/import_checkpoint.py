@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # optional dependency: torch
 @explain_missing_extra()
 def import_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write the model file of a checkpoint of the paper's authors, pre-trained or fine-tuned, or of a ResNet-50 such as
-    that of Places365; its weights. Nothing in the checkpoint is run; one that holds more than weights is refused.
+    that of Places365; its weights. No code in it is run; one whose reading would run code is refused.
     Unless given, ``output`` is ``runs/NAME/model.safetensors``. Raises BasslError for a file that is not such
     checkpoint, or an output that exists or cannot be written."""
     file = Path(file)

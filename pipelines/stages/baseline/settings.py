@@ -30,7 +30,7 @@ class BaselineSettings:
     frame_rate: float | None = None
     """Frames per second of films whose index has no times."""
     seeds: int = 5
-    """Networks to train, from another seed each, for siamese and lgss."""
+    """Training runs of siamese and lgss, each with another seed."""
     resamples: int = 0
     """Draws of films for confidence intervals; 0 for none."""
 

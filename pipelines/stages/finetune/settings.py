@@ -76,7 +76,7 @@ class FinetuneSettings:
     """Cross-entropy: balanced, the positives and negatives of a batch weighted to equal total weight (release), or
     plain (paper)."""
     seeds: int = 5
-    """Times to train, from another seed each (section 4.1); mean and standard deviation are reported."""
+    """Training runs, each with another seed (section 4.1); mean and standard deviation are reported."""
     seed: int = 0
     """The first seed."""
     epochs: int | None = None
