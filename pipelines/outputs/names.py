@@ -13,10 +13,13 @@ from pipelines.errors import BasslError
 
 def check_template(template: str, names: Collection[str]) -> None:
     """Raises ValueError, one line, for a template with another name than these after a dollar sign."""
+    known = f"it may have {', '.join(f'${name}' for name in names)}"
     try:
         Template(template).substitute(dict.fromkeys(names, "1"))
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"the filename may have {', '.join(f'${name}' for name in names)}; {error}") from error
+    except KeyError as error:
+        raise ValueError(f"--filename has ${error.args[0]}; {known}") from error
+    except ValueError as error:
+        raise ValueError(f"--filename has a $ without a name, which is written $$; {known}") from error
 
 
 def file_names(template: str, rows: Iterable[Mapping[str, object]], ending: str, needed: str) -> list[str]:

@@ -68,6 +68,8 @@ def test_clips_are_named_by_the_filename_template(bassl: Bassl, movie: Path) -> 
         "001 Scene 1 at 00-00-00.000.mp4",
         "002 Scene 2 at 00-00-01.250.mp4",
     ]
+    for template, words in (("$SHOT", "has $SHOT; it may have $VIDEO_NAME, "), ("$ 1", "which is written $$; ")):
+        assert words in bassl(movie, "-f", template)[2]
 
 
 def test_films_with_the_same_name_do_not_overwrite_each_others_clips(bassl: Bassl, movie: Path) -> None:
