@@ -1,19 +1,12 @@
-"""Every network from one data set to the other, and within each: what labels of a few films are worth elsewhere.
+"""Networks trained on one data set and tested on another, and by cross-validation within each.
 
     python benchmarks/across_data_sets.py FEATURES
 
-``FEATURES`` holds a folder a data set, with one ``.npz`` of labelled per-shot features a video (``data/README.md``).
-For each network, from scratch and from five seeds: trained on one set and tested on all of the other, and within each
-set leaving out one video at a time (or ``--folds`` by video). Everything goes through ``bassl finetune``, a run
-folder each, and scores are read back from its model files. What has been trained is kept under ``results/`` by all that
-decides it, so that an interrupted table goes on.
-
-The paper's recipe (batches of 1024 at a rate of 1e-4 from scratch, networks of width 768) is for 190 films; a set here
-has 11 or 14, and would be left after 60 to 100 steps, hardly trained. So networks are smaller (``NETWORKS``), batches
-are 128, and the rate is chosen, by validation AP of one seed, on the training side only: of the set that is trained on
-for the test on the other set, and of the other set for the folds within a set, so that no video has a part in the
-choice of the rate it is tested with. One in four training videos is the validation split; it chooses the epoch and the
-operating point.
+``FEATURES`` has one folder per data set, with one ``.npz`` of labelled features per video (``data/README.md``).
+Each network is trained from scratch with five seeds: on one set and tested on the other, and within each set leaving
+out one video at a time (or ``--folds`` by video). Everything goes through ``bassl finetune``, one run folder each, and
+scores are read back from its model files. Finished runs are kept under ``results/``, so that an interrupted table
+continues. docs/across-data-sets.md has the settings and how the learning rate is chosen.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Windows augmented a second: a batch at a time against picture by picture with torchvision on PIL images.
+"""Augmented windows per second: in batches, and image by image with torchvision on PIL images.
 
     python benchmarks/augmentation.py
 
-The peer is what the paper's release does in each worker of its loader: the same crop and flip for the pictures of a
-window, colour jitter drawn for each, blur, and ``ToTensor`` with ``Normalize``. Both sides start from decoded pictures,
-ours as squares of 256 that the loader made of them, the peer's at 448 x 252. One process, one thread, CPU seconds.
+The comparison does what the paper's release does in each worker of its loader: the same crop and flip for all images
+of a window, colour jitter drawn for each, blur, and ``ToTensor`` with ``Normalize``. Both sides begin with decoded
+images, ours as squares of 256 made by the loader, the others at 448 x 252. One process, one thread, CPU seconds.
 
-This measures a CPU only. What the batched form is for is a GPU, where it takes the work away from the loader's workers
-altogether: nothing here says how fast that is.
+Only a CPU is measured. Augmentation in batches is meant for a GPU, where the loader's workers do not augment at all.
 """
 
 from __future__ import annotations

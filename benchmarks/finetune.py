@@ -1,11 +1,11 @@
-"""Fine-tuning: windows a second of its data path and of the whole step.
+"""Fine-tuning: windows per second of its data path, and of the whole step.
 
     python benchmarks/finetune.py
 
-The peer of the data path is what the paper's release does with the features of a frozen encoder: a small ``.npy`` file
-a shot, 17 of them opened and stacked for each sample, in a ``torch.utils.data.DataLoader``. Both sides make the same
-windows of 17 shots of width 2048 in batches of 1024, in the same process (``--workers`` gives the peer processes of
-its own), and take turns. The files are in the page cache: what is compared is the path, not the disk.
+The data path is compared with what the paper's release does with features of a frozen encoder: one small ``.npy`` file
+per shot, 17 of them opened and stacked for each sample, in a ``torch.utils.data.DataLoader``. Both sides make the same
+windows of 17 shots of width 2048 in batches of 1024, alternately and in the same process (``--workers`` gives the other
+side processes of its own). The files are in the page cache: the code is compared, not the disk.
 
 The whole step is the paper's CRN at its size, forward, backward and Adam, on this machine's device; on a CPU with a
 smaller batch.

@@ -1,10 +1,10 @@
-"""Windows a second: pre-training's reader of keyframe stores against a folder of JPEG files opened one by one with PIL.
+"""Windows per second: the reader of keyframe stores compared with JPEG files opened one by one with PIL.
 
     python benchmarks/loader.py data/index.h5
 
-The peer is what the paper's release does: one file a keyframe, ``Image.open(...).convert("RGB")``. Both sides read
-windows of 17 random keyframes in one process; times are CPU seconds, so that other work on the machine matters less.
-The files are in the page cache on both sides: what is compared is the code, not the disk.
+The comparison does what the paper's release does: one file per keyframe, ``Image.open(...).convert("RGB")``. Both sides
+read windows of 17 random keyframes in one process; times are CPU seconds, which depend less on other work on the
+machine. The files are in the page cache on both sides: the code is compared, not the disk.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The whole of `bassl predict` against PySceneDetect finding shots alone and FFmpeg decoding; its memory; its parts.
+"""`bassl predict` compared with PySceneDetect, which finds shots only, and FFmpeg decoding; its memory and its parts.
 
     python benchmarks/predict.py FILM
 
-All are whole processes, start-up included, run in turns on the same file. The memory is measured on the film and on
-three hours of it, joined to itself.
+All are whole processes, start-up included, run alternately on the same file. Memory is measured on the film and on the
+film repeated to three hours.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def main() -> None:
         }
         if shutil.which("ffmpeg"):
             decode = ("-v", "error", "-threads", "2", "-i", film, "-map", "0:v:0", "-f", "null", "-")
-            commands["ffmpeg to nowhere"] = ["ffmpeg", *decode]
+            commands["ffmpeg, null output"] = ["ffmpeg", *decode]
         whole = compare(commands, arguments.repeats)
         found = json.loads((folder / "scenes.json").read_text())
         memory = {}
@@ -105,7 +105,7 @@ def main() -> None:
         },
         max(1, arguments.repeats // 2),
     )
-    show("where the time goes (each alone; the last two run beside the reading)", parts, "decode")
+    show("time of each part alone (the last two run while the film is read)", parts, "decode")
     for options, peaks in memory.items():
         print(
             f"peak of all processes of bassl predict {options}: {peaks['film']:.0f} MiB, "

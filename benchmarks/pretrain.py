@@ -1,15 +1,15 @@
-"""The step of ``bassl pretrain`` on windows of real keyframes, against the same step when nothing has to be read.
+"""The step of ``bassl pretrain`` on windows of real keyframes, compared with the same step without reading.
 
     bassl extract-keyframes film.mp4 && bassl build-index
     python benchmarks/pretrain.py data/index.h5
     python benchmarks/pretrain.py data/index.h5 --encoder resnet18 --size 64 --batch 16 --steps 5   # on a CPU
 
-Three sources feed one and the same step: *bassl*, keyframes read and squeezed by workers, augmented as a batch on the
-device; *random*, tensors that lie on the device, already augmented; *pictures*, a loader whose workers decode with PIL
-and augment with torchvision, picture by picture, as the paper's release does. Each with ``torch.compile`` off and on,
-in each precision. The first steps, in which workers start and kernels are chosen or compiled, are not counted.
+Three sources feed the same step: *bassl*, keyframes read and resized by workers, augmented in batches on the device;
+*random*, augmented tensors on the device; *pictures*, a loader whose workers decode with PIL and augment with
+torchvision, image by image, as the paper's release does. Each with ``torch.compile`` off and on, in each precision. The
+first steps, in which workers start and kernels are chosen or compiled, are not counted.
 
-Memory is what PyTorch held on a GPU at most, and on a CPU the most that this process has held so far.
+Memory is the peak that PyTorch allocated on a GPU; on a CPU, the peak of this process so far.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What pre-training from pixels is good for: the same fine-tuning with it and without it.
+"""What pre-training from pixels gives: the same fine-tuning with it and without it.
 
     python benchmarks/pretraining_helps.py
 
-Encoder and CRN learn on generated films from their keyframes; fine-tuning keeps the encoder, and tests on films that
-only pre-training has seen, without labels; once for each preparation of keyframes. "No pre-training" differs in
-nothing but the weights that fine-tuning begins with. (`bassl reproduce` compares the same on features.)
+Encoder and CRN are pre-trained on the keyframes of generated films. Fine-tuning keeps the encoder, and is tested on
+films that were pre-trained on without labels; once for each preparation of keyframes. "No pre-training" differs only in
+the initial weights of fine-tuning. (`bassl reproduce` compares the same on features.)
 
 Every stage is the public function of its command. The settings of pre-training were chosen by its own losses. Figures
 are AP, pooled over the shots of the tested films, as mean and standard deviation over seeds.

@@ -1,11 +1,11 @@
-"""Pseudo-boundaries of a batch: a cumulative sum and an argmin against tslearn's DTW window by window.
+"""Pseudo-boundaries of a batch: a cumulative sum and an argmin compared with tslearn's DTW, window by window.
 
     python benchmarks/pseudo_boundary.py
 
-Both sides start from the features of B windows and end at their pseudo-boundaries, on the CPU, and give the same ones.
-The peer is the listing of the paper's appendix D, one call of ``dtw_path_from_metric`` a window, and then the last shot
-of each path that is aligned to the first end. It takes features of unit length as given; ours measures them. Each is
-timed by turns, in wall-clock time, and the fastest of its turns counts: other work on the machine can only add to it.
+Both sides start from the features of B windows and end with the same pseudo-boundaries, on the CPU. The comparison is
+the listing of the paper's appendix D: one call of ``dtw_path_from_metric`` per window, and then the last shot of each
+path that is aligned to the first end. It takes features of unit length; ours normalises them. They are timed
+alternately, in wall-clock time, and the fastest run counts.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Shot detectors on films whose transitions are known: how many they find, what they invent, and the time they take.
+"""Shot detectors on films with known transitions: transitions found, false alarms, and time.
 
     python benchmarks/shots.py FILM [FILM ...] [--known FILE ...]
 
-Films with known transitions are made by joining stretches of the given films, and of films that are generated. A
-stretch lies within one shot: no nearer than 8 frames to anything that TransNet V2, at a low threshold, or a large
-difference between two frames calls a boundary. It is seen through a window that stands, pans, zooms or shakes, or in a
-light that changes. The joints are hard cuts, dissolves of 6 to 60 frames, fades through a colour and wipes; flashes
-stand within stretches. The default detector is tuned on the first half of each film's stretches; all detectors are
-reported on the second.
+Films with known transitions are made by joining sections of the given films and of generated ones. A section is within
+one shot: at least 8 frames from anything that TransNetV2, at a low threshold, or a large difference between two frames
+reports as a boundary. It is shown through a window that stands still, pans, zooms or shakes, or in changing light. The
+joins are hard cuts, dissolves of 6 to 60 frames, fades through a colour and wipes; flashes are within sections. The
+default detector is tuned on the first half of each film's sections; all detectors are measured on the second.
 """
 
 from __future__ import annotations
