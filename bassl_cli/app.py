@@ -37,7 +37,7 @@ COMMANDS = {
         "save-images": "Save images of the scenes of a film, or of its shots.",
     },
     "Train": {
-        "extract-keyframes": "Cut films into shots and store the keyframes of each shot.",
+        "extract-keyframes": "Detect the shots of films and store the keyframes of each shot.",
         "build-index": "Index all shots of all videos for training.",
         "encode": "Compute the features of all shots of an index once, into one store per encoder.",
         "extract-sound": "Store features of the sound of each shot: mean and standard deviation of log-mel energies.",

@@ -11,7 +11,7 @@ from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframe
 def extract_keyframes(
     films: Films, settings: ExtractSettings, as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:
-    """Cut films into shots and store the keyframes of each shot.
+    """Detect the shots of films and store the keyframes of each shot.
 
     Finished films are kept, so a stopped run continues.
 
