@@ -109,10 +109,6 @@ def score(
                 result = score_one(subject, truth, settings, progress)
     for problem in result.problems:
         console.complain(problem)
-    if table is not None:
-        tables.save_table(table, result)
-    if plot is not None:
-        _draw(plot, result)
     if as_json:
         console.print_json(result.to_dict())
     elif not quiet:
@@ -121,9 +117,13 @@ def score(
         shown = tables.table_of(result)
         console.show_table(shown.header, shown.rows)
         _summarise(result)
-        written = ", ".join(str(path) for path in (table, plot) if path is not None)
-        if written:
-            console.say(f"wrote {written}")
+    if table is not None:
+        tables.save_table(table, result)
+    if plot is not None:
+        _draw(plot, result)
+    written = ", ".join(str(path) for path in (table, plot) if path is not None)
+    if written and not (as_json or quiet):
+        console.say(f"wrote {written}")
     if result.problems:
         raise typer.Exit(1)
 

@@ -152,7 +152,6 @@ def test_wrong_options_give_a_one_line_error(bassl: Bassl, home: Path, on_index:
     assert_refused(bassl("score", "--compare", "a.json", "a.json", "t.csv", "t.csv"), "one more argument at most")
     assert_refused(bassl("score", "a.json", "t.csv", "--table", "t.doc"), "t.doc", ".md, .tex, .csv or .json")
     assert_refused(bassl("score", "a.json", "t.csv", "--plot", "t.jpg"), "t.jpg", ".png, .svg or .pdf")
-    assert_refused(bassl("score", "t.csv", "a.json", "--plot", "t.png"), "t.csv", "no curves to plot")
     assert_refused(bassl("score", "runs/x", *on_index), "runs/x", "no such run")
     assert_refused(bassl("score", "default", "--index", "no.h5"), "no.h5", "bassl build-index")
     assert_refused(bassl("score", "a.json", "t.csv", "--tolerance", -1), "tolerance")
@@ -167,8 +166,14 @@ def test_representation_takes_exactly_one_model(bassl: Bassl, home: Path, on_ind
     assert_refused(bassl("score", *others, "--representation", *on_index), "--representation is of one model", option)
 
 
-def test_a_feature_store_has_no_curves_to_plot(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_results_are_shown_where_they_have_no_curves_to_plot(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     store = home / "features" / f"npz-{WIDTH}d.h5"
     run = bassl("score", store, "--representation", *on_index, "--plot", "x.png")
-    assert_refused(run, store.name, "only its features are scored", "no curves to plot")
-    assert not Path("x.png").exists()
+    assert (run.code, "kNN precision at 1" in run.out) == (2, True)
+    assert f"{store.name}: only its features are scored, and they have no curves to plot" in run.err
+    put_scenes(Path("a.json"))
+    put_csv(Path("t.csv"), 0, 20, 50)
+    run = bassl("score", "t.csv", "a.json", "--plot", "t.png")
+    assert (run.code, "mIoU" in run.out) == (2, True)
+    assert "t.csv: has no curves to plot" in run.err
+    assert not Path("t.png").exists()
