@@ -50,7 +50,10 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     index = read_index(settings.index)
     if not index.videos_of((settings.split,), labelled=True):
         there = ", ".join(sorted({split for split in index.splits if split})) or "none"
-        raise BasslError(f"{settings.index}: no film of the split {settings.split!r} has labels (splits: {there})")
+        raise BasslError(
+            f"{settings.index}: no film of the split {settings.split!r} has labels (it has: {there}); name another "
+            "with --split, or draw splits with `bassl build-index --split`"
+        )
     sets = _feature_sets(settings, index)
     films = _films(settings, index, sets, (settings.split,))
     # the films to score are never trained on

@@ -22,7 +22,7 @@ class IndexSettings:
     output: Path = Path("data/index.h5")
     """The index."""
     labels: tuple[Path, ...] = ()
-    """Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json or CSV."""
+    """Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."""
     split: str | tuple[float, ...] | Path | None = None
     """Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the video ids of
     each split. Unless given: the splits of the sources."""
