@@ -281,6 +281,7 @@ def test_a_failed_row_is_named_and_fails_alone(sets: Path, tmp_path: Path) -> No
     text = (tmp_path / "table1" / sets.name / "table.md").read_text()
     assert "failed" in text
     assert "the ms-lstm has none" in text
+    assert "\n1 seed, " in text
     mended = reproduce(settings, options=RECIPE)
     assert not mended.failed
 

@@ -38,7 +38,7 @@ def window_order(settings: PretrainSettings, index: Index, world_size: int) -> W
         raise BasslError(f"{index.path}: has no shots of the splits {', '.join(settings.splits)}; it has {there}")
     order = WindowOrder(rows, settings.batch, settings.epochs, settings.seed)
     if not order.epoch_steps:
-        raise BasslError(f"{index.path}: {len(rows)} shots do not fill a batch of {settings.batch}; use --batch")
+        raise BasslError(f"{index.path}: {len(rows)} shots do not fill a batch of {settings.batch}; lower --batch")
     if settings.pretext.pseudo_boundary == "synthesized" and len(index.videos_of(settings.splits or None)) < 2:
         raise BasslError(f"{index.path}: synthesized pseudo-boundaries need at least two videos")
     return order

@@ -126,7 +126,7 @@ def _measure_row(
 def _note(row: RowSpec, steps: Sequence[Step]) -> str:
     """How the row differs from the paper's."""
     substitutes = any(step.options.get("encoder") == DEFAULT_ENCODER for step in steps)
-    substituted = f"{DEFAULT_ENCODER} for {PAPER_ENCODER}, whose weights cannot be downloaded here"
+    substituted = f"{DEFAULT_ENCODER} instead of {PAPER_ENCODER}, whose weights cannot be downloaded here"
     return "; ".join(filter(None, (row.note, substituted * substitutes)))
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from pipelines.errors import count
 from pipelines.evaluation.paper_tables import TABLES, Number
 from pipelines.files import write_atomically
 from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, percent_with_deviation
@@ -81,7 +82,7 @@ def _markdown(result: ReproduceResult) -> str:
     settings = result.settings
     parts = [f"# {settings.table} ({time.strftime('%Y-%m-%d')})\n"]
     epochs = settings.epochs or result.options.epochs
-    parts.append(f"{settings.seeds} seeds, {epochs} epochs where the paper has 10; in percent.\n")
+    parts.append(f"{count(settings.seeds, 'seed')}, {count(epochs, 'epoch')} where the paper has 10; in percent.\n")
     for table in result.tables:
         parts += [f"{heading(result, table)}.\n", markdown(text_table(table))]
         notes = [f"- {row.label}: {row.error or row.note}" for row in table.rows if row.error or row.note]
