@@ -75,7 +75,7 @@ class ExtractSettings:
         if not 1 <= self.quality <= 100:
             raise ValueError(f"JPEG quality goes from 1 to 100, not {self.quality}")
         if self.workers is not None and self.workers < 1:
-            raise ValueError(f"there must be at least one worker, not {self.workers}")
+            raise ValueError(f"at least one film must be processed at a time, not {self.workers}")
 
     @property
     def part(self) -> tuple[float | None, float | None]:

@@ -42,7 +42,7 @@ class SoundSettings:
     def __post_init__(self) -> None:
         accept_text(self)
         if self.workers is not None and self.workers < 1:
-            raise ValueError(f"there must be at least one worker, not {self.workers}")
+            raise ValueError(f"at least one film must be processed at a time, not {self.workers}")
 
 
 @dataclass(frozen=True)

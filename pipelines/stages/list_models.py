@@ -115,8 +115,8 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
     if content.get("init"):
         data += f"; begun with {content['init']}"
     epochs = sorted({len(seed["epochs"]) for seed in seeds})
-    trained = f"{'-'.join(str(each) for each in {epochs[0]: 0, epochs[-1]: 0})} epochs"
-    trained += f", {len(seeds)} seed{'' if len(seeds) == 1 else 's'}"
+    trained = f"{epochs[0]}-{epochs[-1]} epochs" if len(epochs) > 1 else count(epochs[0], "epoch")
+    trained += f", {count(len(seeds), 'seed')}"
     means, deviations = _numbers(content["mean"]), _numbers(content["std"])
     scored_on = content.get("summary_of") or ""
     if content.get("selected_on") == "test":

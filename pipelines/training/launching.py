@@ -31,7 +31,7 @@ def check_gpus(machines: Machines, command: str) -> None:
     while machines.gpus % nodes:
         nodes += 1
     found = f"this machine has {count(here, 'GPU')}" if here else "this machine has no GPU"
-    many = f"{count(nodes, 'machine')} with {count(machines.gpus // nodes, 'GPU')} each"
+    many = f"{count(nodes, 'machine')} with {count(machines.gpus // nodes, 'GPU')}{' each' * (nodes > 1)}"
     what = f"{command} --gpus {machines.gpus}"
     if nodes > 1:
         what += f" --nodes {nodes} --node-rank 0 (to {nodes - 1}) --rdzv-endpoint FIRST_MACHINE:29500"

@@ -149,6 +149,8 @@ def test_a_fine_tuned_run_is_listed_with_mean_and_deviation(tmp_path: Path) -> N
         deviations={"ap": 0.0125},
         scored_on="test",
     )
+    put_finetuned(run, seeds=[{"seed": 0, "epochs": [{}]}])
+    assert only(tmp_path).trained == "1 epoch, 1 seed"
     put_finetuned(run, 1, selected_on="test", init=None)
     found = only(tmp_path)
     assert (found.trained, found.scored_on) == ("20 epochs, 1 seed", "test, which chose the epoch")

@@ -357,7 +357,7 @@ def test_a_full_disk_gives_one_line_per_film(library: Path, tmp_path: Path) -> N
         ({"keyframes": 0}, "a shot can have 1 to 100 keyframes, not 0"),
         ({"lines": 2}, "a keyframe can have 16 to 4320 lines, not 2"),
         ({"quality": 101}, "JPEG quality goes from 1 to 100, not 101"),
-        ({"workers": 0}, "there must be at least one worker, not 0"),
+        ({"workers": 0}, "at least one film must be processed at a time, not 0"),
     ],
 )
 def test_invalid_settings_are_refused(library: Path, tmp_path: Path, change: dict[str, object], message: str) -> None:

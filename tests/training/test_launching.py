@@ -80,6 +80,7 @@ def test_impossible_machine_settings_are_refused(given: dict[str, int | str], wo
     [
         (0, 16, "2 machines with 8 GPUs each: bassl pretrain --gpus 16 --nodes 2"),
         (4, 12, "3 machines with 4 GPUs each: bassl pretrain --gpus 12 --nodes 3"),
+        (0, 3, "run on 1 machine with 3 GPUs: bassl pretrain --gpus 3"),
         (4, 6, "2 machines with 3 GPUs each: bassl pretrain --gpus 6 --nodes 2"),
     ],
 )
