@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ import torch
 from torch.distributed import run as torchrun
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, get_error_handler
+from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 
 from pipelines.errors import BasslError, count, first_line
 from pipelines.training.machines import LAUNCHED, SOME_FAILED, STOPPED, Machines, is_worker
@@ -46,9 +48,7 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
     process that died."""
     where = ["--standalone"]
     if machines.nodes > 1:
-        endpoint = str(machines.rdzv_endpoint)
-        endpoint += "" if ":" in endpoint else ":29500"  # torchrun has another default port without --node-rank
-        where = ["--nnodes", str(machines.nodes), "--rdzv-endpoint", endpoint]
+        where = ["--nnodes", str(machines.nodes), "--rdzv-endpoint", _endpoint(str(machines.rdzv_endpoint))]
         if machines.node_rank is None:
             where += ["--rdzv-backend", "c10d", "--rdzv-id", "bassl"]
         else:
@@ -64,8 +64,6 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // machines.per_node)))
         try:
             torchrun.run(torchrun.parse_args([*where, *how, "-m", "bassl_cli", *arguments]))  # type: ignore[no-untyped-call]
-        except ValueError as error:
-            raise BasslError(f"--rdzv-endpoint {machines.rdzv_endpoint}: {first_line(error)}") from error
         except SignalException as stop:
             return 128 + int(stop.sigval)
         except ChildFailedError as error:
@@ -77,6 +75,17 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
                 return STOPPED if failure.exitcode == STOPPED else 1
             raise _error_of(rank, failure) from None
     return 0
+
+
+def _endpoint(given: str) -> str:
+    """The address with its port: torchrun has different default ports with and without --node-rank, and waits a quarter
+    of an hour for a host that nobody knows. Raises BasslError for such a host, or an invalid address."""
+    try:
+        host, port = parse_rendezvous_endpoint(given, 29500)
+        socket.getaddrinfo(host, port)
+    except (ValueError, OSError) as error:
+        raise BasslError(f"--rdzv-endpoint {given}: {first_line(error)}; name the first machine, HOST:PORT") from error
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @contextmanager

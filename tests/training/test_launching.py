@@ -51,9 +51,12 @@ def test_a_program_started_by_torchrun_may_call_several_stages(tmp_path: Path) -
     assert (ran.returncode, ran.stdout) == (0, "1 [0, 1]\n2 [0, 1]\n"), ran.stderr
 
 
-@pytest.mark.parametrize("endpoint", ["host:abc", "host:99999999", "a b:1", ":29500"])
+@pytest.mark.parametrize("endpoint", ["host:abc", "host:99999999", "a b:1", ":29500", "unknown.invalid", "[::1]:x"])
 @pytest.mark.parametrize("node_rank", [0, None])
-def test_an_invalid_address_gives_a_one_line_error(endpoint: str, node_rank: int | None) -> None:
+def test_an_invalid_address_or_an_unknown_host_gives_a_one_line_error_and_is_not_waited_for(
+    endpoint: str, node_rank: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.distributed.run.run", lambda arguments: pytest.fail("torchrun waits for the host"))
     with pytest.raises(BasslError, match="--rdzv-endpoint") as refused:
         launch(Machines(gpus=0, nodes=2, node_rank=node_rank, rdzv_endpoint=endpoint), ["finetune"])
     assert "\n" not in str(refused.value)
