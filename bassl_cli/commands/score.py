@@ -109,6 +109,8 @@ def score(
                 result = score_one(subject, truth, settings, progress)
     for problem in result.problems:
         console.complain(problem)
+    if table is not None:
+        tables.save_table(table, result)
     if as_json:
         console.print_json(result.to_dict())
     elif not quiet:
@@ -117,13 +119,12 @@ def score(
         shown = tables.table_of(result)
         console.show_table(shown.header, shown.rows)
         _summarise(result)
-    if table is not None:
-        tables.save_table(table, result)
-    if plot is not None:
+    if plot is not None:  # last, because there may be nothing to draw
         _draw(plot, result)
-    written = ", ".join(str(path) for path in (table, plot) if path is not None)
-    if written and not (as_json or quiet):
-        console.say(f"wrote {written}")
+    if not (as_json or quiet):
+        written = ", ".join(str(path) for path in (table, plot) if path is not None)
+        if written:
+            console.say(f"wrote {written}")
     if result.problems:
         raise typer.Exit(1)
 
