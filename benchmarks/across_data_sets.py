@@ -5,8 +5,8 @@
 ``FEATURES`` has one folder per data set, with one ``.npz`` of labelled features per video (``data/README.md``).
 Each network is trained from scratch with five seeds: on one set and tested on the other, and within each set leaving
 out one video at a time (or ``--folds`` by video). Everything goes through ``bassl finetune``, one run folder each, and
-scores are read back from its model files. Finished runs are kept under ``results/``, so that an interrupted table
-continues. docs/across-data-sets.md has the settings and how the learning rate is chosen.
+scores are read back from its model files. Finished runs are kept under ``results/`` by their settings and the path of
+the features, so that an interrupted table continues; delete them when features or code change. docs/across-data-sets.md has the settings and how the learning rate is chosen.
 """
 
 from __future__ import annotations
@@ -133,8 +133,9 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
 
 
 def halves(videos: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Videos to learn from, and every fourth to choose on."""
-    return tuple(v for i, v in enumerate(videos) if i % 4 != 3), tuple(v for i, v in enumerate(videos) if i % 4 == 3)
+    """Videos to learn from, and every fourth to choose on; of fewer than four the last one."""
+    chosen_on = tuple(videos[3::4]) or tuple(videos[-1:])
+    return tuple(video for video in videos if video not in chosen_on), chosen_on
 
 
 def judged(videos: Mapping[str, ShotFeatures], said: Said, seeds: int) -> dict[str, list[float]]:
@@ -183,6 +184,9 @@ def main() -> None:
         sets.setdefault(name.split("/")[0], []).append(name)
     if len(sets) != 2:
         parser.error(f"{arguments.features} must hold two sets, not {len(sets)}")
+    for one, names in sets.items():
+        if len(names) - len(names[:: arguments.folds or len(names)]) < 2:
+            parser.error(f"{one} has {len(names)} videos; a fold needs two beside those that it leaves out")
     os.environ["OMP_NUM_THREADS"] = "1"
     with (
         tempfile.TemporaryDirectory() as folder,
