@@ -6,7 +6,8 @@
 Each network is trained from scratch with five seeds: on one set and tested on the other, and within each set leaving
 out one video at a time (or ``--folds`` by video). Everything goes through ``bassl finetune``, one run folder each, and
 scores are read back from its model files. Finished runs are kept under ``results/`` by their settings and the path of
-the features, so that an interrupted table continues; delete them when features or code change. docs/across-data-sets.md has the settings and how the learning rate is chosen.
+the features, so that an interrupted table continues; delete them when features or code change.
+docs/across-data-sets.md has the settings and how the learning rate is chosen.
 """
 
 from __future__ import annotations
