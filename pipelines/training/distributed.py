@@ -24,6 +24,10 @@ T = TypeVar("T")
 _LAUNCHER_POLL_SECONDS = 0.5
 
 
+class LostPeerError(BasslError):
+    """Another process of the job ended, for a reason of its own."""
+
+
 @dataclass(frozen=True)
 class Process:
     """This process's rank, the number of processes, and the device of this one."""
@@ -47,7 +51,7 @@ class Process:
 def process_group(device: str = "auto") -> Iterator[Process]:
     """Join the group that torchrun's environment describes, with a device ``auto`` (a GPU where there is one), ``cpu``
     or ``cuda``; alone where there is none, and then torch's random numbers go on after the block as if it had not been.
-    Raises BasslError if the device is not available, or another process of the group has ended."""
+    Raises BasslError if the device is not available, LostPeerError if another process of the group has ended."""
     if device not in ("auto", "cpu", "cuda"):
         raise BasslError(f"the device must be auto, cpu or cuda, not {device!r}")
     cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
@@ -65,14 +69,14 @@ def process_group(device: str = "auto") -> Iterator[Process]:
         return
     # A process that dies is noticed by torchrun; the time-out is for one that hangs. Tensors on the CPU go by gloo even
     # where the GPUs have NCCL: processes agree on small things without waiting for the device.
-    if not dist.is_initialized():  # one for all stages that a program calls: torchrun's store cannot serve a second one
-        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(minutes=30))
-        atexit.register(dist.destroy_process_group)
     try:
+        if not dist.is_initialized():  # one for all stages that a program calls: torchrun's store cannot serve another
+            dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(minutes=30))
+            atexit.register(dist.destroy_process_group)
         yield Process(dist.get_rank(), dist.get_world_size(), own)
     except RuntimeError as error:
         if _is_lost_peer(error):
-            raise BasslError("another process of this job ended; continue with --resume") from error
+            raise LostPeerError("another process of this job ended; continue with --resume") from error
         raise
 
 

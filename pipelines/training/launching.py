@@ -18,6 +18,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, g
 from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 
 from pipelines.errors import BasslError, count, first_line
+from pipelines.training.distributed import LostPeerError
 from pipelines.training.machines import LAUNCHED, SOME_FAILED, STOPPED, Machines, is_worker
 
 
@@ -67,10 +68,8 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
         except SignalException as stop:
             return 128 + int(stop.sigval)
         except ChildFailedError as error:
-            # By SIGTERM torchrun ends the others, in the same second as a rule, which is all that it notes of the time.
-            rank, failure = min(
-                error.failures.items(), key=lambda one: (one[1].exitcode == -signal.SIGTERM, one[1].timestamp)
-            )
+            # Torchrun notes only the second in which a process failed; as a rule the others follow in the same one.
+            rank, failure = min(error.failures.items(), key=lambda one: (_follows(one[1]), one[1].timestamp))
             if failure.exitcode in (STOPPED, SOME_FAILED):
                 return STOPPED if failure.exitcode == STOPPED else 1
             raise _error_of(rank, failure) from None
@@ -104,11 +103,21 @@ def _restore_state() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _error_of(rank: int, failure: Any) -> BasslError:
+def _follows(failure: Any) -> bool:
+    """Whether a process ended because another one did: it lost that one, or torchrun ended it by SIGTERM."""
+    lost = _recorded(failure).startswith(LostPeerError.__name__)
+    return lost or failure.exitcode == -signal.SIGTERM
+
+
+def _recorded(failure: Any) -> str:
+    """The error that a process recorded, after the name of its class; empty where it recorded none."""
     recorded = failure.error_file_data.get("message") if isinstance(failure.error_file_data, dict) else None
-    text = str(recorded.get("message", "")) if isinstance(recorded, dict) else ""
+    return str(recorded.get("message", "")) if isinstance(recorded, dict) else ""
+
+
+def _error_of(rank: int, failure: Any) -> BasslError:
     if failure.exitcode == 2:
-        return BasslError(text.partition(": ")[2] or f"process {rank} stopped; see above")
+        return BasslError(_recorded(failure).partition(": ")[2] or f"process {rank} stopped; see above")
     how = (
         f"was ended by signal {-failure.exitcode} ({signal.Signals(-failure.exitcode).name})"
         if failure.exitcode < 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from pipelines.errors import BasslError
+from pipelines.training.distributed import process_group
 from pipelines.training.launching import check_gpus, launch
 from pipelines.training.machines import Machines
 from tests.running import ENVIRONMENT
@@ -32,6 +35,35 @@ def test_an_error_of_training_processes_is_raised_once_and_leaves_the_caller_unc
     assert dict(os.environ) == environment
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == handlers
     assert not list(temporary.iterdir())
+
+
+def test_the_error_that_ended_a_job_is_shown_and_not_that_of_a_process_which_lost_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = {}
+    for rank, message in enumerate(("LostPeerError: another process ended", "BasslError: a batch of 32", "")):
+        file = tmp_path / f"{rank}.json"
+        if message:
+            file.write_text(json.dumps({"message": {"message": message, "extraInfo": {"timestamp": "7"}}}))
+        failures[rank] = ProcessFailure(rank, 1, 2 if message else -signal.SIGTERM, str(file))
+
+    def fail(arguments: object) -> None:
+        raise ChildFailedError("bassl", failures)
+
+    monkeypatch.setattr("torch.distributed.run.run", fail)
+    with pytest.raises(BasslError, match=r"^a batch of 32$"):
+        launch(Machines(gpus=0, processes=3), ["pretrain"])
+
+
+def test_a_process_whose_peer_ends_while_they_meet_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **named: object) -> None:
+        raise RuntimeError("Gloo connectFullMesh failed with [pair.cc:561] Connection closed by peer [127.0.0.1]:36042")
+
+    monkeypatch.setattr("torch.distributed.init_process_group", refuse)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    with pytest.raises(BasslError, match="another process of this job ended"), process_group("cpu"):
+        pass
 
 
 @pytest.mark.slow
