@@ -55,8 +55,8 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
         else:
             where += ["--node-rank", str(machines.node_rank)]
     # launch() says in one line what torchrun logs at length.
-    for name in ("torch.distributed.elastic", "torch.distributed.run"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    for logger in map(logging.getLogger, ("torch.distributed.elastic", "torch.distributed.run")):
+        logger.handlers, logger.propagate = [logging.NullHandler()], False  # loggers below have levels of their own
     # torchrun's own folder for the errors of processes would stay.
     with _restore_state(), TemporaryDirectory(prefix="bassl-") as errors:
         how = ["--nproc-per-node", str(machines.per_node), "--log-dir", errors]

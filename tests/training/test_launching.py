@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from pipelines.errors import BasslError
@@ -53,6 +55,22 @@ def test_the_error_that_ended_a_job_is_shown_and_not_that_of_a_process_which_los
     monkeypatch.setattr("torch.distributed.run.run", fail)
     with pytest.raises(BasslError, match=r"^a batch of 32$"):
         launch(Machines(gpus=0, processes=3), ["pretrain"])
+
+
+def test_what_torchrun_logs_of_a_stop_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def stop(arguments: object) -> None:
+        agent = logging.getLogger("torch.distributed.elastic.agent.server.api")
+        agent.setLevel(logging.WARNING)  # as torch does
+        agent.warning("Received 15 death signal, shutting down workers")
+        raise SignalException("stopped", signal.SIGTERM)
+
+    monkeypatch.setattr("torch.distributed.run.run", stop)
+    above = logging.getLogger("torch.distributed")
+    monkeypatch.setattr(above, "handlers", [logging.StreamHandler()])
+    assert launch(Machines(gpus=0, processes=2), ["pretrain"]) == 143
+    assert capfd.readouterr().err == ""
 
 
 def test_a_process_whose_peer_ends_while_they_meet_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
