@@ -65,18 +65,26 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
         yield
 
 
-def _prepare(folder: Path, resume: bool, overwrite: bool) -> None:
+def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
+    """The files of a run that a folder holds. Raises BasslError where they are neither to be resumed nor overwritten,
+    or are not enough to resume from."""
     try:
         held = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
         held += (seeds := seed_files(folder)).values()
-        if held and not (resume or overwrite):
-            raise BasslError(
-                f"{folder}: holds a run; continue with --resume, replace it with --overwrite, or name another"
-            )
-        if resume and folder / STATE not in held and (folder / MODEL in held or seeds):
-            raise BasslError(
-                f"{folder}: has a model but no {STATE} to continue from; replace it with --overwrite, or name another"
-            )
+    except OSError as error:
+        raise BasslError(f"{folder}: cannot be read ({os_reason(error)})") from error
+    if held and not (resume or overwrite):
+        raise BasslError(f"{folder}: holds a run; continue with --resume, replace it with --overwrite, or name another")
+    if resume and folder / STATE not in held and (folder / MODEL in held or seeds):
+        raise BasslError(
+            f"{folder}: has a model but no {STATE} to continue from; replace it with --overwrite, or name another"
+        )
+    return held
+
+
+def _prepare(folder: Path, resume: bool, overwrite: bool) -> None:
+    held = check_run_folder(folder, resume, overwrite)
+    try:
         if overwrite:
             for path in held:
                 path.unlink()

@@ -384,6 +384,16 @@ def test_select_last_takes_the_last_epoch(settings: FinetuneSettings, data: Path
     assert not any("better than it should be" in note for note in result.notes)
 
 
+def test_a_validation_split_that_is_learned_from_chooses_no_epoch_and_is_not_called_unlabelled(
+    settings: FinetuneSettings,
+) -> None:
+    result = finetune(replace(settings, seeds=1, epochs=1, splits=("train", "val")))
+    assert result.notes == (
+        "the split val is used for training, so it neither selects the epoch nor tests the model",
+        "no films to validate on in val: the last epoch is taken, and scores are not calibrated",
+    )
+
+
 def test_without_a_validation_split_the_last_epoch_is_taken(settings: FinetuneSettings, tmp_path: Path) -> None:
     splits = {"a": "train", "b": "train", "c": "test"}
     settings = replace(settings, index=write_labelled_films(tmp_path, splits=splits))
@@ -601,6 +611,17 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     refusal(lambda: finetune(resumed), "state.pt", "is damaged", error=BasslError)
     finetune(replace(settings, overwrite=True))
     assert_equal(before, weights(settings))
+
+
+def test_a_folder_with_a_run_is_refused_before_features_are_computed(
+    settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "find_encoding", lambda *given: pytest.fail("hours of encoding"))
+    settings.output.mkdir(parents=True)
+    (settings.output / "result.json").write_text("of a run")
+    refusal(lambda: finetune(settings), "holds a run", error=BasslError)
+    refusal(lambda: finetune(replace(settings, overwrite=True, index=Path("none.h5"))), "none.h5", error=BasslError)
+    assert (settings.output / "result.json").read_text() == "of a run"
 
 
 # From a pre-trained model

@@ -84,9 +84,8 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         test_split = settings.test_split
         raise BasslError(f"{settings.index}: has no labelled videos in {test_split}, which --select test needs")
     if settings.select == "val" and not val:
-        report(
-            f"no labelled videos in {settings.validate_split}: the last epoch is taken, and scores are not calibrated"
-        )
+        split = settings.validate_split
+        report(f"no films to validate on in {split}: the last epoch is taken, and scores are not calibrated")
     if settings.select == "last" or (settings.select == "val" and not val):
         return Split(train, val, test, "last epoch")
     if settings.select == "test" or val == test:

@@ -40,6 +40,7 @@ from pipelines.training.run_folder import (
     RESULT,
     VALIDATION,
     RunLog,
+    check_run_folder,
     open_run_folder,
     plain_settings,
     put_same_file,
@@ -101,6 +102,7 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
         report(TrainingProgress(note=line, warning=warning))
 
     warn = partial(note, warning=True)
+    check_run_folder(settings.output, settings.resume, settings.overwrite)  # now, and not after hours of encoding
     index = read_index(settings.index)
     split = split_videos(settings, index, warn)
     start = find_start(settings, note)
