@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing import parent_process
@@ -172,18 +173,22 @@ def read_ahead(
         def __iter__(self) -> Iterator[Item]:
             return iter(items())
 
-    loader: DataLoader[Any] = DataLoader(
-        data,
-        batch_size=None,
-        sampler=Items(),  # the items themselves, not positions in the dataset
-        num_workers=workers,
-        prefetch_factor=max(2, -(-ahead // workers)) if workers else None,
-        # A forked worker holds locks of threads that it does not have: those of CUDA's driver, and of PyTorch on a CPU.
-        multiprocessing_context="forkserver" if workers else None,
-        worker_init_fn=_begin_worker,
-        pin_memory=device.type == "cuda",
-    )
-    for read in loader:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than cores: usual on a laptop
+        loader: DataLoader[Any] = DataLoader(
+            data,
+            batch_size=None,
+            sampler=Items(),  # the items themselves, not positions in the dataset
+            num_workers=workers,
+            prefetch_factor=max(2, -(-ahead // workers)) if workers else None,
+            # A forked worker holds locks of threads that it does not have: those of CUDA's driver, and of PyTorch on a
+            # CPU.
+            multiprocessing_context="forkserver" if workers else None,
+            worker_init_fn=_begin_worker,
+            pin_memory=device.type == "cuda",
+        )
+        values = iter(loader)
+    for read in values:
         if isinstance(read, BasslError):
             raise read
         yield read

@@ -9,6 +9,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+import torch
+
+from pipelines.training.keyframe_windows import read_ahead
 from tests.running import alive, soon
 
 READER = """
@@ -44,3 +48,13 @@ def test_data_workers_end_when_the_training_process_is_killed(tmp_path: Path) ->
     finally:
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGKILL)
+
+
+def test_more_workers_than_cores_are_no_warning(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
+    data: list[int] = [10, 20, 30]
+    read = read_ahead(data, lambda: [2, 0, 1], workers=2, device=torch.device("cpu"), ahead=2)  # type: ignore[arg-type]
+    assert list(read) == [30, 10, 20]
+    assert [str(one.message) for one in recwarn.list] == []
