@@ -451,7 +451,7 @@ def test_on_movienet_the_imagenet_encoder_uses_the_preparation_of_pre_trained_on
         assert all(step.options["preparation"] == "centre" for step in named)
 
 
-def test_nmi_is_measured_without_fine_tuning(tmp_path: Path) -> None:
+def test_nmi_is_measured_without_fine_tuning(tmp_path: Path, sets: Path) -> None:
     root = put_movienet_of_five(tmp_path / "movienet")
     rows = plan(ReproduceSettings("nmi", root, output=Path("runs")))
     commands = {row.label: [step.command for step in row.steps] for row in rows}
@@ -460,6 +460,10 @@ def test_nmi_is_measured_without_fine_tuning(tmp_path: Path) -> None:
     assert set(map(tuple, commands.values())) == {("build-index", "pretrain", "score")}
     costed = [cost.stage.split()[0] for cost in needs(ReproduceSettings("nmi"))[0]]
     assert costed == ["pretrain"] * 6 + ["encode"]
+    for data, tested_on in ((sets, ["ovsd", "bbc"]), (sets / "bbc", ["bbc"])):
+        rows = plan(ReproduceSettings("nmi", data, rows=("ImageNet",), output=Path("runs")))
+        assert [[step.command for step in row.steps] for row in rows] == [["build-index", "score"]] * len(tested_on)
+        assert [Path(row.steps[-1].subjects[0]).stem.partition("-")[0] for row in rows] == tested_on
 
 
 def test_without_resnet50_weights_the_built_in_encoder_is_used_and_named(

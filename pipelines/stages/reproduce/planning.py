@@ -110,18 +110,19 @@ class Planner:
             scoring["frame_rate"] = FRAME_RATE
         if system.baseline is not None:
             return self._baseline(system.baseline)
-        representation = {**scoring, "representation": True}
-        if cell.metric.startswith("nmi") and not data.features:  # of an encoder, which no fine-tuning changes
+        if cell.metric.startswith("nmi"):  # of an encoder, which no fine-tuning changes
+            scoring["representation"] = True
+            if data.features:  # of two sets, each protocol tests on the one that it does not train on
+                store = data.features[::-1][data.protocols.index(self.protocol)]
+                return Step("score", scoring, (str(store),), None, (index,))
             need = self._image_features() if system.pretraining is None else self._pretraining(system.pretraining)
-            return Step("score", representation, (str(need.output),), None, (index, need))
+            return Step("score", scoring, (str(need.output),), None, (index, need))
         if system.pretraining is not None and not system.finetune:
             pretrained = self._pretraining(system.pretraining)
             return Step("score", scoring, (str(pretrained.output),), None, (index, pretrained))
         tuned = self._finetuning(system)
         if isinstance(tuned, str):
             return tuned
-        if cell.metric.startswith("nmi"):
-            return Step("score", representation, (str(tuned.output),), None, (tuned,))
         if data.kind == "movienet" and row in ROWS[ACROSS]:
             other = OTHER_SETS[row.label]
             if not other.exists():
