@@ -127,6 +127,11 @@ class VideoDecoder:
             raise RuntimeError("the facts of a film are known only when all its frames have been read")
         return self._facts
 
+    def stamp(self, frame: VideoFrame) -> int | None:
+        """The presentation timestamp of a frame, in ticks. AVI has none, and FFmpeg's guess is wrong where H.264 is
+        stored in another order than it is shown: there it is the decoding timestamp with which the frame comes out."""
+        return frame.dts if self.kind == "avi" else frame.pts
+
     def frames(
         self, transform: Callable[[Iterator[VideoFrame]], Sequence[Any]] = list, queue_limit: int = 64
     ) -> Iterator[tuple[int, float, Any]]:
@@ -162,7 +167,7 @@ class VideoDecoder:
                     if not width:
                         self.rotation = (-round(frame.rotation / 90)) % 4
                         width, height = frame.width, frame.height
-                    stamps.append((frame.pts, frame.duration))
+                    stamps.append((self.stamp(frame), frame.duration))
                     yield frame
 
             results = transform(noted())
@@ -239,9 +244,9 @@ class VideoDecoder:
             opening = next(
                 chain.from_iterable(decode(other.demux(stream), stream.codec_context, tuple, Damage(), 1)), None
             )
-            if opening is None or opening.pts is None:
+            if opening is None or (stamp := self.stamp(opening)) is None:
                 return 0, None
-        first = opening.pts * tick.numerator / tick.denominator
+        first = stamp * tick.numerator / tick.denominator
         found = self._skip_by_index(first + start, is_restart)
         if found is None:
             with open_container(self.path) as other:
@@ -466,9 +471,9 @@ def first_time(film: Path, consequence: str) -> Fraction:
     """
     with VideoDecoder(film, threads=1) as source:
         for _, _, frame in source.frames(lambda frames: [next(frames)]):
-            if frame.pts is None or not frame.time_base:
+            if (stamp := source.stamp(frame)) is None or not frame.time_base:
                 break
-            return Fraction(frame.pts * frame.time_base)
+            return Fraction(stamp * frame.time_base)
     raise VideoError(f"{film}: has frames without timestamps, {consequence}")
 
 

@@ -40,6 +40,18 @@ def test_times_of_a_constant_rate_film_are_regular_in_every_container(tmp_path: 
     assert film.warnings == []
 
 
+@pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
+def test_times_are_regular_in_avi_where_frames_are_stored_in_another_order(tmp_path: Path, codec: str) -> None:
+    options = {"libx264": {**films.GROUPS, "bf": "3"}, "mpeg4": {"bf": "2"}}[codec]
+    path = films.write_film(tmp_path / "film.avi", films.pictures(60), codec=codec, options=options)
+    for threads in (1, 2):
+        with VideoDecoder(path, threads) as film:
+            assert [time for _, time, _ in film.frames()] == pytest.approx(np.arange(60) / 24, abs=1e-3)
+        assert film.facts.duration == pytest.approx(2.5, abs=1e-3)
+    with VideoDecoder(path, start=1.5) as film:
+        assert [time for _, time, _ in film.frames()] == pytest.approx(np.arange(36, 60) / 24, abs=1e-3)
+
+
 @pytest.mark.parametrize("name", ["variable.mkv", "variable.mp4"])
 @pytest.mark.parametrize("start", [0.0, 7.0])
 def test_times_of_a_variable_frame_rate_come_from_timestamps(tmp_path: Path, name: str, start: float) -> None:
