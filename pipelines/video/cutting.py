@@ -84,7 +84,18 @@ class _Packets(VideoDecoder):
         return [self.stream, *(stream for stream in others if stream.codec_context is not None)]
 
     def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Stream]]:
-        """The packets in file order, up to the first read error, as in decoding."""
+        """The packets in file order, up to the first read error, as in decoding.
+
+        Raises:
+            VideoError: nothing says when each is shown. AVI has decoding timestamps only, from which FFmpeg does not
+                work out when reordered frames of H.264 and HEVC are shown.
+        """
+        codec = self.stream.codec_context
+        if self.kind == "avi" and codec.name in ("h264", "hevc") and codec.has_b_frames:
+            raise VideoError(
+                f"{self.path}: AVI does not say when its frames are shown, which are stored in another order; "
+                "make it Matroska (mkvmerge -o film.mkv film.avi) and copy that"
+            )
         with suppress(av.FFmpegError):
             # Empty packets at the end only flush decoders.
             yield from (packet for packet in demux(self.container, *tracks) if packet.size)
@@ -115,7 +126,7 @@ class _Range:
     """The packets of a scene, ``first`` to ``last``, counted in file order.
 
     ``start`` is the presentation time of the first and ``end`` the end of the scene, in seconds from the film's first
-    frame; ``late`` is the time after ``end`` for which the last is shown.
+    frame; ``late`` is the time after ``end`` for which the last is shown. ``sound`` is the time at which sound begins.
     """
 
     first: int
@@ -123,6 +134,7 @@ class _Range:
     start: float
     end: float
     late: float
+    sound: float
 
 
 def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress) -> list[Cut]:
@@ -136,8 +148,8 @@ def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: 
     """
     first = first_time(film, _NO_TIMES)
     with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
-        times, keys = _times(source, first)
-    ranges = _ranges(film, scenes, times, keys)
+        times, keys, sounds = _times(source, first)
+    ranges = _ranges(film, scenes, times, keys, sounds)
     with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
         _copy(source, first, times, ranges, paths, lambda t: progress("reading", t, scenes.video.duration))
     return [
@@ -146,10 +158,12 @@ def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: 
     ]
 
 
-def _times(source: _Packets, first: Fraction) -> tuple[list[float], list[int]]:
-    """Presentation time of each frame, in file order, and the indices of key frames."""
+def _times(source: _Packets, first: Fraction) -> tuple[list[float], list[int], list[float]]:
+    """Presentation time of each frame, in file order, the indices of key frames, and for each frame the time at which
+    sound begins in a copy that begins with it: in AVI, where all tracks begin at zero, when the frame is decoded."""
     times: list[float] = []
     keys: list[int] = []
+    sounds: list[float] = []
     latest = float("-inf")
     for packet in source.packets([source.stream]):
         if packet.pts is None:
@@ -163,10 +177,14 @@ def _times(source: _Packets, first: Fraction) -> tuple[list[float], list[int]]:
         if packet.is_keyframe:
             keys.append(len(times))
         times.append(time)
-    return times, keys
+        decoded = packet.dts if source.kind == "avi" else None
+        sounds.append(time if decoded is None else float(decoded * packet.time_base - first))
+    return times, keys, sounds
 
 
-def _ranges(film: Path, scenes: SceneList, times: Sequence[float], keys: Sequence[int]) -> list[_Range]:
+def _ranges(
+    film: Path, scenes: SceneList, times: Sequence[float], keys: Sequence[int], sounds: Sequence[float]
+) -> list[_Range]:
     nominal = 1 / scenes.video.frame_rate
     check_length(film, max(times) + nominal if times else 0.0, scenes)
     shown = sorted(range(len(times)), key=times.__getitem__)
@@ -187,7 +205,7 @@ def _ranges(film: Path, scenes: SceneList, times: Sequence[float], keys: Sequenc
         while (closing := reach[bisect_right(in_order, latest[last]) - 1]) > last:
             last = closing
         after = 0.0 if final or latest[last] < scene.end - _SAME_TIME else latest[last] + nominal - scene.end
-        ranges.append(_Range(start, last, times[start], scene.end, after))
+        ranges.append(_Range(start, last, times[start], scene.end, after, sounds[start]))
     return ranges
 
 
@@ -200,7 +218,7 @@ def _copy(
     progress: Callable[[float], None],
 ) -> None:
     firsts, lasts = [r.first for r in ranges], [r.last for r in ranges]
-    starts, ends = [r.start for r in ranges], [r.end for r in ranges]
+    starts, ends, sounds = [r.start for r in ranges], [r.end for r in ranges], [r.sound for r in ranges]
     tracks = source.tracks()
     slack = _SLACK if len(tracks) > 1 else 0.0
     opened: dict[int, _Copy] = {}
@@ -223,7 +241,7 @@ def _copy(
                 time = float(stamp * packet.time_base - first)
                 if not is_subtitle:  # sound is placed by its middle; subtitles, which may be long, by their start
                     time += float((packet.duration or 0) * packet.time_base) / 2
-                pieces = list(range(bisect_right(ends, time), bisect_right(starts, time)))
+                pieces = list(range(bisect_right(ends, time), bisect_right(sounds, time)))
                 if is_subtitle:
                     pieces = [k for k in pieces if k in opened]
                     if pieces and packet.duration:
@@ -270,7 +288,8 @@ class _Copy:
                 # PyAV leaves the tag to the muxer, which takes hev1 for hvc1, and ProRes 422 for 4444.
                 stream.codec_context.codec_tag = track.codec_context.codec_tag
             self._streams[track.index] = stream
-            self._shifts[track.index] = round(start / track.time_base) if track.time_base else 0
+            if path.suffix != ".avi":  # where every track begins at zero
+                self._shifts[track.index] = round(start / track.time_base) if track.time_base else 0
         self._container.metadata.update(_tags(source.container.metadata))
         if whole and "timecode" in source.stream.metadata:
             self._streams[source.stream.index].metadata["timecode"] = source.stream.metadata["timecode"]
@@ -282,8 +301,9 @@ class _Copy:
             return
         copy = Packet(bytes(packet))
         copy.time_base = packet.time_base
-        copy.pts = None if packet.pts is None else packet.pts - self._shifts[index]
-        copy.dts = None if packet.dts is None else packet.dts - self._shifts[index]
+        shift = self._shifts.setdefault(index, packet.dts or 0)
+        copy.pts = None if packet.pts is None else packet.pts - shift
+        copy.dts = None if packet.dts is None else packet.dts - shift
         copy.duration = packet.duration
         copy.is_keyframe = packet.is_keyframe
         for data in packet.iter_sidedata():
@@ -396,7 +416,7 @@ def encode_scenes(
                 if not is_part and frames > scenes.video.frames:
                     raise other_film(film, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
                 if heard_from is None:
-                    heard_from = (frame.time or 0.0) - time
+                    heard_from = float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time
                     sound.begin(heard_from)
                 wanted = range(bisect_right(ends, time), bisect_right(starts, time))
                 for k in wanted:

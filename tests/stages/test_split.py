@@ -110,6 +110,35 @@ def test_copies_keep_the_container_format(tmp_path: Path, ending: str, codec: st
         assert piece.early == pytest.approx((start - found[0]) / 24, abs=0.002)
 
 
+def test_copies_of_avi_keep_sound_with_its_frames_where_frames_are_stored_in_another_order(tmp_path: Path) -> None:
+    def decoding_times(path: Path) -> list[dict[bytes, float]]:
+        with av.open(str(path)) as container:
+            kinds: dict[str, dict[bytes, float]] = {"video": {}, "audio": {}}
+            for packet in container.demux():
+                if packet.size:
+                    assert packet.dts is not None
+                    kinds[packet.stream.type].setdefault(bytes(packet), float(packet.dts * packet.time_base))
+            return list(kinds.values())
+
+    shown, options = films.pictures(FRAMES, CUTS), {"bf": "2", "g": "12"}
+    path = films.write_film(tmp_path / "film.avi", shown, codec="mpeg4", options=options, sound_seconds=5)
+    whole = decoding_times(path)
+    for piece in split(path, scenes_of(path), SplitSettings(tmp_path / "out")):
+        pictures, sound = (next(iter(times.items())) for times in decoding_times(piece.path))
+        early = whole[0][pictures[0]] - pictures[1]
+        assert whole[1][sound[0]] - sound[1] == pytest.approx(early, abs=0.02)
+
+
+def test_copies_of_avi_are_refused_where_it_does_not_say_when_frames_are_shown(tmp_path: Path) -> None:
+    path = films.write_film(tmp_path / "film.avi", films.pictures(FRAMES, CUTS), options=GROUPS)
+    scenes, settings = scenes_of(path), SplitSettings(tmp_path / "out")
+    for copy in (split, write_chapters):
+        with pytest.raises(VideoError, match=r"film\.avi: AVI does not say when .*mkvmerge"):
+            copy(path, scenes, settings)
+    pieces = split(path, scenes, replace(settings, exact=True))
+    assert [numbers(piece.path)[0] for piece in pieces] == [0, *CUTS]
+
+
 def test_a_film_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path) -> None:
     """FFmpeg has dav1d for AV1, which only decodes."""
     options = {"preset": "12", "g": "12", "svtav1-params": "scd=0"}
