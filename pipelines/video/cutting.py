@@ -522,7 +522,13 @@ class _Encoding:
             layout = "yuv444p"  # chroma subsampling needs even sizes
         self._clock = frame.time_base if frame.time_base else Fraction(1, 90_000)
         rate = Fraction(film.frame_rate).limit_denominator(1001)
-        picture = self._container.add_stream("libx264", rate=rate, options=dict(options))
+        options = dict(options)
+        # Frames that are not converted say which of their fields is first. x264 takes a multiple of four lines only.
+        if frame.interlaced_frame and layout == frame.format.name and not film.rotation and not height % 4:
+            decoder = film.stream.codec_context
+            bottom_first = decoder.name == "dvvideo" or decoder.field_order == 3  # AV_FIELD_BB
+            options["x264-params"] = "bff=1" if bottom_first else "tff=1"
+        picture = self._container.add_stream("libx264", rate=rate, options=options)
         picture.width, picture.height, picture.pix_fmt = width, height, layout
         aspect = Fraction(film.pixel_aspect).limit_denominator(1000)
         context = picture.codec_context

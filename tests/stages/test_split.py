@@ -363,6 +363,15 @@ def test_rotated_phone_video_becomes_upright(tmp_path: Path, turns: int) -> None
         assert (-round(next(container.decode(video=0)).rotation / 90)) % 4 == turns
 
 
+@pytest.mark.parametrize("order", ["tff", "bff"])
+def test_interlaced_films_stay_interlaced(tmp_path: Path, order: str) -> None:
+    options = {**GROUPS, "x264-params": f"scenecut=0:{order}=1"}
+    path = films.write_film(tmp_path / "film.mp4", films.pictures(48, (24,)), options=options)
+    for piece in split(path, scenes_of(path, (24,)), SplitSettings(tmp_path / "exact", exact=True)):
+        with av.open(str(piece.path)) as container:
+            assert all(frame.interlaced_frame for frame in container.decode(video=0))
+
+
 @pytest.mark.parametrize(("width", "height", "layout"), [(17, 13, "yuv444p"), (160, 96, "yuv420p10le")])
 def test_odd_frame_sizes_and_high_bit_depths_are_encoded(tmp_path: Path, width: int, height: int, layout: str) -> None:
     path = films.write_film(
