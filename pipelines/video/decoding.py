@@ -428,8 +428,7 @@ def demux(
         av.FFmpegError: the container is damaged.
     """
     packets: Any = container.demux(streams)
-    flags: Any = container.format.flags  # an int, which its type says it is not
-    longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else _WRONG_CLOCK
+    longest = _NEW_CLOCK if _restarts(container) else _WRONG_CLOCK
     ticks = {one.index: float(one.time_base or 0) for one in container.streams}  # a packet makes a fraction each time
     gaps = [0.0]  # each jump up to now, in seconds to subtract
     ends: dict[int, float] = {}
@@ -463,6 +462,12 @@ def demux(
         return
 
 
+def _restarts(container: InputContainer) -> bool:
+    """Whether the clock of its format may restart, as in MPEG-TS."""
+    flags: Any = container.format.flags  # an int, which its type says it is not
+    return bool(flags & ContainerFlags.ts_discont.value)
+
+
 def first_time(film: Path, consequence: str) -> Fraction:
     """Presentation time of the first frame that can be decoded, in seconds on the file's clock.
 
@@ -478,7 +483,7 @@ def first_time(film: Path, consequence: str) -> Fraction:
 
 
 def check_same_film(film: Path, scenes: SceneList) -> None:
-    """Check that a file is the film of some scenes, by its fingerprint or else by the length that it declares.
+    """Check that a file is the film of some scenes, by its fingerprint or else by its length.
 
     Raises:
         VideoError: one line, where it is another film.
@@ -486,8 +491,17 @@ def check_same_film(film: Path, scenes: SceneList) -> None:
     if scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(film):
         return
     length = declared_length(film)
-    if length is not None:
+    if length is None:
+        return
+    try:
         check_length(film, length, scenes)
+    except VideoError:
+        # Of joined recordings, whose clock restarts, FFmpeg declares the length by the last time: add up all frames.
+        with VideoDecoder(film) as opened:
+            if not _restarts(opened.container):
+                raise
+            ticks = sum(packet.duration or 0 for packet in demux(opened.container, opened.stream))
+        check_length(film, float(ticks * (opened.stream.time_base or 0)), scenes)
 
 
 def declared_length(film: Path) -> float | None:
