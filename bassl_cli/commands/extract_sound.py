@@ -18,5 +18,7 @@ def extract_sound(films: Films, settings: SoundSettings, quiet: console.Quiet = 
     """
     with console.films_progress(quiet) as (start, progress):
         results = stage(films, settings, progress, start)
+    for warning in (warning for result in results for warning in result.warnings):
+        console.warn(warning)
     wrote = any(result.status == "done" for result in results)
     console.conclude(results, f"wrote {settings.output}" if wrote else "nothing to write", quiet)

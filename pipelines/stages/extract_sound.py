@@ -47,13 +47,15 @@ class SoundSettings:
 
 @dataclass(frozen=True)
 class SoundResult:
-    """The result of one film: ``done``, ``kept`` (the store had it) or ``failed`` with one line in ``error``."""
+    """The result of one film: ``done``, ``kept`` (the store had it) or ``failed`` with one line in ``error``;
+    ``warnings`` are about damage in its sound."""
 
     video_id: str
     film: Path
     status: Literal["done", "kept", "failed"]
     shots: int = 0
     error: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def extract_sound(
@@ -117,7 +119,7 @@ def extract_sound(
             for future in as_completed(futures):
                 film, name = futures[future]
                 try:
-                    made[name] = future.result()
+                    made[name], warnings = future.result()
                 except BasslError as error:
                     finish(SoundResult(name, film, "failed", error=str(error)))
                     continue
@@ -125,7 +127,7 @@ def extract_sound(
                 if time.monotonic() - saved > _SAVE_SECONDS:
                     save()
                     saved, unsaved = time.monotonic(), False
-                finish(SoundResult(name, film, "done", len(made[name])))
+                finish(SoundResult(name, film, "done", len(made[name]), warnings=warnings))
         finally:  # an interrupt keeps what is done
             stopped.set()
             pool.shutdown(cancel_futures=True)
@@ -136,7 +138,8 @@ def extract_sound(
 
 def _shot_sounds(
     film: Path, name: str, index: Index, report: Callable[[FilmProgress[SoundResult]], None]
-) -> NDArray[np.float32]:
+) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+    """The features of the shots of a film, and its warnings."""
     import numpy as np  # start-up time
 
     from pipelines.video.sound import shot_sounds  # start-up time: numpy, av
@@ -145,7 +148,9 @@ def _shot_sounds(
     seconds = index.seconds[index.span(video)]
     if not np.isfinite(seconds).all():
         raise BasslError(f"{film}: {index.path} has no times in seconds for {name}; extract its keyframes")
-    return shot_sounds(film, seconds, lambda done, total: report(FilmProgress(name, done, total)))
+    warnings: list[str] = []
+    found = shot_sounds(film, seconds, lambda done, total: report(FilmProgress(name, done, total)), warnings.append)
+    return found, tuple(warnings)
 
 
 def _read(path: Path) -> tuple[dict[str, NDArray[np.floating]], dict[str, int]]:

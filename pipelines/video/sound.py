@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
 from pipelines.video.decoding import CLOCK_NOISE, demux, first_time, open_container, video_stream
+from pipelines.video.runs import Damage
 
 RATE = 16000
 """Sample rate in hertz, to which sound is resampled."""
@@ -75,7 +76,10 @@ def log_mel(samples: Floats) -> Floats:
 
 
 def shot_sounds(
-    path: Path, shots: Floats, progress: Callable[[float, float], None] = lambda done, total: None
+    path: Path,
+    shots: Floats,
+    progress: Callable[[float, float], None] = lambda done, total: None,
+    warn: Callable[[str], None] = lambda line: None,
 ) -> NDArray[np.float32]:
     """Audio features of each shot of a film.
 
@@ -83,6 +87,7 @@ def shot_sounds(
         path: the film.
         shots: (N, 2) start and end of each shot, in seconds from the film's first frame.
         progress: called regularly with seconds read and seconds in all.
+        warn: called with one line where the sound is damaged.
 
     Returns:
         (N, 2 BANDS) float32: mean and standard deviation of `log_mel` over the spectrum frames whose middle is in the
@@ -91,9 +96,9 @@ def shot_sounds(
     Raises:
         VideoError: one line, for a film that cannot be read or has no sound.
     """
-    N = len(shots)
+    N, damage = len(shots), Damage()
     sums, squares, counts = np.zeros((N, BANDS)), np.zeros((N, BANDS)), np.zeros(N)
-    for start, values in _spectra(path):
+    for start, values in _spectra(path, damage):
         middles = start + (np.arange(len(values)) * HOP + WINDOW / 2) / RATE
         shot = np.searchsorted(shots[:, 0], middles, side="right") - 1
         inside = (shot >= 0) & (middles < shots[shot, 1])
@@ -101,6 +106,8 @@ def shot_sounds(
         np.add.at(squares, shot[inside], values[inside] ** 2)
         np.add.at(counts, shot[inside], 1)
         progress(min(float(middles[-1]), float(shots[-1, 1])), float(shots[-1, 1]))
+    if damage.places:
+        warn(f"{path}: its sound is damaged in {damage.places} place(s); what could be read of it was used")
     heard = counts > 0
     number = np.maximum(counts, 1)[:, None]
     mean = np.where(heard[:, None], sums / number, np.log(FLOOR))
@@ -118,10 +125,10 @@ def has_sound(path: Path) -> bool:
         return bool(container.streams.audio) and container.streams.audio[0].codec_context is not None
 
 
-def _spectra(path: Path) -> Iterator[tuple[float, Floats]]:
+def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
     """Blocks of spectrum frames, with the start of each in seconds from the film's first frame."""
     pieces, count, start = [np.zeros(0)], 0, 0.0  # joined once per block, not piece by piece, to avoid copies
-    for time, samples in _samples(path):
+    for time, samples in _samples(path, damage):
         if count and abs(time - (start + count / RATE)) > _JUMP:
             if len(values := log_mel(np.concatenate(pieces))):
                 yield start, values
@@ -140,7 +147,7 @@ def _spectra(path: Path) -> Iterator[tuple[float, Floats]]:
         yield start, values
 
 
-def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
+def _samples(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
     """Pieces of sound, mono at RATE, with the start of each in seconds from the film's first frame."""
     with open_container(path) as container:
         video_stream(path, container)  # raises VideoError where there is none
@@ -155,6 +162,7 @@ def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
                 try:
                     frames = packet.decode()
                 except av.FFmpegError:  # a damaged packet: its samples are missing
+                    damage.note()
                     continue
                 for frame in frames:
                     assert isinstance(frame, AudioFrame)
@@ -172,7 +180,7 @@ def _samples(path: Path) -> Iterator[tuple[float, Floats]]:
             for piece in resampler.resample(None):
                 yield _place(piece, offset, expected)
         except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
-            return
+            damage.note()
 
 
 def _place(piece: AudioFrame, offset: float, expected: float) -> tuple[float, Floats]:

@@ -17,6 +17,7 @@ from pipelines.errors import DatasetError, VideoError
 from pipelines.video import sound
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.reader import FilmReader
+from pipelines.video.runs import Damage
 from pipelines.video.shot_lists import read_cuts
 from pipelines.video.shots import ReaderSettings
 from tests import films
@@ -43,7 +44,7 @@ def test_a_forward_jump_of_timestamps_is_read_without_the_gap(tmp_path: Path) ->
 def test_sound_stays_aligned_with_frames_across_a_timestamp_jump(tmp_path: Path) -> None:
     parts = [recording(tmp_path / f"{start}.ts", start, seconds=2.0) for start in (0, 50_000)]
     joined = films.joined(parts, tmp_path / "joined.ts")
-    starts = [(time, len(samples) / sound.RATE) for time, samples in sound._samples(joined)]
+    starts = [(time, len(samples) / sound.RATE) for time, samples in sound._samples(joined, Damage())]
     assert starts[-1][0] + starts[-1][1] == pytest.approx(4.0, abs=0.2)
     assert np.isfinite(sound.shot_sounds(joined, np.array([(0.0, 2.0), (2.0, 4.0)]))).all()
 

@@ -177,7 +177,7 @@ def test_an_interrupt_keeps_finished_films_and_does_not_wait_for_others(
 ) -> None:
     begun, read_whole = Event(), Event()
 
-    def hear(path: Path, shots: np.ndarray, progress: Callable[[float, float], None]) -> np.ndarray:
+    def hear(path: Path, shots: np.ndarray, progress: Callable[[float, float], None], warn: object) -> np.ndarray:
         if path == film:
             begun.wait()
             return np.zeros((len(shots), sound.WIDTH), np.float32)
@@ -228,3 +228,14 @@ def test_the_command_names_films_without_sound_and_continues(bassl: Bassl, film:
     assert list(open_features(tmp_path / "sound.h5").videos) == ["film"]
     nothing = bassl("extract-sound", silent, "--index", index, "-o", tmp_path / "none.h5")
     assert "0 done, 0 kept, 1 failed; nothing to write" in nothing.err
+
+
+@pytest.mark.parametrize("codec", ["aac", "flac"])
+def test_the_command_warns_where_sound_is_damaged(bassl: Bassl, tmp_path: Path, codec: str) -> None:
+    whole = write_sounding_film(tmp_path / "whole.mkv", changing, codec=codec)
+    broken = films.damaged(whole, tmp_path / "broken.mkv")
+    index = index_of(tmp_path / "index.h5", "whole", "broken")
+    run = bassl("extract-sound", whole, broken, "--index", index, "-o", tmp_path / "sound.h5")
+    assert run.code == 0
+    assert f"warning: {broken}: its sound is damaged in" in run.err
+    assert f"{whole}: its sound" not in run.err

@@ -93,14 +93,14 @@ def encode_film(
 
 
 def add_sound(film: EncodedFilm, path: Path) -> tuple[EncodedFilm, list[str]]:
-    """The film with the sound of its shots in its features, and a warning where it has none and counts as silent."""
+    """The film with the sound of its shots in its features, and a warning where it is damaged or has none."""
     from pipelines.models.sound import silent, with_sound  # start-up time: h5py, and av in the next
     from pipelines.video.sound import has_sound, shot_sounds
 
     audible = has_sound(path)
     times = np.array([(start, end) for *_, start, end in film.ranges])
-    sounds = shot_sounds(path, times) if audible else silent(len(times))
     warnings = [] if audible else [f"{path}: has no sound, which its model reads; its shots count as silent"]
+    sounds = shot_sounds(path, times, warn=warnings.append) if audible else silent(len(times))
     return replace(film, features=with_sound(film.features, sounds)), warnings
 
 
