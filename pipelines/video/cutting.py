@@ -32,6 +32,8 @@ from pipelines.video.decoding import (
     check_length,
     demux,
     first_time,
+    has_own_order,
+    layout_of,
     open_container,
     other_film,
 )
@@ -453,6 +455,8 @@ class _Sound:
 
     def __init__(self, container: InputContainer, film: Path) -> None:
         self.tracks = [track for track in container.streams.audio if track.codec_context is not None]
+        if any(has_own_order(layout_of(track.codec_context)) for track in self.tracks):
+            raise VideoError(f"{film}: its sound has channels in an order that cannot be encoded; cut without --exact")
         self._film = film
         self._parts = self._decode(container)
         self._next: tuple[float, int, AudioFrame] | None = None

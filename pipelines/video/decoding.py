@@ -15,6 +15,8 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, Self, TypeVar
 
 import av
+from av.audio.codeccontext import AudioCodecContext
+from av.audio.layout import AudioLayout
 from av.container import InputContainer
 from av.format import Flags as ContainerFlags
 from av.packet import Packet
@@ -34,6 +36,9 @@ logging.getLogger("libav").setLevel(logging.CRITICAL)
 
 # Metadata that is not UTF-8 is no error: PyAV 19 has no such option, and keeps the bytes.
 _METADATA: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
+
+# FFmpeg's order of channels.
+_CHANNELS = "FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL DR WL WR SDL SDR LFE2".split()  # noqa: SIM905
 
 # Demuxers that read a still image or plain text as video.
 _STILL_FORMATS = ("image2", "tty")
@@ -406,14 +411,33 @@ def _check_playlist(path: Path, listed: bool = False) -> None:
 
 def container_facts(container: InputContainer) -> dict[str, Any]:
     """The fields of `VideoFacts` on sound and start timecode."""
-    sound = container.streams.audio
+    known = [track.codec_context for track in container.streams.audio if track.codec_context is not None]
     timecodes = (tags.get("timecode") for tags in (container.metadata, *(s.metadata for s in container.streams)))
     return {
         "start_timecode": next(filter(None, timecodes), None),
-        "sound_tracks": len(sound),
-        "sound_channels": sound[0].channels if sound else None,
-        "sound_rate": sound[0].rate or 0 if sound else None,
+        "sound_tracks": len(container.streams.audio),
+        "sound_channels": layout_of(known[0]).nb_channels if known else None,
+        "sound_rate": known[0].sample_rate if known else None,
     }
+
+
+def layout_of(decoder: AudioCodecContext) -> AudioLayout:
+    """The channel layout of a sound track, to be asked for before it is decoded.
+
+    PyAV 18.1 frees a layout with an order of its own, as QuickTime may have, twice, and the process dies. Such a track
+    gets the usual layout of so many channels.
+    """
+    layout = decoder.layout
+    if has_own_order(layout):
+        number = layout.nb_channels
+        decoder.layout = f"{number}{'c' if number <= 8 else 'C'}"  # C: in no order
+    return layout
+
+
+def has_own_order(layout: AudioLayout) -> bool:
+    """Whether the channels of a layout are not in FFmpeg's order, or not of its kinds."""
+    names = [channel.name for channel in layout.channels] if " channels (" in layout.name else []
+    return any(name not in _CHANNELS for name in names) or names != sorted(set(names), key=_CHANNELS.index)
 
 
 def demux(

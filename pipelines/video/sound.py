@@ -13,7 +13,7 @@ from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
-from pipelines.video.decoding import CLOCK_NOISE, demux, first_time, open_container, video_stream
+from pipelines.video.decoding import CLOCK_NOISE, demux, first_time, layout_of, open_container, video_stream
 from pipelines.video.runs import Damage
 
 RATE = 16000
@@ -154,6 +154,7 @@ def _samples(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
         if not has_sound(path):
             raise VideoError(f"{path}: has no sound")
         stream, first = container.streams.audio[0], 0.0
+        layout_of(stream.codec_context)
         with suppress(VideoError):
             first = float(first_time(path, ""))
         resampler, kind, expected, offset = av.AudioResampler("fltp", "mono", RATE), None, 0.0, -first

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
@@ -21,6 +23,7 @@ from pipelines.stores.index import IndexedVideo, read_index, write_index
 from pipelines.video import sound
 from tests import films
 from tests.command import Bassl
+from tests.running import ENVIRONMENT
 from tests.small_stores import refusal
 
 SECONDS, CHANGE = 6.0, 2.5
@@ -239,3 +242,34 @@ def test_the_command_warns_where_sound_is_damaged(bassl: Bassl, tmp_path: Path, 
     assert run.code == 0
     assert f"warning: {broken}: its sound is damaged in" in run.err
     assert f"{whole}: its sound" not in run.err
+
+
+def test_a_film_with_channels_in_an_unusual_order_is_read_in_every_way_but_encoding(tmp_path: Path) -> None:
+    """In a process of its own, which PyAV would end."""
+    film = write_sounding_film(tmp_path / "film.mov", changing, layout="6.1")
+    usual, mpeg_6_1_a = bytes.fromhex("00010000 0000070f"), bytes.fromhex("007d0007 00000000")  # QuickTime's 'chan'
+    content = film.read_bytes()
+    assert content.count(usual) == 1
+    film.write_bytes(content.replace(usual, mpeg_6_1_a))
+    script = f"""
+from pathlib import Path
+import numpy as np
+import tests.films
+from pipelines.errors import VideoError
+from pipelines.stages.split import SplitSettings, split
+from pipelines.video.sound import shot_sounds
+film = Path({str(film)!r})
+for _ in range(3):
+    scenes = tests.films.scenes_of(film, (60,))
+    assert scenes.video.sound_channels == 7
+    assert np.isfinite(shot_sounds(film, np.array([[0.0, 2.5], [2.5, 6.0]]))).all()
+    split(film, scenes, SplitSettings(film.parent / "copies", overwrite=True))
+    try:
+        split(film, scenes, SplitSettings(film.parent / "encoded", exact=True))
+    except VideoError as error:
+        assert "in an order that cannot be encoded" in str(error)
+    else:
+        raise AssertionError
+"""
+    run = subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
