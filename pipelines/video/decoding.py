@@ -161,6 +161,7 @@ class VideoDecoder:
         begin, stop = self._range
         skipped, first = (0, None) if begin <= 0 else self._skip(begin)
         index, last, length, offset = skipped - 1, -nominal, nominal, 0.0
+        former, doubtful = 0.0, -math.inf  # the offset before a new clock, and up to when it may still turn out right
         width = height = yielded = 0
 
         def stamped(frames: Iterator[VideoFrame]) -> list[tuple[int | None, int, Any]]:
@@ -188,8 +189,11 @@ class VideoDecoder:
                 stamp = pts * ticks_up / ticks_down
                 first = stamp if first is None else first
                 time = round(stamp - first + offset, 6)
+                if last < doubtful and (known := round(stamp - first + former, 6)) > last - CLOCK_NOISE:
+                    offset, time = former, known  # the clock goes on: only a damaged frame was out of order
                 if time <= last:  # keep times increasing; joined recordings start a new clock
                     if last - time > CLOCK_NOISE:
+                        former, doubtful = offset, last + CLOCK_NOISE
                         offset += last + nominal - time
                     time = last + nominal
             last, length = time, ticks * tick_seconds

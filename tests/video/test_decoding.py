@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
@@ -112,6 +113,24 @@ def test_sound_longer_or_shorter_than_the_video_is_no_early_end(
     film = timed(films.write_film(tmp_path / name, films.pictures(72), sound_seconds=sound_seconds))[1]
     assert film.warnings == []
     assert film.facts.duration == pytest.approx(3.0, abs=2e-3)
+
+
+@pytest.mark.parametrize("strays", [1, 3])
+def test_frames_out_of_order_in_damage_do_not_move_the_times_of_those_after_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strays: int
+) -> None:
+    def stamp(film: VideoDecoder, frame: av.VideoFrame) -> int:
+        assert frame.pts is not None
+        assert frame.time is not None
+        assert frame.time_base is not None
+        early = 1.25 if 1.99 < frame.time < 1.99 + strays / 24 else 0.0
+        return round(frame.pts - early / frame.time_base)
+
+    path = films.write_film(tmp_path / "film.mp4", films.pictures(96))
+    monkeypatch.setattr(VideoDecoder, "stamp", stamp)
+    times, film = timed(path)
+    assert times == pytest.approx(np.arange(96) / 24, abs=1e-3)
+    assert film.facts.duration == pytest.approx(4.0, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["noise.mp4", "noise.mkv"])
