@@ -36,7 +36,8 @@ from pipelines.stores.index import Index, fixed_length
 
 SCHEMA = "bassl.features"
 VERSION = 1
-_REMEDY = "delete it, and make it with `bassl encode` (sound: `bassl extract-sound`; .npz features: `bassl build-index`)"
+_MISSING = "make it with `bassl encode` (sound: `bassl extract-sound`; .npz features: `bassl build-index`)"
+_REMEDY = f"delete it, and {_MISSING}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ def write_features(
 def open_features(path: Path) -> FeatureStore:
     """Open a store and check all of it. Raises StoreError for a file that is missing, damaged, contradictory or not a
     feature store."""
-    with open_store(path, SCHEMA, VERSION, _REMEDY) as file:
+    with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
         encoder = file.attrs["encoder"]
         names = read_strings(file, "videos/id")
         first_row = read_array(file, "videos/first_row", "i", 1)
@@ -159,7 +160,7 @@ def colour_of(index: Index, stores: Sequence[Path]) -> NDArray[np.float32] | Non
     those of `features_of`, which has checked that they fit the index. Raises StoreError for a damaged store."""
     known: dict[str, NDArray[np.float32]] = {}
     for store in stores:
-        with open_store(store, SCHEMA, VERSION, _REMEDY) as file:
+        with open_store(store, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
             found = _read_colour(file, read_strings(file, "videos/id"), read_array(file, "videos/first_row", "i", 1))
         known |= {name: part for name, part in found.items() if name in index.video_ids}
     widths = {part.shape[1] for part in known.values()}
@@ -177,7 +178,7 @@ def colour_of(index: Index, stores: Sequence[Path]) -> NDArray[np.float32] | Non
 def read_shot_checksums(path: Path) -> dict[str, int | None]:
     """Checksum of the encoded shots of each video in a store, None where the store has none; reads no features. Raises
     StoreError for a file that is missing, damaged or not a feature store."""
-    with open_store(path, SCHEMA, VERSION, _REMEDY) as file:
+    with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
         names = read_strings(file, "videos/id")
         if "videos/shots" not in file:
             return dict.fromkeys(names)

@@ -670,7 +670,6 @@ def test_hand_corrected_scenes_are_not_overwritten(
     assert json.loads(done.output.read_text()) == content
 
 
-<<<<<<< HEAD
 def test_films_can_be_given_as_any_object_that_names_a_file(film: Path, model: Path, tmp_path: Path) -> None:
     class Upload:
         def __fspath__(self) -> str:
@@ -718,7 +717,8 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_film_is_read(
         )
     assert not read
     assert {path.name for path in work.iterdir()} == {"folder", "file", "film.mp4"}
-=======
+
+
 def test_scenes_that_are_corrected_while_the_film_is_read_are_not_overwritten(
     film: Path, model: Path, tmp_path: Path
 ) -> None:
@@ -734,7 +734,6 @@ def test_scenes_that_are_corrected_while_the_film_is_read_are_not_overwritten(
         predict_file(film, output, model=model, page=tmp_path / "page.html", progress=correct)
     assert json.loads(output.read_text()) == content
     assert not (tmp_path / "page.html").exists()
->>>>>>> fc3da51 (Scenes that are corrected while predict reads their film are not overwritten; the reason is named where a file is unreadable)
 
 
 def test_no_films_give_no_results(model: Path, tmp_path: Path) -> None:
