@@ -159,8 +159,8 @@ def shown_size(width: int, height: int, pixel_aspect: float, lines: int) -> tupl
 
 
 def _image(frame: VideoFrame, to_rgb: NDArray[np.float32]) -> YUVImage:
-    y, u, v = (_plane(plane) for plane in frame.planes)
-    return YUVImage(y, u, v, to_rgb)
+    y, u, v = frame.planes
+    return YUVImage(_plane(y), _plane(u), _plane(v), to_rgb)
 
 
 def _plane(plane: VideoPlane) -> Plane:
@@ -181,10 +181,13 @@ def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
 def _halve(plane: Plane, half: Plane | None = None) -> Plane:
     """The plane at half its size, written to ``half`` where that is given."""
     height, width = plane.shape
+    if half is None:
+        half = np.empty(_half(plane.shape), np.uint8)
     # OpenCV's vectorised 2 x 2 mean needs even sizes; an odd last row or column is left out.
     if (height % 2 and height > 1) or (width % 2 and width > 1):
         plane = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
-    return np.asarray(cv2.resize(plane, _half((width, height)), half, 0, 0, cv2.INTER_AREA), np.uint8)
+    cv2.resize(plane, half.shape[::-1], half, 0, 0, cv2.INTER_AREA)
+    return half
 
 
 def _halve_repeatedly(planes: Plane, times: int) -> Plane:
