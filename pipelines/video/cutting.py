@@ -89,14 +89,12 @@ class _Packets(VideoDecoder):
         """The packets in file order, up to the first read error, as in decoding.
 
         Raises:
-            VideoError: nothing says when each is shown. AVI has decoding timestamps only, from which FFmpeg does not
-                work out when reordered frames of H.264 and HEVC are shown.
+            VideoError: nothing says when each is shown.
         """
-        codec = self.stream.codec_context
-        if self.kind == "avi" and codec.name in ("h264", "hevc") and codec.has_b_frames:
+        if self.lacks_times:
             raise VideoError(
                 f"{self.path}: AVI does not say when its frames are shown, which are stored in another order; "
-                "make it Matroska (mkvmerge -o film.mkv film.avi) and copy that"
+                "convert it to Matroska (mkvmerge -o film.mkv film.avi) and copy that"
             )
         with suppress(av.FFmpegError):
             # Empty packets at the end only flush decoders.

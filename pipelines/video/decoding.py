@@ -132,6 +132,13 @@ class VideoDecoder:
             raise RuntimeError("the facts of a film are known only when all its frames have been read")
         return self._facts
 
+    @property
+    def lacks_times(self) -> bool:
+        """Whether no packet says when its frame is shown: AVI has decoding timestamps only, from which FFmpeg does not
+        work out the others where H.264 or HEVC is stored in another order than it is shown."""
+        codec = self.stream.codec_context
+        return self.kind == "avi" and codec.name in ("h264", "hevc") and bool(codec.has_b_frames)
+
     def stamp(self, frame: VideoFrame) -> int | None:
         """The presentation timestamp of a frame, in ticks. AVI has none, and FFmpeg's guess is wrong where H.264 is
         stored in another order than it is shown: there it is the decoding timestamp with which the frame comes out."""
@@ -246,7 +253,7 @@ class VideoDecoder:
         if is_restart is None and self.stream.codec_context.codec.intra_only:
             is_restart = lambda packet: True  # noqa: E731
         tick = self.stream.time_base
-        if is_restart is None or not tick or not is_file(self.path):
+        if is_restart is None or not tick or self.lacks_times or not is_file(self.path):
             return 0, None
         with open_container(self.path) as other:
             stream = video_stream(self.path, other)
