@@ -168,7 +168,7 @@ class VideoDecoder:
         begin, stop = self._range
         skipped, first = (0, None) if begin <= 0 else self._skip(begin)
         index, last, length, offset = skipped - 1, -nominal, nominal, 0.0
-        former, doubtful = 0.0, -math.inf  # the offset before a new clock, and up to when it may still turn out right
+        former, doubtful = 0.0, -math.inf  # the offset before a new clock, which until then may turn out to be right
         width = height = yielded = 0
 
         def stamped(frames: Iterator[VideoFrame]) -> list[tuple[int | None, int, Any]]:
@@ -200,7 +200,8 @@ class VideoDecoder:
                     offset, time = former, known  # the clock goes on: only a damaged frame was out of order
                 if time <= last:  # keep times increasing; joined recordings start a new clock
                     if last - time > CLOCK_NOISE:
-                        former, doubtful = offset, last + CLOCK_NOISE
+                        former = former if last < doubtful else offset  # several frames may be out of order
+                        doubtful = last + CLOCK_NOISE
                         offset += last + nominal - time
                     time = last + nominal
             last, length = time, ticks * tick_seconds

@@ -124,7 +124,8 @@ def test_frames_out_of_order_in_damage_do_not_move_the_times_of_those_after_them
         assert frame.pts is not None
         assert frame.time is not None
         assert frame.time_base is not None
-        early = 1.25 if 1.99 < frame.time < 1.99 + strays / 24 else 0.0
+        stray = round((frame.time - 2) * 24)
+        early = 1.25 * (stray + 1) if 0 <= stray < strays else 0.0
         return round(frame.pts - early / frame.time_base)
 
     path = films.write_film(tmp_path / "film.mp4", films.pictures(96))
