@@ -168,8 +168,8 @@ def extract_keyframes(
     workers = max(1, min(len(films), settings.workers or cores()))
     threads = max(1, cores() // workers)
     tasks = [FilmTask(film, name, settings, threads) for film, name in zip(films, video_ids(films), strict=True)]
-    for task in tasks[:1]:
-        check_writable(task.store)
+    if tasks:
+        check_writable(tasks[0].store)
     report = progress or (lambda state: None)
     if on_start is not None:
         on_start(len(tasks))
@@ -213,8 +213,8 @@ def _existing_result(task: FilmTask) -> FilmResult | None:
             if theirs.get(key) != ours.get(key)
         )
         return task.failed(f"{task.store}: was made with other settings ({other}); --overwrite makes it again")
-    # A store of an earlier version has no fingerprint, but the size, with which that begins.
-    if not str(film).startswith(str(store.source.get("fingerprint", f"{store.source['bytes']}-"))):
+    known = store.source.get("fingerprint")  # None in a store of an earlier version
+    if known not in (None, film) or store.source["bytes"] != task.film.stat().st_size:
         return task.failed(f"{task.store}: was made from another file than {task.film}; --overwrite makes it again")
     facts = {"shots": len(store.frames), "frames": store.video.frames, "duration": store.video.duration}
     return task.finished(facts, "kept")

@@ -58,9 +58,7 @@ class KeyframeStore:
     jpeg_offsets: NDArray[np.int64]
     jpeg_crc32: NDArray[np.uint32]  # (N * N_k,) CRC-32 of each JPEG
     video: VideoFacts  # size, length and frame rate of the video
-    source: Mapping[
-        str, Any
-    ]  # ``name``, ``bytes`` and ``sha256`` of the video file, and in newer stores ``fingerprint``
+    source: Mapping[str, Any]  # ``name``, ``bytes`` and ``sha256`` of the film, and ``fingerprint`` in newer stores
     settings: Mapping[str, Any]  # with which the store was made
     transitions: tuple[Transition | None, ...]  # N, how each shot ends; None where that is not known
 
