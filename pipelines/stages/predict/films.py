@@ -236,17 +236,16 @@ def _existing_result(task: PredictTask, settings: Mapping[str, Any]) -> FilmScen
         return task.failed(f"{task.output}: is not a scenes.json of this version; {remedy}")
     if not same:
         return task.failed(f"{task.output}: holds the scenes of another film than {task.film}; {remedy}")
-    if other:
-        try:
-            _check_replaceable(task.output, task.film)
-        except BasslError as error:
-            return task.failed(str(error))
-        listed = ", ".join(f"{name.removesuffix('_id')} {before.get(name)} and not {settings[name]}" for name in other)
-        return task.failed(f"{task.output}: was made with other settings ({listed}); {remedy}")
     try:
-        _record_new_place(task, content)
+        if other:
+            _check_replaceable(task.output, task.film)
+        else:
+            _record_new_place(task, content)
     except BasslError as error:
         return task.failed(str(error))
+    if other:
+        listed = ", ".join(f"{name.removesuffix('_id')} {before.get(name)} and not {settings[name]}" for name in other)
+        return task.failed(f"{task.output}: was made with other settings ({listed}); {remedy}")
     return replace(task.finished(facts), status="kept")
 
 
