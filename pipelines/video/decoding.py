@@ -464,7 +464,8 @@ def demux(
         av.FFmpegError: the container is damaged.
     """
     packets: Any = container.demux(streams)
-    longest = _NEW_CLOCK if _restarts(container) else _WRONG_CLOCK
+    flags: Any = container.format.flags  # an int, which its type says it is not
+    longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else _WRONG_CLOCK
     ticks = {one.index: float(one.time_base or 0) for one in container.streams}  # a packet makes a fraction each time
     gaps = [0.0]  # each jump up to now, in seconds to subtract
     ends: dict[int, float] = {}
@@ -498,12 +499,6 @@ def demux(
         return
 
 
-def _restarts(container: InputContainer) -> bool:
-    """Whether the clock of its format may restart, as in MPEG-TS."""
-    flags: Any = container.format.flags  # an int, which its type says it is not
-    return bool(flags & ContainerFlags.ts_discont.value)
-
-
 def first_time(film: Path, consequence: str) -> Fraction:
     """Presentation time of the first frame that can be decoded, in seconds on the file's clock.
 
@@ -519,7 +514,7 @@ def first_time(film: Path, consequence: str) -> Fraction:
 
 
 def check_same_film(film: Path, scenes: SceneList) -> None:
-    """Check that a file is the film of some scenes, by its fingerprint or else by its length.
+    """Check that a file is the film of some scenes, by its fingerprint or else by the length that it declares.
 
     Raises:
         VideoError: one line, where it is another film.
@@ -527,17 +522,8 @@ def check_same_film(film: Path, scenes: SceneList) -> None:
     if scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(film):
         return
     length = declared_length(film)
-    if length is None:
-        return
-    try:
+    if length is not None:
         check_length(film, length, scenes)
-    except VideoError:
-        # Of joined recordings, whose clock restarts, FFmpeg declares the length by the last time: add up all frames.
-        with VideoDecoder(film) as opened:
-            if not _restarts(opened.container):
-                raise
-            ticks = sum(packet.duration or 0 for packet in demux(opened.container, opened.stream))
-        check_length(film, float(ticks * (opened.stream.time_base or 0)), scenes)
 
 
 def declared_length(film: Path) -> float | None:

@@ -77,23 +77,6 @@ def test_a_film_whose_clock_begins_later_is_accepted_after_a_change(bassl: Bassl
         assert bassl(*command, "late.json", "--film", late, "-q") == (0, "", "")
 
 
-@pytest.mark.parametrize("second", [0, 50_000])
-def test_joined_recordings_are_accepted_after_a_change_though_their_clock_restarts(bassl: Bassl, second: int) -> None:
-    parts = [
-        films.write_film(Path(f"{i}.ts"), films.pictures(72), container_options={"output_ts_offset": str(start)})
-        for i, start in enumerate((0, second))
-    ]
-    both = films.joined(parts, Path("both.ts"))
-    films.scenes_of(both, (30,)).save(Path("both.json"))
-    with both.open("ab") as file:
-        file.write(b"\0")
-    assert bassl("export", "both.json", "--film", both, "--to", "edl", "-q") == (0, "", "")
-    assert (
-        "has 3.0 s, but the scenes are of a film with 6.0"
-        in bassl("export", "both.json", "--film", parts[0], "--to", "edl")[2]
-    )
-
-
 def test_an_export_to_stdout_is_utf_8_whatever_the_terminal_is(bassl: Bassl) -> None:
     found = read_scene_list(Path("scenes.json"))
     replace(found, scenes=(replace(found.scenes[0], name="Café"), *found.scenes[1:])).save(Path("scenes.json"))
