@@ -148,6 +148,8 @@ def _of_kind(kind: type, value: Any, name: str) -> Any:
         raise ValueError(f"{name}: {EMPTY_NAME}")
     if kind is Path and isinstance(value, str | os.PathLike):
         return Path(value)
+    if kind is bool and value in (False, True):
+        return bool(value)
     if kind is int and isinstance(value, SupportsIndex):
         return operator.index(value)
     if kind in (float, Time) and isinstance(value, SupportsFloat):

@@ -91,8 +91,9 @@ def test_augmentation_refuses_what_its_fields_do_not_list(field: str) -> None:
 
 
 def test_numbers_of_numpy_become_plain_ones_that_a_scenes_json_can_hold() -> None:
-    settings = PredictSettings(threshold=np.float32(0.25), scenes=np.int64(3))  # type: ignore[arg-type]
-    assert json.dumps([settings.threshold, settings.scenes]) == "[0.25, 3]"
+    given: dict[str, Any] = {"threshold": np.float32(0.25), "scenes": np.int64(3), "drop_short": np.bool_(False)}
+    settings = PredictSettings(**given)
+    assert json.dumps([settings.threshold, settings.scenes, settings.drop_short]) == "[0.25, 3, false]"
 
 
 def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.CaptureFixture[str]) -> None:
