@@ -115,17 +115,17 @@ def predict_file(
     """
     find_films([video])
     settings = _settings(settings, options)
-    written = [None if path is None else Path(path) for path in (output, storyboard, page)]
-    _check_outputs(*written, read=(Path(video), settings.shots, settings.model))
+    scenes, board, html = (None if path is None else Path(path) for path in (output, storyboard, page))
+    _check_outputs(scenes, board, html, (Path(video), settings.shots, settings.model))
     from pipelines.stages.predict.films import predict_to_files  # start-up time: OpenCV, PyAV
     from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
 
     return predict_to_files(
         SceneModel(settings),
         Path(video),
-        written[0],
-        storyboard=written[1],
-        page=written[2],
+        scenes,
+        storyboard=board,
+        page=html,
         overwrite=overwrite,
         progress=progress,
     )
@@ -184,18 +184,16 @@ def predict_films(
     )
 
 
-def _check_outputs(
-    output: Path | None, storyboard: Path | None, page: Path | None, *, read: Sequence[Path | None]
-) -> None:
-    written = [path for path in (output, storyboard, page) if path not in (None, STDIO)]
+def _check_outputs(output: Path | None, board: Path | None, page: Path | None, read: Sequence[Path | None]) -> None:
+    written = [path for path in (output, board, page) if path not in (None, STDIO)]
     for path in written:
         check_writable(path)
     check_inputs_kept(written, read)
     for path, other in combinations(written, 2):
         if real(path) == real(other):
             raise BasslError(f"{path}: is named for two of the files to write; name another one")
-    if storyboard is not None and storyboard.suffix.lower() != ".png":
-        raise BasslError(f"{storyboard}: a storyboard is a PNG; name a file that ends in .png")
+    if board is not None and board.suffix.lower() != ".png":
+        raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
     if output is not None:
         check_ending(output)
 
