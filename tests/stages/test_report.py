@@ -252,6 +252,15 @@ def test_a_folder_of_films_has_a_page_each(place: Path, model: Path) -> None:
     assert linked(place / "out" / "index.html") == ["./film.html", "./twin.html"]
 
 
+def test_a_page_of_another_program_is_not_taken_for_that_of_a_film_that_fails(place: Path, model: Path) -> None:
+    (place / "bad.mp4").write_bytes(b"no film")
+    (place / "out").mkdir()
+    (place / "out" / "bad.html").write_text("<p>My notes</p>")
+    results = predict_films([place], place / "out", PredictSettings(model=model), pages=True)
+    assert [result.status for result in results] == ["failed", "done"]
+    assert linked(place / "out" / "index.html") == ["./film.html"]
+
+
 def linked(index: Path) -> list[str | None]:
     """The pages that an index links, by the names of their films."""
     return [

@@ -162,8 +162,9 @@ def predict_all(
     with closing(running) as finished:  # an interrupt here ends the children
         for result in finished:
             ended(result)
-    # Of a film that fails now, there may be a page of an earlier run.
-    if shown := [made for name in names if pages and (made := output / f"{name}.html").exists()]:
+    # A film that fails now may have scenes and a page of an earlier run.
+    made = [output / f"{name}.html" for name in names if results[name].output.exists()] if pages else []
+    if shown := [page for page in made if page.exists()]:
         from pipelines.outputs.page.films import save_index  # start-up time: Jinja, Pillow
 
         save_index(index, shown)
