@@ -93,7 +93,7 @@ class _Packets(VideoDecoder):
         """
         if self.lacks_times:
             raise VideoError(
-                f"{self.path}: AVI does not say when its frames are shown, which are stored in another order; "
+                f"{self.path}: AVI does not say when frames are shown that are stored in another order; "
                 "convert it to Matroska (mkvmerge -o film.mkv film.avi) and copy that"
             )
         with suppress(av.FFmpegError):
@@ -126,7 +126,7 @@ class _Range:
     """The packets of a scene, ``first`` to ``last``, counted in file order.
 
     ``start`` is the presentation time of the first and ``end`` the end of the scene, in seconds from the film's first
-    frame; ``late`` is the time after ``end`` for which the last is shown. ``sound`` is the time at which sound begins.
+    frame; ``late`` is the time after ``end`` for which the last is shown.
     """
 
     first: int
@@ -134,7 +134,6 @@ class _Range:
     start: float
     end: float
     late: float
-    sound: float
 
 
 def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress) -> list[Cut]:
@@ -149,9 +148,9 @@ def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: 
     first = first_time(film, _NO_TIMES)
     with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
         times, keys, sounds = _times(source, first)
-    ranges = _ranges(film, scenes, times, keys, sounds)
+    ranges = _ranges(film, scenes, times, keys)
     with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
-        _copy(source, first, times, ranges, paths, lambda t: progress("reading", t, scenes.video.duration))
+        _copy(source, first, times, sounds, ranges, paths, lambda t: progress("reading", t, scenes.video.duration))
     return [
         Cut(max(0.0, round(scene.start - piece.start, 6)), round(piece.late, 6))
         for scene, piece in zip(scenes.scenes, ranges, strict=True)
@@ -177,14 +176,12 @@ def _times(source: _Packets, first: Fraction) -> tuple[list[float], list[int], l
         if packet.is_keyframe:
             keys.append(len(times))
         times.append(time)
-        decoded = packet.dts if source.kind == "avi" else None
-        sounds.append(time if decoded is None else float(decoded * packet.time_base - first))
+        begins = packet.pts if source.kind != "avi" or packet.dts is None else packet.dts
+        sounds.append(float(begins * packet.time_base - first))
     return times, keys, sounds
 
 
-def _ranges(
-    film: Path, scenes: SceneList, times: Sequence[float], keys: Sequence[int], sounds: Sequence[float]
-) -> list[_Range]:
+def _ranges(film: Path, scenes: SceneList, times: Sequence[float], keys: Sequence[int]) -> list[_Range]:
     nominal = 1 / scenes.video.frame_rate
     check_length(film, max(times) + nominal if times else 0.0, scenes)
     shown = sorted(range(len(times)), key=times.__getitem__)
@@ -205,7 +202,7 @@ def _ranges(
         while (closing := reach[bisect_right(in_order, latest[last]) - 1]) > last:
             last = closing
         after = 0.0 if final or latest[last] < scene.end - _SAME_TIME else latest[last] + nominal - scene.end
-        ranges.append(_Range(start, last, times[start], scene.end, after, sounds[start]))
+        ranges.append(_Range(start, last, times[start], scene.end, after))
     return ranges
 
 
@@ -213,12 +210,14 @@ def _copy(
     source: _Packets,
     first: Fraction,
     times: Sequence[float],
+    sounds: Sequence[float],
     ranges: Sequence[_Range],
     paths: Sequence[Path],
     progress: Callable[[float], None],
 ) -> None:
     firsts, lasts = [r.first for r in ranges], [r.last for r in ranges]
-    starts, ends, sounds = [r.start for r in ranges], [r.end for r in ranges], [r.sound for r in ranges]
+    starts, ends = [r.start for r in ranges], [r.end for r in ranges]
+    heard_from = [sounds[r.first] for r in ranges]
     tracks = source.tracks()
     slack = _SLACK if len(tracks) > 1 else 0.0
     opened: dict[int, _Copy] = {}
@@ -241,7 +240,7 @@ def _copy(
                 time = float(stamp * packet.time_base - first)
                 if not is_subtitle:  # sound is placed by its middle; subtitles, which may be long, by their start
                     time += float((packet.duration or 0) * packet.time_base) / 2
-                pieces = list(range(bisect_right(ends, time), bisect_right(sounds, time)))
+                pieces = list(range(bisect_right(ends, time), bisect_right(heard_from, time)))
                 if is_subtitle:
                     pieces = [k for k in pieces if k in opened]
                     if pieces and packet.duration:

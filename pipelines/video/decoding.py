@@ -135,7 +135,7 @@ class VideoDecoder:
     @property
     def lacks_times(self) -> bool:
         """Whether no packet says when its frame is shown: AVI has decoding timestamps only, from which FFmpeg does not
-        work out the others where H.264 or HEVC is stored in another order than it is shown."""
+        derive the others where H.264 or HEVC has reordered frames."""
         codec = self.stream.codec_context
         return self.kind == "avi" and codec.name in ("h264", "hevc") and bool(codec.has_b_frames)
 
