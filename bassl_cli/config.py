@@ -77,9 +77,9 @@ def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> Non
             continue
         option = options[word]
         kind, many, choices = command.callback.kinds[option.name]
-        joined = option.nargs > 1  # given together, such as --compare A B
-        each = value if (many or joined) and isinstance(value, list) else [value]
-        if joined and len(each) != option.nargs:
+        together = option.nargs > 1  # such as --compare A B
+        each = value if many and isinstance(value, list) else [value]
+        if together and len(each) != option.nargs:
             raise BasslError(f"{path}: [{name}] {key}: must be a list of {option.nargs}")
         for one in each:
             if not _fits(one, kind):
@@ -88,7 +88,7 @@ def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> Non
                 raise BasslError(f"{path}: [{name}] {key}: must be one of {', '.join(choices)}, not {one!r}")
         if kind in (str, Path):
             each = [_resolve(path.absolute().parent, one, kind) for one in each]
-        option.default = each if option.multiple or joined else ",".join(map(str, each)) if many else each[0]
+        option.default = each if option.multiple or together else ",".join(map(str, each)) if many else each[0]
         option.show_default = True
         if value is True:  # the command line can still say otherwise
             option.secondary_opts = [f"--no-{word}"]
