@@ -524,7 +524,7 @@ class _Encoding:
         self._clock = frame.time_base if frame.time_base else Fraction(1, 90_000)
         rate = Fraction(film.frame_rate).limit_denominator(1001)
         options = dict(options)
-        # Frames that are not converted say which of their fields is first. x264 takes a multiple of four lines only.
+        # Converting frames would mix their fields. x264 encodes fields only in multiples of four lines.
         if frame.interlaced_frame and layout == frame.format.name and not film.rotation and not height % 4:
             decoder = film.stream.codec_context
             bottom_first = decoder.name == "dvvideo" or decoder.field_order == 3  # AV_FIELD_BB

@@ -434,11 +434,9 @@ def container_facts(container: InputContainer) -> dict[str, Any]:
 
 
 def layout_of(decoder: AudioCodecContext) -> AudioLayout:
-    """The channel layout of a sound track, to be asked for before it is decoded.
-
-    PyAV 18.1 frees a layout with an order of its own, as QuickTime may have, twice, and the process dies. Such a track
-    gets the usual layout of so many channels.
-    """
+    """The channel layout of a sound track. Call it before the track is decoded: with channels in an order of their own,
+    as in some QuickTime files, PyAV 18.1 frees the layout twice, and the process crashes. Such a track gets the usual
+    layout of so many channels."""
     layout = decoder.layout
     if has_own_order(layout):
         number = layout.nb_channels
@@ -447,7 +445,7 @@ def layout_of(decoder: AudioCodecContext) -> AudioLayout:
 
 
 def has_own_order(layout: AudioLayout) -> bool:
-    """Whether the channels of a layout are not in FFmpeg's order, or not of its kinds."""
+    """Whether the channels of a layout are in another order than FFmpeg's, or some are not known."""
     names = [channel.name for channel in layout.channels] if " channels (" in layout.name else []
     return any(name not in _CHANNELS for name in names) or names != sorted(set(names), key=_CHANNELS.index)
 
