@@ -256,6 +256,8 @@ def _record_new_place(task: PredictTask, content: Mapping[str, Any]) -> None:
     video = content["video"]
     if video.get("fingerprint") is None or video["path"] == str(task.film.absolute()):
         return
+    if not os.access(task.output, os.W_OK):  # write-protected by hand
+        return
     from pipelines.datasets.scene_list import read_scene_list, with_film  # start-up time: NumPy
 
     listed = read_scene_list(task.output)
