@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.bassl import BasslWeights
 
 
-@explain_missing_extra()
+@explain_missing_extra("import_checkpoint")
 def import_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write the model file of a checkpoint of the paper's authors, pre-trained or fine-tuned, or of a ResNet-50 such as
     that of Places365; its weights. No code in it is run; one whose reading would run code is refused.
@@ -33,7 +33,7 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     return weights
 
 
-@explain_missing_extra()
+@explain_missing_extra("export_checkpoint")
 def export_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write a pre-trained model, its file or run folder, in the layout of the paper's release; its weights. Unless
     given, ``output`` has the name of the model with the ending ``.ckpt``. Raises BasslError for a model that the layout

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # start-up time: torch
 __all__ = ["EncodeSettings", "encode_shots"]
 
 
-@explain_missing_extra()
+@explain_missing_extra("encode_shots")
 def encode_shots(
     settings: EncodeSettings = EncodeSettings(),
     progress: ReportProgress | None = None,

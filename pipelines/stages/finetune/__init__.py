@@ -24,7 +24,7 @@ from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings
 __all__ = ["FinetuneResult", "FinetuneSettings", "finetune"]
 
 
-@explain_missing_extra()
+@explain_missing_extra("finetune")
 def finetune(
     settings: FinetuneSettings = FinetuneSettings(), progress: Callable[[TrainingProgress], None] | None = None
 ) -> FinetuneResult:

@@ -23,7 +23,7 @@ from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 __all__ = ["PretrainResult", "PretrainSettings", "pretrain"]
 
 
-@explain_missing_extra()
+@explain_missing_extra("pretrain")
 def pretrain(
     settings: PretrainSettings = PretrainSettings(), progress: Callable[[TrainingProgress], None] | None = None
 ) -> PretrainResult:

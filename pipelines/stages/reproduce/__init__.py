@@ -15,7 +15,7 @@ from pipelines.stages.reproduce.settings import ReproduceSettings, StageOptions
 __all__ = ["PlannedRow", "ReproduceResult", "ReproduceSettings", "StageOptions", "plan", "reproduce"]
 
 
-@explain_missing_extra()
+@explain_missing_extra("reproduce")
 def reproduce(
     settings: ReproduceSettings = ReproduceSettings(),
     progress: RowProgress | None = None,
