@@ -6,6 +6,8 @@ import logging
 import os
 import signal
 import socket
+import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
@@ -15,11 +17,14 @@ import torch
 from torch.distributed import run as torchrun
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, get_error_handler
+from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 
-from pipelines.errors import BasslError, count, first_line
+from pipelines.errors import BasslError, BasslWarning, count, first_line
 from pipelines.training.distributed import LostPeerError
 from pipelines.training.machines import LAUNCHED, SOME_FAILED, STOPPED, Machines, is_worker
+
+_HOST_SECONDS = 60
 
 
 def check_gpus(machines: Machines, command: str) -> None:
@@ -65,6 +70,8 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // machines.per_node)))
         try:
             torchrun.run(torchrun.parse_args([*where, *how, "-m", "bassl_cli", *arguments]))  # type: ignore[no-untyped-call]
+        except (RendezvousError, torch.distributed.DistError) as error:
+            raise BasslError(f"the machines did not meet at {machines.rdzv_endpoint} ({first_line(error)})") from error
         except SignalException as stop:
             return 128 + int(stop.sigval)
         except ChildFailedError as error:
@@ -77,14 +84,27 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
 
 
 def _endpoint(given: str) -> str:
-    """The address with its port: torchrun has different default ports with and without --node-rank, and waits a quarter
-    of an hour for a host that nobody knows. Raises BasslError for such a host, or an invalid address."""
+    """The address with its port: torchrun has different default ports with and without --node-rank. Raises BasslError
+    for an invalid address, or a host that is not known within a minute; torchrun would wait for a quarter of an hour,
+    and not heed Ctrl-C."""
     try:
         host, port = parse_rendezvous_endpoint(given, 29500)
-        socket.getaddrinfo(host, port)
-    except (ValueError, OSError) as error:
-        raise BasslError(f"--rdzv-endpoint {given}: {first_line(error)}; name the first machine, HOST:PORT") from error
+    except ValueError as error:
+        raise BasslError(f"--rdzv-endpoint {given}: {first_line(error)}") from error
+    deadline = time.monotonic() + _HOST_SECONDS
+    while not _is_known(host):  # a cluster may name the first machine after it has started the others
+        if time.monotonic() > deadline:
+            raise BasslError(f"--rdzv-endpoint {given}: there is no such host; name the first machine, HOST:PORT")
+        warnings.warn(BasslWarning(f"--rdzv-endpoint {given}: no such host yet; waiting"), stacklevel=2)  # shown once
+        time.sleep(1)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_known(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except (OSError, UnicodeError):
+        return False
 
 
 @contextmanager
