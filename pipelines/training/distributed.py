@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, first_line
 from pipelines.training.machines import LAUNCHED
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ _LAUNCHER_POLL_SECONDS = 0.5
 
 
 class LostPeerError(BasslError):
-    """Another process of the job ended, for a reason of its own."""
+    """Another process of the job ended, for a reason of its own, or cannot be reached."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Process:
 def process_group(device: str = "auto") -> Iterator[Process]:
     """Join the group that torchrun's environment describes, with a device ``auto`` (a GPU where there is one), ``cpu``
     or ``cuda``; alone where there is none, and then torch's random numbers go on after the block as if it had not been.
-    Raises BasslError if the device is not available, LostPeerError if another process of the group has ended."""
+    Raises BasslError if the device is not available, LostPeerError if another process of the group has ended or does
+    not answer."""
     if device not in ("auto", "cpu", "cuda"):
         raise BasslError(f"the device must be auto, cpu or cuda, not {device!r}")
     cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
@@ -76,7 +77,9 @@ def process_group(device: str = "auto") -> Iterator[Process]:
         yield Process(dist.get_rank(), dist.get_world_size(), own)
     except RuntimeError as error:
         if _is_lost_peer(error):
-            raise LostPeerError("another process of this job ended; continue with --resume") from error
+            raise LostPeerError(
+                f"another process of this job ended or cannot be reached ({first_line(error)}); continue with --resume"
+            ) from error
         raise
 
 
