@@ -102,11 +102,12 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
         report(TrainingProgress(note=line, warning=warning))
 
     warn = partial(note, warning=True)
-    check_run_folder(settings.output, settings.resume, settings.overwrite)  # now, and not after hours of encoding
     index = read_index(settings.index)
     split = split_videos(settings, index, warn)
     start = find_start(settings, note)
     with process_group(settings.device) as process, limits_in_one_line("use a smaller --batch or --width"):
+        # Now, and not after hours of encoding; by the first process, which may soon write there.
+        first_decides(process, lambda: check_run_folder(settings.output, settings.resume, settings.overwrite))
         # Encoding does not wait for signals: what it has done is kept when it is killed.
         videos = split.videos
         encoding = None if settings.end_to_end else find_encoding(settings, index, videos, start, process, note)
