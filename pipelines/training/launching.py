@@ -22,7 +22,7 @@ from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 
 from pipelines.errors import BasslError, BasslWarning, count, first_line
 from pipelines.training.distributed import LostPeerError
-from pipelines.training.machines import LAUNCHED, SOME_FAILED, STOPPED, Machines, is_worker
+from pipelines.training.machines import LAUNCHED, LOST_PEER, SOME_FAILED, STOPPED, Machines, is_worker
 
 _HOST_SECONDS = 60
 
@@ -75,8 +75,10 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
         except SignalException as stop:
             return 128 + int(stop.sigval)
         except ChildFailedError as error:
-            # Torchrun notes only the second in which a process failed; as a rule the others follow in the same one.
-            rank, failure = min(error.failures.items(), key=lambda one: (_follows(one[1]), one[1].timestamp))
+            # Torchrun notes only the second in which a process failed; as a rule the others follow in the same one:
+            # they lose it, or torchrun ends them by SIGTERM.
+            follow = (LOST_PEER, -signal.SIGTERM)
+            rank, failure = min(error.failures.items(), key=lambda one: (one[1].exitcode in follow, one[1].timestamp))
             if failure.exitcode in (STOPPED, SOME_FAILED):
                 return STOPPED if failure.exitcode == STOPPED else 1
             raise _error_of(rank, failure) from None
@@ -123,21 +125,11 @@ def _restore_state() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _follows(failure: Any) -> bool:
-    """Whether a process ended because another one did: it lost that one, or torchrun ended it by SIGTERM."""
-    lost = _recorded(failure).startswith(LostPeerError.__name__)
-    return lost or failure.exitcode == -signal.SIGTERM
-
-
-def _recorded(failure: Any) -> str:
-    """The error that a process recorded, after the name of its class; empty where it recorded none."""
-    recorded = failure.error_file_data.get("message") if isinstance(failure.error_file_data, dict) else None
-    return str(recorded.get("message", "")) if isinstance(recorded, dict) else ""
-
-
 def _error_of(rank: int, failure: Any) -> BasslError:
-    if failure.exitcode == 2:
-        return BasslError(_recorded(failure).partition(": ")[2] or f"process {rank} stopped; see above")
+    if failure.exitcode in (2, LOST_PEER):
+        recorded = failure.error_file_data.get("message") if isinstance(failure.error_file_data, dict) else None
+        text = str(recorded.get("message", "")) if isinstance(recorded, dict) else ""
+        return BasslError(text.partition(": ")[2] or f"process {rank} stopped; see above")
     how = (
         f"was ended by signal {-failure.exitcode} ({signal.Signals(-failure.exitcode).name})"
         if failure.exitcode < 0
@@ -149,7 +141,7 @@ def _error_of(rank: int, failure: Any) -> BasslError:
 @contextmanager
 def errors_to_launcher() -> Iterator[None]:
     """In a process that :func:`launch` started, pass a BasslError to it, so that it is shown once and not by each.
-    Raises SystemExit with 2, in place of the error."""
+    Raises SystemExit with 2 or LOST_PEER, in place of the error."""
     try:
         yield
     except BasslError as error:
@@ -158,4 +150,4 @@ def errors_to_launcher() -> Iterator[None]:
         handler = get_error_handler()
         handler.initialize()
         handler.record_exception(error)
-        raise SystemExit(2) from error
+        raise SystemExit(LOST_PEER if isinstance(error, LostPeerError) else 2) from error

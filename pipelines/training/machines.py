@@ -13,6 +13,9 @@ SOME_FAILED = 3
 """Exit code of the first process of a job where some inputs failed and all others are done: `bassl` then ends with 1,
 which is the code of a process that crashed."""
 
+LOST_PEER = 4
+"""Exit code of a process of a job that ended because another one did, whose error is to be shown."""
+
 LAUNCHED = "BASSL_LAUNCHED"
 """Environment variable of the processes that bassl itself started with torchrun: the id of the one that did."""
 

@@ -21,7 +21,7 @@ from pipelines.errors import BasslError, BasslWarning
 from pipelines.training import launching
 from pipelines.training.distributed import process_group
 from pipelines.training.launching import check_gpus, launch
-from pipelines.training.machines import Machines
+from pipelines.training.machines import LOST_PEER, Machines
 from tests.running import ENVIRONMENT
 
 
@@ -46,11 +46,12 @@ def test_the_error_that_ended_a_job_is_shown_and_not_that_of_a_process_which_los
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = {}
-    for rank, message in enumerate(("LostPeerError: another process ended", "BasslError: a batch of 32", "")):
+    ends = (LOST_PEER, "LostPeerError: another process ended"), (2, "BasslError: a batch of 32"), (-signal.SIGTERM, "")
+    for rank, (code, message) in enumerate(ends):
         file = tmp_path / f"{rank}.json"
         if message:
             file.write_text(json.dumps({"message": {"message": message, "extraInfo": {"timestamp": "7"}}}))
-        failures[rank] = ProcessFailure(rank, 1, 2 if message else -signal.SIGTERM, str(file))
+        failures[rank] = ProcessFailure(rank, 1, code, str(file))
 
     def fail(arguments: object) -> None:
         raise ChildFailedError("bassl", failures)
