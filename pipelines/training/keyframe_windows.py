@@ -181,8 +181,7 @@ def read_ahead(
             sampler=Items(),  # the items themselves, not positions in the dataset
             num_workers=workers,
             prefetch_factor=max(2, -(-ahead // workers)) if workers else None,
-            # A forked worker holds locks of threads that it does not have: those of CUDA's driver, and of PyTorch on a
-            # CPU.
+            # A forked worker holds locks of threads that it does not have, of CUDA's driver or of PyTorch on a CPU.
             multiprocessing_context="forkserver" if workers else None,
             worker_init_fn=_begin_worker,
             pin_memory=device.type == "cuda",

@@ -51,7 +51,7 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     if not index.videos_of((settings.split,), labelled=True):
         there = ", ".join(sorted({split for split in index.splits if split})) or "none"
         raise BasslError(
-            f"{settings.index}: no film of the split {settings.split!r} has labels (it has: {there}); name another "
+            f"{settings.index}: no film of the split {settings.split!r} has labels (splits: {there}); name another "
             "with --split, or draw splits with `bassl build-index --split`"
         )
     sets = _feature_sets(settings, index)
