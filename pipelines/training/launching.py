@@ -147,6 +147,8 @@ def errors_to_launcher() -> Iterator[None]:
     except BasslError as error:
         if LAUNCHED not in os.environ or not is_worker():
             raise
+        # Torchrun cannot read half an error, which a process would leave that it ends because another has one too.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         handler = get_error_handler()
         handler.initialize()
         handler.record_exception(error)

@@ -20,7 +20,7 @@ from torch.distributed.elastic.rendezvous import RendezvousConnectionError
 from pipelines.errors import BasslError, BasslWarning
 from pipelines.training import launching
 from pipelines.training.distributed import process_group
-from pipelines.training.launching import check_gpus, launch
+from pipelines.training.launching import check_gpus, errors_to_launcher, launch
 from pipelines.training.machines import LOST_PEER, Machines
 from tests.running import ENVIRONMENT
 
@@ -59,6 +59,24 @@ def test_the_error_that_ended_a_job_is_shown_and_not_that_of_a_process_which_los
     monkeypatch.setattr("torch.distributed.run.run", fail)
     with pytest.raises(BasslError, match=r"^a batch of 32$"):
         launch(Machines(gpus=0, processes=3), ["pretrain"])
+
+
+def test_an_error_is_recorded_whole_where_torchrun_ends_the_process_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Handler:
+        def initialize(self) -> None: ...
+        def record_exception(self, error: BaseException) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(launching, "get_error_handler", Handler)
+    monkeypatch.setenv("BASSL_LAUNCHED", "1")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    before = signal.signal(signal.SIGTERM, lambda *given: sys.exit(143))
+    try:
+        with pytest.raises(SystemExit) as ended, errors_to_launcher():
+            raise BasslError("a batch of 32")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended.value.code == 2
 
 
 def test_what_torchrun_logs_of_a_stop_is_not_shown(
