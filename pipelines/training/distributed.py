@@ -50,7 +50,7 @@ class Process:
 @contextmanager
 def process_group(device: str = "auto") -> Iterator[Process]:
     """Join the group that torchrun's environment describes, with a device ``auto`` (a GPU where there is one), ``cpu``
-    or ``cuda``; alone where there is none, and then torch's random numbers go on after the block as if it had not been.
+    or ``cuda``; alone where there is none; torch's random numbers are then as before when the block ends.
     Raises BasslError if the device is not available, LostPeerError if another process of the group has ended or does
     not answer."""
     if device not in ("auto", "cpu", "cuda"):

@@ -30,7 +30,7 @@ def pretrain(
     """Pre-train a model; as one process of several where torchrun started it.
 
     In the main thread, SIGTERM and SIGINT (Ctrl-C) end the run after the current step, and its state is saved.
-    A process trains one model at a time: runs in two of its threads would draw from the same random numbers of torch.
+    Train one model at a time in a process: runs in two of its threads would share the random numbers of torch.
     ``progress`` is called every ``log_steps`` steps and after an epoch, in the first process only. Raises BasslError
     for settings or data that cannot be used, or a folder that holds another run.
     """
