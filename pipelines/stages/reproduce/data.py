@@ -100,7 +100,7 @@ class Data:
     title: str  # for the heading of a table
     unlabelled: Step  # step that builds the index for pre-training: all videos, whatever their split
     protocols: tuple[EvaluationProtocol, ...]  # at least one
-    features: tuple[Path, ...]  # stores, for data that is features
+    features: Mapping[str, Path]  # the store of each data set, for data that is features
     extra: Step | None  # step that makes a store of sound features, if all films have sound
     options: StageOptions
     splits: Mapping[Path, bytes] = field(default_factory=dict)  # files that assign videos to splits, and their content
@@ -157,7 +157,7 @@ def movienet_data(folder: Path, home: Path, digest: str = "") -> Data:
     index = Step("build-index", options, (str(folder),), home / "index.h5", (), digest)
     title = "MovieNet, test split of MovieNet-SSeg"
     protocol = EvaluationProtocol("movienet", "", "MovieNet-SSeg", index)
-    return Data("movienet", home.name, title, index, (protocol,), (), None, OPTIONS["movienet"], comparable=True)
+    return Data("movienet", home.name, title, index, (protocol,), {}, None, OPTIONS["movienet"], comparable=True)
 
 
 def _features(folder: Path, home: Path) -> Data:
@@ -169,7 +169,10 @@ def _features(folder: Path, home: Path) -> Data:
         raise DatasetError(f"{folder}: holds {len(sets)} sets of features; give one, or two to test across")
     sources = tuple(str(folder / name) if (folder / name).is_dir() else str(folder) for name in sets)
     width = videos[0].features.shape[1]
-    stores = tuple(home / "features" / f"{Path(source).resolve().name}-{width}d.h5" for source in sources)
+    stores = {
+        name: home / "features" / f"{Path(source).resolve().name}-{width}d.h5"
+        for name, source in zip(sets, sources, strict=True)
+    }
     digest = _digest(folder, home)
 
     files: dict[Path, bytes] = {}
@@ -250,7 +253,7 @@ def _of_films(
     store = home / "features" / "sound.h5"
     extra = Step("extract-sound", {"index": home / "index.h5", "output": store}, (str(folder),), store, (index,))
     protocols = (EvaluationProtocol(home.name, "", home.name, index),)
-    return Data(kind, home.name, title, index, protocols, (), extra if sound else None, OPTIONS[kind], {split: listed})
+    return Data(kind, home.name, title, index, protocols, {}, extra if sound else None, OPTIONS[kind], {split: listed})
 
 
 def _by_turns(names: Sequence[str]) -> dict[str, list[str]]:

@@ -112,9 +112,8 @@ class Planner:
             return self._baseline(system.baseline)
         if cell.metric.startswith("nmi"):  # of an encoder, which no fine-tuning changes
             scoring["representation"] = True
-            if data.features:  # of two sets, each protocol tests on the one that it does not train on
-                store = data.features[::-1][data.protocols.index(self.protocol)]
-                return Step("score", scoring, (str(store),), None, (index,))
+            if data.features:
+                return Step("score", scoring, (str(data.features[self.protocol.tested_on]),), None, (index,))
             need = self._image_features() if system.pretraining is None else self._pretraining(system.pretraining)
             return Step("score", scoring, (str(need.output),), None, (index, need))
         if system.pretraining is not None and not system.finetune:
@@ -139,7 +138,7 @@ class Planner:
         output = data.home / "pretrain" / pretraining.name
         options: dict[str, Any] = {"index": data.unlabelled.output, "output": output}
         if data.features:
-            options["features"] = data.features
+            options["features"] = tuple(data.features.values())
         of_long = data.options.long_pretrain if pretraining.epochs > LONG else {}
         options |= {**data.options.pretrain, **of_long, **pretraining.options, "epochs": epochs}
         return Step("pretrain", options, (), output, (data.unlabelled,))
@@ -156,7 +155,7 @@ class Planner:
         needs: tuple[Step, ...] = (index,)
         source = ""
         if data.features:
-            options["features"] = data.features
+            options["features"] = tuple(data.features.values())
         else:
             options["feature_folder"] = data.home / "features"
         if system.pretraining is not None:
@@ -184,7 +183,7 @@ class Planner:
         options: dict[str, Any] = {"index": self.protocol.index.output}
         needs: tuple[Step, ...] = (self.protocol.index,)
         if data.features:
-            options |= {"features": data.features, "frame_rate": FRAME_RATE}
+            options |= {"features": tuple(data.features.values()), "frame_rate": FRAME_RATE}
         else:
             encode = self._image_features()
             options["features"] = (encode.output,)
