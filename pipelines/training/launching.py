@@ -71,7 +71,8 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
         try:
             torchrun.run(torchrun.parse_args([*where, *how, "-m", "bassl_cli", *arguments]))  # type: ignore[no-untyped-call]
         except (RendezvousError, torch.distributed.DistError) as error:
-            raise BasslError(f"the machines did not meet at {machines.rdzv_endpoint} ({first_line(error)})") from error
+            place = machines.rdzv_endpoint or "localhost"
+            raise BasslError(f"the processes did not meet at {place} ({first_line(error)})") from error
         except SignalException as stop:
             return 128 + int(stop.sigval)
         except ChildFailedError as error:

@@ -158,7 +158,7 @@ def test_machines_that_do_not_meet_give_a_one_line_error(monkeypatch: pytest.Mon
         raise RendezvousConnectionError("The connection to the C10d store has failed.\nSee inner exception")
 
     monkeypatch.setattr("torch.distributed.run.run", give_up)
-    with pytest.raises(BasslError, match=r"^the machines did not meet at 127\.0\.0\.1:9 \(.*has failed\.\)$"):
+    with pytest.raises(BasslError, match=r"^the processes did not meet at 127\.0\.0\.1:9 \(.*has failed\.\)$"):
         launch(Machines(gpus=0, nodes=2, rdzv_endpoint="127.0.0.1:9"), ["finetune"])
 
 
