@@ -25,8 +25,9 @@ from pipelines.options import kind_of
 from pipelines.scenes import TRANSITIONS, Scene, SceneList, Shot, Transition, VideoFacts, timecode
 from pipelines.video.films import film_at, fingerprint
 
-# How a fact of a video is read, by its type; those with a default may be missing.
-_READERS = {str: as_text, int: as_int, float: as_number}
+# How each fact of a video is read, by its type; those with a default may be missing.
+_BY_TYPE = {str: as_text, int: as_int, float: as_number}
+_READERS = {name: _BY_TYPE[kind_of(hint)[0]] for name, hint in get_type_hints(VideoFacts).items()}
 _MOST = {"sound_tracks": 512, "sound_channels": 512, "sound_rate": MAX_POSITION}
 
 
@@ -60,12 +61,10 @@ def with_film(scenes: SceneList, film: Path | None) -> SceneList:
 
 def _video(entry: dict[str, Any], path: Path) -> VideoFacts:
     facts: dict[str, Any] = {}
-    hints = get_type_hints(VideoFacts)
     for field in fields(VideoFacts):
         if field.name in entry or field.default is MISSING:
             value = member(entry, field.name, "the video", path)
-            read = _READERS[kind_of(hints[field.name])[0]]
-            facts[field.name] = read(value, f"the {field.name} of the video", path)
+            facts[field.name] = _READERS[field.name](value, f"the {field.name} of the video", path)
     for name, most in _MOST.items():
         if not 0 <= facts.get(name, 0) <= most:
             raise fault(path, f"the {name} of the video is {facts[name]}, which is not between 0 and {most}")

@@ -71,6 +71,7 @@ class VideoDecoder:
         container, stream: of PyAV.
         kind: the first name of its demuxer: ``mov`` for MP4 and related formats.
         width, height: in pixels, as the container says.
+        batch_size: maximum number of frames that :meth:`frames` transforms together.
         exact: after decoding, whether the frames are certainly the same as with one thread.
         declared_duration: seconds according to the container, or None.
         pixel_aspect: pixel width divided by pixel height.
@@ -108,6 +109,7 @@ class VideoDecoder:
         self._decoding: Generator[Any, None, None] | None = None
         # Some streams do not say; a common size is assumed until the first frame.
         self.width, self.height = self.stream.width or 1920, self.stream.height or 1080
+        self.batch_size = frames_at_a_time(self.width, self.height)
         rate = self.stream.average_rate or self.stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
         aspect = self.stream.sample_aspect_ratio
@@ -150,8 +152,8 @@ class VideoDecoder:
         """Decode the film.
 
         Args:
-            transform: maps a batch of consecutive frames to one result each; called in the decoding threads, for the
-                film's first batch before any other.
+            transform: maps a batch of consecutive frames, at most :attr:`batch_size`, to one result each; called in the
+                decoding threads, for the film's first batch before any other.
             queue_limit: maximum number of results that each thread holds ready.
 
         Yields:
@@ -329,10 +331,9 @@ class VideoDecoder:
         packets = self._packets(damage)
         is_restart = restart_test(self.stream)
         decoder = self.stream.codec_context
-        batch_size = frames_at_a_time(self.width, self.height)
         if self._threads == 1 or is_restart is None or not self.path.is_file():
             decoder.thread_type, decoder.thread_count = "AUTO", self._threads
-            yield from chain.from_iterable(decode(packets, decoder, transform, damage, batch_size))
+            yield from chain.from_iterable(decode(packets, decoder, transform, damage, self.batch_size))
             return
         others = [open_container(self.path) for _ in range(1, self._threads)]
         try:
@@ -340,7 +341,7 @@ class VideoDecoder:
             decoders = [decoder, *(video_stream(self.path, other).codec_context for other in others)]
             for decoder in decoders:
                 decoder.thread_count = 1
-            runs = ParallelDecoder(packets, decoders, is_restart, transform, damage, batch_size, queue_limit)
+            runs = ParallelDecoder(packets, decoders, is_restart, transform, damage, self.batch_size, queue_limit)
             with closing(iter(runs)) as result:
                 yield from result
             self.exact = runs.exact

@@ -50,11 +50,12 @@ def find_films(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
 
 def _films_of(given: Path) -> list[Path]:
     if given.is_dir():
-        named = [path for path in files_below(given) if path.suffix.lower() in VIDEO_ENDINGS]
+        films, named = [], [path for path in files_below(given) if path.suffix.lower() in VIDEO_ENDINGS]
         for path in named:
-            if path.is_symlink() and not path.exists():
+            if path.is_file():
+                films.append(path)
+            elif path.is_symlink() and not path.exists():
                 _warn(path, "is a link to a missing file")
-        films = [path for path in named if path.is_file()]
         if not films:
             raise VideoError(f"{given}: holds no films")
         return films

@@ -16,7 +16,6 @@ from pipelines.scenes import Transition, VideoFacts
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.detectors import ShotDetector, make_detector
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, shown_size, small_rgb, upright
-from pipelines.video.runs import frames_at_a_time
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary, FilmedShot, ReaderSettings
 
@@ -91,7 +90,6 @@ class FilmReader:
 
     def __iter__(self) -> Iterator[FilmedShot]:
         frame_reader = FrameReader(self.settings.lines)
-        most = frames_at_a_time(self._film.width, self._film.height)
         buffer = FrameBuffer(recent=self._detector.lag + 1, budget=_HELD_BYTES)
 
         def transform(frames: Iterator[VideoFrame]) -> list[tuple[YUVImage, Any]]:
@@ -102,7 +100,7 @@ class FilmReader:
                     images.append(frame_reader.read(frame))
                     yield images[-1]
 
-            prepared = self._detector.prepare(small_rgb(read(), self._detector.side, most))
+            prepared = self._detector.prepare(small_rgb(read(), self._detector.side, self._film.batch_size))
             return list(zip(images, prepared, strict=True))
 
         with self._film as film:

@@ -154,7 +154,7 @@ def _samples(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
         if not has_sound(path):
             raise VideoError(f"{path}: has no sound")
         stream, first = container.streams.audio[0], 0.0
-        layout_of(stream.codec_context)
+        layout_of(stream.codec_context)  # replaces a layout that would crash the decoder
         with suppress(VideoError):
             first = float(first_time(path, ""))
         resampler, kind, expected, offset = av.AudioResampler("fltp", "mono", RATE), None, 0.0, -first

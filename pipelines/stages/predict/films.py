@@ -238,16 +238,14 @@ def _existing_result(task: PredictTask, settings: Mapping[str, Any]) -> FilmScen
     if not same:
         return task.failed(f"{task.output}: holds the scenes of another film than {task.film}; {remedy}")
     try:
-        if other:
-            _check_replaceable(task.output, task.film)
-        else:
+        if not other:
             _record_new_place(task, content)
+            return replace(task.finished(facts), status="kept")
+        _check_replaceable(task.output, task.film)
     except BasslError as error:
         return task.failed(str(error))
-    if other:
-        listed = ", ".join(f"{name.removesuffix('_id')} {before.get(name)} and not {settings[name]}" for name in other)
-        return task.failed(f"{task.output}: was made with other settings ({listed}); {remedy}")
-    return replace(task.finished(facts), status="kept")
+    listed = ", ".join(f"{name.removesuffix('_id')} {before.get(name)} and not {settings[name]}" for name in other)
+    return task.failed(f"{task.output}: was made with other settings ({listed}); {remedy}")
 
 
 def _record_new_place(task: PredictTask, content: Mapping[str, Any]) -> None:
