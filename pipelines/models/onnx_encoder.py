@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, first_line
 from pipelines.files import os_reason
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.encoders import KEYFRAMES, Preparation, ShotEncoder, encoder_id, preparation
+
+# From version 1.29 on, ONNX Runtime records data about the machine, the process and its models in ~/.cache, and sends
+# them to Microsoft, unless this is set before it is imported.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+import onnxruntime
 
 BUILT_IN = Path(__file__).with_name("data") / "efficientnet_lite0.onnx"
 """The default encoder, EfficientNet-Lite0 with ImageNet weights, made by ``recipes/onnx_encoder``."""

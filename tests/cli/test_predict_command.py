@@ -428,6 +428,19 @@ def test_an_interrupt_during_start_up_gives_one_line(film: Path, tmp_path: Path,
     assert err.splitlines()[-1] == "bassl: interrupted"
 
 
+def test_predict_writes_nothing_but_its_results(film: Path, model: Path, tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    # ONNX Runtime sends no telemetry where one of these is set
+    environment = {key: value for key, value in ENVIRONMENT.items() if key not in ("CI", "ORT_DISABLE_TELEMETRY")}
+    environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+    command = [sys.executable, "-m", "bassl_cli", "predict", film, "--model", model, "--report", "-o", "s.json"]
+    subprocess.run(command, cwd=work, env=environment, check=True, capture_output=True)
+    assert sorted(path.name for path in work.iterdir()) == ["s.html", "s.json"]
+    assert list(home.rglob("*")) == []
+
+
 def test_closed_standard_streams_do_not_change_the_result(film: Path, model: Path, tmp_path: Path) -> None:
     command = f'exec "{sys.executable}" -m bassl_cli "$@" <&- >&- 2>&-'
     given = ["predict", film, "--model", model, "-o", "all.json"]
