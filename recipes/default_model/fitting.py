@@ -3,7 +3,8 @@
 import hashlib
 import io
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +36,9 @@ FOLDS = 5
 DRAWS = 5
 """Random draws of the perturbations over which the penalty is chosen; with one draw the choice varies a little."""
 UNCHANGED = "unchanged"
+PARTS = (4, 8, 16, 32, 64, 128)
+"""Numbers of shots of the parts of each video that are learned beside the whole: evidence in a short film has another
+distribution, and a model of whole films calls most of its cuts scene ends."""
 
 
 class Form(NamedTuple):
@@ -42,6 +46,7 @@ class Form(NamedTuple):
 
     video: ShotFeatures  # N shots
     tokens: NDArray[np.float32]  # (N, F) evidence, see `relational.shot_tokens`
+    parts: tuple["Form", ...] = ()  # of the unchanged video, see `PARTS`
 
 
 Forms = Mapping[str, Form]
@@ -64,6 +69,24 @@ def form_of(video: ShotFeatures, evidence: Path | None = None) -> Form:
     return Form(video, np.load(path))
 
 
+def parts_of(video: ShotFeatures) -> Iterator[ShotFeatures]:
+    """Divide a video into parts of each length in `PARTS` that is less than its own; shots left over at the end are in
+    none of that length. The last shot of a part has the label 0, as that of a video."""
+    N = len(video.features)
+    for length in PARTS:
+        for first in range(0, N - length + 1 if length < N else 0, length):
+            shots = slice(first, first + length)
+            ends = video.scene_end[shots].copy()
+            ends[-1] = 0
+            yield replace(
+                video,
+                features=video.features[shots],
+                shots=video.shots[shots],
+                scene_end=ends,
+                colour=None if video.colour is None else video.colour[shots],
+            )
+
+
 @cache
 def _fingerprint() -> bytes:
     """Evidence of one artificial film: stored evidence is read only by code that computes the same evidence."""
@@ -82,9 +105,10 @@ def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.rando
 
 
 def forms_of(video: ShotFeatures, number: int, seed: int, evidence: Path | None = None) -> Forms:
-    """A video, unchanged and in one draw of each perturbation. The draw depends only on the seed, the video's number
-    and the perturbation. `evidence`: see `form_of`."""
-    return {UNCHANGED: form_of(video, evidence)} | {
+    """A video, unchanged with its parts and in one draw of each perturbation. The draw depends only on the seed, the
+    video's number and the perturbation. `evidence`: see `form_of`."""
+    parts = tuple(form_of(part, evidence) for part in parts_of(video))
+    return {UNCHANGED: form_of(video, evidence)._replace(parts=parts)} | {
         name: form_of(perturb(video, perturbation, np.random.default_rng((seed, number, k))), evidence)
         for k, (name, perturbation) in enumerate(PERTURBATIONS.items())
     }
@@ -106,8 +130,9 @@ def prepare(
 
 
 def fit(forms: Sequence[Form], penalty: float) -> LinearModel:
-    """Logistic regression with balanced classes and an L2 penalty (see `PENALTIES`), by Newton's method; not
-    calibrated. Raises ValueError: no film, or labels of one class only."""
+    """Logistic regression on films and their parts, with balanced classes and an L2 penalty (see `PENALTIES`), by
+    Newton's method; not calibrated. Raises ValueError: no film, or labels of one class only."""
+    forms = [each for form in forms for each in (form, *form.parts)]
     # A film's last shot has no cut after it, and so no evidence.
     x = torch.from_numpy(np.concatenate([np.zeros((0, token_width() - 1)), *(form.tokens[:-1, :-1] for form in forms)]))
     y = torch.from_numpy(np.concatenate([np.zeros(0), *(form.video.scene_end[:-1] for form in forms)]))

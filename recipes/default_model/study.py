@@ -81,6 +81,7 @@ class Test:
 
     penalties: tuple[float, ...]  # chosen on the training videos, one per part of the test
     films: list[FilmScores]  # the test videos with their scores
+    parts: list[FilmScores]  # their parts, each scored as a film of its own
     colourless: list[FilmScores]  # the same, scored without colour
 
 
@@ -129,7 +130,8 @@ def learn_and_test(
         return calibrated_scores(forms, blind_logits([model] * len(forms), forms), operating)
 
     others = [plain[i] for i in tested_on]
-    return Test((penalty,), scores(others), scores([colourless(form) for form in others]))
+    parts = [part for form in others for part in form.parts]
+    return Test((penalty,), scores(others), scores(parts), scores([colourless(form) for form in others]))
 
 
 def colourless(form: Form) -> Form:
@@ -166,8 +168,11 @@ def measure(
     parts = folds(len(videos), number)
     tests = [learn_and_test(draws, [i for i in range(len(videos)) if i not in part], part, number) for part in parts]
     order = np.argsort([i for part in parts for i in part])
-    films_of, without = ([film for test in tests for film in getattr(test, name)] for name in ("films", "colourless"))
-    nested = Test(sum((t.penalties for t in tests), ()), [films_of[i] for i in order], [without[i] for i in order])
+    films_of, without, of_parts = (
+        [film for test in tests for film in getattr(test, name)] for name in ("films", "colourless", "parts")
+    )
+    penalties = sum((t.penalties for t in tests), ())
+    nested = Test(penalties, [films_of[i] for i in order], of_parts, [without[i] for i in order])
 
     report("baselines")
     unlearned = {}

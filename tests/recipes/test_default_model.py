@@ -24,6 +24,7 @@ from recipes.default_model.fitting import (
     UNCHANGED,
     Form,
     Forms,
+    blind_logits,
     calibrate,
     choose,
     cross_validate,
@@ -31,6 +32,7 @@ from recipes.default_model.fitting import (
     folds,
     form_of,
     forms_of,
+    parts_of,
     perturb,
     prepare,
 )
@@ -138,6 +140,33 @@ def test_the_fit_minimises_the_loss() -> None:
     loss.backward()  # type: ignore[no-untyped-call]
     assert point.grad is not None
     assert float(point.grad.abs().max()) < 1e-5
+
+
+def test_parts_are_consecutive_shots_of_each_length_below_that_of_the_video() -> None:
+    video = made_up(0)
+    N = len(video.shots)
+    video = replace(video, colour=np.random.default_rng(0).random((N, 5), np.float32))
+    assert 32 < N <= 64
+    expected = [slice(first, first + n) for n in (4, 8, 16, 32) for first in range(0, N - n + 1, n)]
+    for part, shots in zip(parts_of(video), expected, strict=True):
+        for name in ("features", "shots", "colour"):
+            np.testing.assert_array_equal(getattr(part, name), getattr(video, name)[shots])
+        np.testing.assert_array_equal(part.scene_end, [*video.scene_end[shots][:-1], 0])
+
+
+def test_a_model_that_learned_from_parts_finds_about_as_many_scene_ends_in_short_films_as_there_are() -> None:
+    films = [forms_of(made_up(seed), seed, 0)[UNCHANGED] for seed in range(6)]
+    short = [part for seed in range(6, 12) for part in parts_of(made_up(seed)) if len(part.shots) == 8]
+    share = np.mean([part.scene_end[:-1].mean() for part in short])
+
+    def found(learned: list[Form]) -> float:
+        """The share of cuts of short films with a logit above the operating point of whole ones."""
+        model = fit(learned, PENALTY)
+        offset = calibrate(blind_logits([model] * len(films), films), [form.video for form in films]).offset
+        return float(np.mean([relational_logits(model, form_of(part).tokens)[:-1] > offset for part in short]))
+
+    assert found(films) < 1.5 * share
+    assert found([form._replace(parts=()) for form in films]) > 2 * share
 
 
 def test_training_without_scene_ends_or_with_one_video_is_refused() -> None:
