@@ -73,8 +73,8 @@ def parts_of(video: ShotFeatures) -> Iterator[ShotFeatures]:
     """Divide a video into parts of each length in `PARTS` that is less than its own; shots left over at the end are in
     none of that length. The last shot of a part has the label 0, as that of a video."""
     N = len(video.features)
-    for length in PARTS:
-        for first in range(0, N - length + 1 if length < N else 0, length):
+    for length in (length for length in PARTS if length < N):
+        for first in range(0, N - length + 1, length):
             shots = slice(first, first + length)
             ends = video.scene_end[shots].copy()
             ends[-1] = 0
@@ -104,12 +104,16 @@ def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.rando
     return ShotFeatures(video.video_id, film.features, shots, film.scene_end, film.colour, rate)
 
 
-def forms_of(video: ShotFeatures, number: int, seed: int, evidence: Path | None = None) -> Forms:
-    """A video, unchanged with its parts and in one draw of each perturbation. The draw depends only on the seed, the
-    video's number and the perturbation. `evidence`: see `form_of`."""
-    parts = tuple(form_of(part, evidence) for part in parts_of(video))
-    return {UNCHANGED: form_of(video, evidence)._replace(parts=parts)} | {
-        name: form_of(perturb(video, perturbation, np.random.default_rng((seed, number, k))), evidence)
+def whole_form(video: ShotFeatures, evidence: Path | None = None) -> Form:
+    """The unchanged video with its parts. `evidence`: see `form_of`."""
+    return form_of(video, evidence)._replace(parts=tuple(form_of(part, evidence) for part in parts_of(video)))
+
+
+def forms_of(whole: Form, number: int, seed: int, evidence: Path | None = None) -> Forms:
+    """A video, unchanged as given by `whole_form`, and in one draw of each perturbation. The draw depends only on the
+    seed, the video's number and the perturbation. `evidence`: see `form_of`."""
+    return {UNCHANGED: whole} | {
+        name: form_of(perturb(whole.video, perturbation, np.random.default_rng((seed, number, k))), evidence)
         for k, (name, perturbation) in enumerate(PERTURBATIONS.items())
     }
 
@@ -117,12 +121,15 @@ def forms_of(video: ShotFeatures, number: int, seed: int, evidence: Path | None 
 def prepare(
     videos: Sequence[ShotFeatures], draws: int, report: Report, evidence: Path | None = None
 ) -> list[list[Forms]]:
-    """All forms of each video, in `draws` draws. `report` gets one line per draw; `evidence`: see `form_of`."""
+    """All forms of each video, in `draws` draws. `report` gets a line for each part of the work; `evidence`: see
+    `form_of`."""
     found: list[list[Forms]] = []
+    report(f"evidence of {len(videos)} videos and their parts")
+    wholes = [whole_form(video, evidence) for video in videos]
     began = time.monotonic()
     for seed in range(draws):
-        report(f"evidence of {len(videos)} videos in {len(PERTURBATIONS) + 1} forms, draw {seed + 1} of {draws}")
-        found.append([forms_of(video, i, seed, evidence) for i, video in enumerate(videos)])
+        report(f"evidence of {len(videos)} videos in {len(PERTURBATIONS)} perturbations, draw {seed + 1} of {draws}")
+        found.append([forms_of(whole, i, seed, evidence) for i, whole in enumerate(wholes)])
         if seed + 1 < draws:
             left = (time.monotonic() - began) / (seed + 1) * (draws - seed - 1)
             report(f"about {left / 60:.0f} minutes left for evidence")

@@ -82,7 +82,7 @@ class Test:
     penalties: tuple[float, ...]  # chosen on the training videos, one per part of the test
     films: list[FilmScores]  # the test videos with their scores
     parts: list[FilmScores]  # their parts, each scored as a film of its own
-    colourless: list[FilmScores]  # the same, scored without colour
+    colourless: list[FilmScores]  # the test videos again, scored without colour
 
 
 @dataclass(frozen=True)

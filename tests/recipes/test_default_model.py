@@ -35,6 +35,7 @@ from recipes.default_model.fitting import (
     parts_of,
     perturb,
     prepare,
+    whole_form,
 )
 from recipes.default_model.perturbations import PERTURBATIONS
 from recipes.default_model.study import BASELINES, closest_across, left_right_contrast
@@ -155,7 +156,7 @@ def test_parts_are_consecutive_shots_of_each_length_below_that_of_the_video() ->
 
 
 def test_a_model_that_learned_from_parts_finds_about_as_many_scene_ends_in_short_films_as_there_are() -> None:
-    films = [forms_of(made_up(seed), seed, 0)[UNCHANGED] for seed in range(6)]
+    films = [whole_form(made_up(seed)) for seed in range(6)]
     short = [part for seed in range(6, 12) for part in parts_of(made_up(seed)) if len(part.shots) == 8]
     share = np.mean([part.scene_end[:-1].mean() for part in short])
 
@@ -204,7 +205,7 @@ def drawn() -> list[list[Forms]]:
 
 def test_each_film_has_an_unchanged_form_and_reproducible_perturbed_forms(drawn: list[list[Forms]]) -> None:
     shown = drawn[0]
-    again = forms_of(shown[0][UNCHANGED].video, 0, 0)
+    again = forms_of(whole_form(shown[0][UNCHANGED].video), 0, 0)
     assert list(again) == list(shown[0]) == [UNCHANGED, *PERTURBATIONS]
     for name, form in shown[0].items():
         np.testing.assert_array_equal(form.tokens, again[name].tokens)
