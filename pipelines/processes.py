@@ -50,8 +50,8 @@ def limit_threads_and_memory() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported
     with suppress(OSError, AttributeError):  # another C library
         library = ctypes.CDLL(None)
-        library.mallopt(-3, 2**20)  # M_MMAP_THRESHOLD: return arrays of a megabyte or more
-        library.mallopt(-1, 2**20)  # M_TRIM_THRESHOLD: keep at most one megabyte free
+        library.mallopt(-3, 2**22)  # M_MMAP_THRESHOLD: return arrays of 4 MB or more
+        library.mallopt(-1, 2**22)  # M_TRIM_THRESHOLD: keep at most 4 MB free
 
 
 def collect_garbage_less() -> None:

@@ -313,22 +313,18 @@ class ShotGraphs:
 def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
     """Logarithms of normalised cuts of graphs of the shots, of the whole film and of the surroundings of each cut."""
 
-    def local(sums: BlockSums, side: int) -> Floats:
-        first, cut = sums.first[:, None], np.arange(1, sums.shots)
-        near = np.maximum(cut - side, 0), cut, np.minimum(cut + side, sums.shots)
-        return sums.normalised_cut(*(first + at for at in near))
-
-    scales = [(decay, power) for decay in DECAYS for power in MASSES]
-    in_time = BlockSums(*(graphs.in_time(*scale) for scale in scales))
-    of_sides = {side: local(in_time, side) for side in LOCAL_SIDES}
+    # Name and weights of each graph, and the names and sizes of the surroundings in which it is cut.
+    sides = [(f" of {side}", side) for side in LOCAL_SIDES]
+    kinds = [(f"d{decay:g} m{power:g}", graphs.in_time(decay, power), sides) for decay in DECAYS for power in MASSES]
+    kinds += [(f"i{scale:g}", graphs.in_shots(scale), [("", int(3 * scale))]) for scale in INDEX_SCALES]
+    sums = BlockSums(*(weights for _, weights, _ in kinds))
+    cut = np.arange(1, sums.shots)
     costs: dict[str, Floats] = {}
-    for at, (cost, (decay, power)) in enumerate(zip(cut_costs(in_time), scales, strict=True)):
-        costs[f"cost d{decay:g} m{power:g}"] = cost
-        costs |= {f"local cost d{decay:g} m{power:g} of {side}": each[at] for side, each in of_sides.items()}
-    in_shots = BlockSums(*(graphs.in_shots(scale) for scale in INDEX_SCALES))
-    for at, (cost, scale) in enumerate(zip(cut_costs(in_shots), INDEX_SCALES, strict=True)):
-        costs[f"cost i{scale:g}"] = cost
-        costs[f"local cost i{scale:g}"] = local(in_shots, int(3 * scale))[at]
+    for (name, _, near), first, cost in zip(kinds, sums.first, cut_costs(sums), strict=True):
+        costs[f"cost {name}"] = cost
+        for of, side in near:
+            around = np.maximum(cut - side, 0), cut, np.minimum(cut + side, sums.shots)
+            costs[f"local cost {name}{of}"] = sums.normalised_cut(*(first + at for at in around))
     return {
         name: np.log((cost if graphs.known else np.ones_like(cost)) + COST_FLOOR) + 1 for name, cost in costs.items()
     }

@@ -27,19 +27,19 @@ def posterior_log_odds(worth: Floats) -> Floats:
     """Log odds of a scene end at each cut, over all divisions of a film into scenes of at most L shots: worths
     (N, L, B) of B kinds, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time."""
     N, L, B = worth.shape
-    # Row L + n: log of the sum over all divisions of the first n shots; in `after`, of the last n. The rows before
-    # row L belong to no division.
-    before, after = np.full((L + N + 1, B), -np.inf), np.full((L + N + 1, B), -np.inf)
-    before[L] = after[L] = 0.0
+    # Row L + n: log of the sum over all divisions of the first n shots, and of the last n. The rows before row L belong
+    # to no division.
+    sums = np.full((L + N + 1, 2 * B), -np.inf)
+    sums[L] = 0.0
     ranges = worth.reshape(N * L, B)  # the range of m shots whose last is shot j: row j L + m - 1
     for n in range(1, N + 1):
         shortest = min(L, n)
         ending = worth[n - 1, :shortest]  # scenes that end n shots after the film's start
         starting = ranges[(N - n) * L :: L + 1][:shortest]  # scenes that begin n shots before the film's end
-        for sums, own in ((before, ending), (after, starting)):
-            values = sums[n + L - shortest : n + L] + own[::-1]
-            greatest = values.max(axis=0)
-            sums[L + n] = greatest + np.log(np.exp(values - greatest).sum(axis=0))
+        values = np.hstack([ending, starting])[::-1] + sums[n + L - shortest : n + L]
+        greatest = values.max(axis=0)
+        sums[L + n] = greatest + np.log(np.exp(values - greatest).sum(axis=0))
+    before, after = sums[:, :B], sums[:, B:]
     # Where an end is nearly certain, rounding may make the sum through it greater than the total.
     logs = np.minimum(before[L + 1 : L + N] + after[L + 1 : L + N][::-1] - before[L + N], -1e-9)
     return np.asarray(np.clip(logs - np.log(-np.expm1(logs)), -ODDS_LIMIT, ODDS_LIMIT).T)

@@ -33,8 +33,8 @@ class AdaptiveCuts:
 
     def prepare(self, images: RGBImage) -> list[tuple[NDArray[np.uint8], float | None]]:
         """Each image in HSV, as one row, and its score; None for the first, as the frame before it is not here."""
-        tall = cv2.cvtColor(images.reshape(-1, *images.shape[2:]), cv2.COLOR_RGB2HSV)
-        rows = np.asarray(tall, np.uint8).reshape(len(images), -1)
+        # All pixels in one row: OpenCV converts the pixels at the end of each row one by one.
+        rows = np.asarray(cv2.cvtColor(images.reshape(1, -1, 3), cv2.COLOR_RGB2HSV), np.uint8).reshape(len(images), -1)
         scores: list[float] = []
         if len(rows) > 1:
             sums = cv2.reduce(cv2.absdiff(rows[1:], rows[:-1]), 1, cv2.REDUCE_SUM, dtype=cv2.CV_32S)

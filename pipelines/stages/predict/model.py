@@ -79,11 +79,12 @@ class SceneModel:
             film_fingerprint = fingerprint(Path(video))
             # Reading takes as much time as encoding, and has the other half of the cores.
             film = scoring.encode_film(self._loaded, reading, max(1, self._cores // 2), on_shot)
-        report("scoring", 0.0, None)
-        warnings: list[str] = []
-        if self._loaded.model.sound:
-            film, warnings = scoring.add_sound(film, Path(video))
-        found = zip(film.ranges, scoring.score_shots(self._loaded, film), film.transitions, strict=True)
+            report("scoring", 0.0, None)  # while the other process ends
+            warnings: list[str] = []
+            if self._loaded.model.sound:
+                film, warnings = scoring.add_sound(film, Path(video))
+            scores = scoring.score_shots(self._loaded, film)
+        found = zip(film.ranges, scores, film.transitions, strict=True)
         shots = tuple(Shot(i, *r, score=p, transition=how) for i, (r, p, how) in enumerate(found))
         wanted = settings.threshold, settings.min_scene, settings.drop_short, settings.scenes
         return SceneList(
