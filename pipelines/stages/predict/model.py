@@ -79,7 +79,7 @@ class SceneModel:
             film_fingerprint = fingerprint(Path(video))
             # Reading takes as much time as encoding, and has the other half of the cores.
             film = scoring.encode_film(self._loaded, reading, max(1, self._cores // 2), on_shot)
-            report("scoring", 0.0, None)  # while the other process ends
+            report("scoring", 0.0, None)  # the other process ends meanwhile
             warnings: list[str] = []
             if self._loaded.model.sound:
                 film, warnings = scoring.add_sound(film, Path(video))
