@@ -11,7 +11,7 @@ import signal
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from multiprocessing import parent_process
+from multiprocessing import parent_process, resource_tracker
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
@@ -186,7 +186,14 @@ def read_ahead(
             worker_init_fn=_begin_worker,
             pin_memory=device.type == "cuda",
         )
-        values = iter(loader)
+        # Torchrun and schedulers send SIGTERM to all processes of a job, as a terminal does Ctrl-C: the one that trains
+        # ends its step, for which it needs its data. The fork server and the workers inherit what is blocked here.
+        resource_tracker.ensure_running()  # its start would unblock SIGTERM
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:
+            values = iter(loader)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     for read in values:
         if isinstance(read, BasslError):
             raise read
@@ -196,7 +203,6 @@ def read_ahead(
 def _begin_worker(worker: int) -> None:
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
-    # Ctrl-C reaches all processes of a terminal: the one that trains ends its step, for which it needs its data.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # PyTorch ends a worker when its parent has died: here that is the fork server, which lives as long as a worker.
     Thread(target=_end_with_training, daemon=True).start()

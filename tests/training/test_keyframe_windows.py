@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from tests.running import alive, soon
 
 READER = """
 import os
+import signal
 import torch
 from pipelines.training.keyframe_windows import read_ahead
 
@@ -27,19 +29,34 @@ class Workers(torch.utils.data.Dataset):
 
 
 if __name__ == "__main__":
-    for worker in read_ahead(Workers(), lambda: iter(int, 1), workers=1, device=torch.device("cpu"), ahead=2):
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    for worker in read_ahead(Workers(), lambda: range(20), workers=1, device=torch.device("cpu"), ahead=2):
         print(worker, flush=True)
         input()
 """
 
 
-def test_data_workers_end_when_the_training_process_is_killed(tmp_path: Path) -> None:
-    script = tmp_path / "reader.py"
+def start_reader(folder: Path) -> subprocess.Popen[str]:
+    """Start a process that prints the process of a data worker for each of twenty items, after a line on its stdin."""
+    script = folder / "reader.py"
     script.write_text(READER)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(
-        [sys.executable, script], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as training:
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, script], env=environment, start_new_session=True, **pipes)
+
+
+def test_training_gets_its_data_after_a_sigterm_to_all_processes_of_the_job(tmp_path: Path) -> None:
+    """As from torchrun or a scheduler: training ends its step and saves its state, for which it needs the data."""
+    with start_reader(tmp_path) as training:
+        assert training.stdout is not None
+        worker = training.stdout.readline()
+        os.killpg(training.pid, signal.SIGTERM)
+        read, errors = training.communicate("\n" * 20)
+    assert (read, training.returncode) == (worker * 19, 0), errors
+
+
+def test_data_workers_end_when_the_training_process_is_killed(tmp_path: Path) -> None:
+    with start_reader(tmp_path) as training:
         assert training.stdout is not None
         worker = int(training.stdout.readline())
         training.send_signal(signal.SIGKILL)
