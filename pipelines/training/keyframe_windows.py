@@ -186,10 +186,11 @@ def read_ahead(
             worker_init_fn=_begin_worker,
             pin_memory=device.type == "cuda",
         )
-        # Torchrun and schedulers send SIGTERM to all processes of a job, as a terminal does Ctrl-C: the one that trains
-        # ends its step, for which it needs its data. The fork server and the workers inherit what is blocked here.
-        resource_tracker.ensure_running()  # its start would unblock SIGTERM
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        # Terminals (Ctrl-C), torchrun and schedulers send a signal to all processes of a job: the one that trains ends
+        # its step, for which it needs its data. The fork server and the workers inherit what is blocked here.
+        if workers:
+            resource_tracker.ensure_running()  # its start would unblock both
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             values = iter(loader)
         finally:
@@ -203,7 +204,6 @@ def read_ahead(
 def _begin_worker(worker: int) -> None:
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # PyTorch ends a worker when its parent has died: here that is the fork server, which lives as long as a worker.
     Thread(target=_end_with_training, daemon=True).start()
 

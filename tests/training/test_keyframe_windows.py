@@ -29,7 +29,8 @@ class Workers(torch.utils.data.Dataset):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: None)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
     for worker in read_ahead(Workers(), lambda: range(20), workers=1, device=torch.device("cpu"), ahead=2):
         print(worker, flush=True)
         input()
@@ -45,12 +46,13 @@ def start_reader(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, script], env=environment, start_new_session=True, **pipes)
 
 
-def test_training_gets_its_data_after_a_sigterm_to_all_processes_of_the_job(tmp_path: Path) -> None:
-    """As from torchrun or a scheduler: training ends its step and saves its state, for which it needs the data."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_training_gets_its_data_after_a_signal_to_all_processes_of_the_job(number: int, tmp_path: Path) -> None:
+    """As from a terminal, torchrun or a scheduler: training ends its step, for which it needs the data."""
     with start_reader(tmp_path) as training:
         assert training.stdout is not None
         worker = training.stdout.readline()
-        os.killpg(training.pid, signal.SIGTERM)
+        os.killpg(training.pid, number)
         read, errors = training.communicate("\n" * 20)
     assert (read, training.returncode) == (worker * 19, 0), errors
 
