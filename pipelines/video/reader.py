@@ -24,7 +24,7 @@ from pipelines.video.shots import Boundary, FilmedShot, ReaderSettings
 _HELD_BYTES = 48 * 2**20
 
 # Memory for the frames that each thread decodes ahead.
-_AHEAD_BYTES = 32 * 2**20
+_AHEAD_BYTES = 16 * 2**20
 
 
 class FilmReader:
