@@ -24,7 +24,11 @@ def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
     """Run the block in each process of a job, started by this one if there are several; gives whether this process
     shows the result. Raises BasslError for GPUs that this machine does not have, or a process that died; typer.Exit in
     the process that started the others, with their exit code, after ``advice`` where they were stopped."""
-    from pipelines.training import launching  # start-up time: torch
+    shows = os.environ.get("RANK", "0") == "0"
+    if not (is_worker() or machines.gpus or machines.world_size > 1):
+        yield shows
+        return
+    from pipelines.training import launching  # optional dependency: torch
 
     if not is_worker():
         launching.check_gpus(machines, f"bassl {command}")
@@ -34,7 +38,7 @@ def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
                 console.complain(f"stopped; {advice}")
             raise typer.Exit(code)
     with nullcontext() if console.debugging() else launching.errors_to_launcher():
-        yield os.environ.get("RANK", "0") == "0"
+        yield shows
 
 
 def train(

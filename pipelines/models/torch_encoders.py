@@ -75,7 +75,8 @@ def torch_encoder(
     are not those of such a network.
     """
     place = choose_device(device)
-    built = trainable_encoder(name, pretrained=weights is None, size=size)
+    with torch.random.fork_rng(devices=[]):  # a network begins with random weights
+        built = trainable_encoder(name, pretrained=weights is None, size=size)
     if weights is not None:
         try:
             built.network.load_state_dict(weights)

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.files import atomic_file, os_reason
 from pipelines.models.opening import STATE
-from pipelines.training.distributed import Process, gather
+from pipelines.training.distributed import Process
+from pipelines.training.peers import gather
 from pipelines.training.run_folder import check_identity
 
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import atexit
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Thread
-from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, first_line
-from pipelines.training.machines import LAUNCHED
-
-T = TypeVar("T")
+from pipelines.training.machines import LAUNCHED, in_group
+from pipelines.training.peers import Peer
 
 _LAUNCHER_POLL_SECONDS = 0.5
 
@@ -29,22 +27,10 @@ class LostPeerError(BasslError):
 
 
 @dataclass(frozen=True)
-class Process:
+class Process(Peer):
     """This process's rank, the number of processes, and the device of this one."""
 
-    rank: int
-    world_size: int
     device: torch.device
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this process writes files and reports progress."""
-        return self.rank == 0
-
-    def share(self, batch: int) -> slice:
-        """This process's part of a global batch: equal blocks in order of rank."""
-        local = batch // self.world_size
-        return slice(self.rank * local, (self.rank + 1) * local)
 
 
 @contextmanager
@@ -64,7 +50,7 @@ def process_group(device: str = "auto") -> Iterator[Process]:
         torch.cuda.set_device(own)
     if LAUNCHED in os.environ:
         Thread(target=_end_with, args=(int(os.environ[LAUNCHED]),), daemon=True).start()
-    if "WORLD_SIZE" not in os.environ or "MASTER_ADDR" not in os.environ:
+    if not in_group():
         with torch.random.fork_rng([own] if cuda else []):
             yield Process(0, 1, own)
         return
@@ -95,26 +81,6 @@ def _is_lost_peer(error: RuntimeError) -> bool:
     return isinstance(error, torch.distributed.DistError) or any(word in str(error).lower() for word in words)
 
 
-def first_decides(process: Process, decide: Callable[[], T]) -> T:
-    """Call a function, whose result is picklable, in the first process, while the others wait; all get its result, or
-    its BasslError."""
-    outcome: list[Any] = [None, None]  # result and message
-    failure: BasslError | None = None
-    if process.is_first:
-        try:
-            outcome[0] = decide()
-        except BasslError as error:
-            failure, outcome[1] = error, str(error)
-    if process.world_size > 1:
-        dist.broadcast_object_list(outcome, device=torch.device("cpu"))
-    if failure is not None:
-        raise failure
-    if outcome[1] is not None:
-        raise BasslError(outcome[1])
-    result: T = outcome[0]
-    return result
-
-
 def send(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor of the CPU to the device without waiting for the device.
 
@@ -130,14 +96,6 @@ def any_process(process: Process, flag: bool) -> bool:
     raised = torch.tensor(int(flag))
     dist.all_reduce(raised, dist.ReduceOp.MAX)
     return bool(raised)
-
-
-def gather(process: Process, value: T) -> list[T]:
-    """The values of all processes, picklable, in order of rank; all get the same list."""
-    values: list[Any] = [value] * process.world_size
-    if process.world_size > 1:
-        dist.all_gather_object(values, value)
-    return values
 
 
 def average_gradients(process: Process, parameters: Sequence[Tensor]) -> None:

@@ -66,6 +66,11 @@ class Machines:
         return None if self.gpus is None else "cuda" if self.gpus else "cpu"
 
 
+def in_group() -> bool:
+    """Whether torchrun, or another launcher like it, describes a process group for this process to join."""
+    return "WORLD_SIZE" in os.environ and "MASTER_ADDR" in os.environ
+
+
 def is_worker() -> bool:
     """Whether torchrun started this process."""
     return "LOCAL_RANK" in os.environ

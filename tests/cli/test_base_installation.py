@@ -40,7 +40,7 @@ def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_predict_report_export_split_and_score_work_without_pytorch(film: Path, tmp_path: Path) -> None:
+def test_predict_report_export_split_encode_and_score_work_without_pytorch(film: Path, tmp_path: Path) -> None:
     for command in (
         ("predict", str(film), "-o", "a.json", "--report", "--storyboard", "a.png"),
         ("predict", str(film), str(film.with_name("film.mp4")), "-o", "out", "--jobs", "2"),
@@ -51,6 +51,10 @@ def test_predict_report_export_split_and_score_work_without_pytorch(film: Path, 
         ("split", str(film), "a.json"),
         ("models",),
         ("extract-keyframes", str(film)),
+        ("export", "a.json", "--to", "csv", "-o", f"labels/{film.stem}.csv"),
+        ("build-index", "--labels", "labels"),
+        ("encode",),
+        ("score", "default", "--split", "all"),
     ):
         run = bassl(tmp_path, *command)
         assert run.returncode == 0, (command, run.stderr)
@@ -61,6 +65,7 @@ def test_predict_report_export_split_and_score_work_without_pytorch(film: Path, 
     [
         (("pretrain",), "train"),
         (("finetune",), "train"),
+        (("encode", "--gpus", "2"), "train"),
         (("reproduce", "table1", "--plan"), "train"),
         (("predict", "film.mp4", "--encoder", "resnet50"), "train"),
         # Before anything is scored, and thus before the files are found missing.

@@ -110,7 +110,8 @@ def test_a_process_whose_peer_ends_while_they_meet_says_so_in_one_line(monkeypat
 @pytest.mark.slow
 def test_a_program_started_by_torchrun_may_call_several_stages(tmp_path: Path) -> None:
     (tmp_path / "stages.py").write_text(
-        "from pipelines.training.distributed import gather, process_group\n"
+        "from pipelines.training.distributed import process_group\n"
+        "from pipelines.training.peers import gather\n"
         "for stage in (1, 2):\n"
         "    with process_group('cpu') as process:\n"
         "        ranks = gather(process, process.rank)\n"

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from pipelines.errors import explain_missing_extra
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode.settings import EncodeSettings
+from pipelines.training.machines import in_group
+from pipelines.training.peers import Peer
 
 if TYPE_CHECKING:  # start-up time: torch
     from pipelines.training.distributed import Process
@@ -24,7 +26,7 @@ if TYPE_CHECKING:  # start-up time: torch
 __all__ = ["EncodeSettings", "encode_shots"]
 
 
-@explain_missing_extra("encode_shots")
+@explain_missing_extra("this encoder, or a job of several processes,")
 def encode_shots(
     settings: EncodeSettings = EncodeSettings(),
     progress: ReportProgress | None = None,
@@ -48,9 +50,13 @@ def encode_shots(
         BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, a store that was not
             made here, or a Dask cluster that does not answer.
     """
-    from pipelines.stages.encode.encoding import encode  # start-up time: torch
-    from pipelines.training.distributed import process_group  # start-up time: torch
+    from pipelines.stages.encode.encoding import encode  # start-up time: OpenCV
 
+    report = progress or (lambda doing, done, total: None)
     device = "cpu" if settings.dask else settings.device  # with Dask, the encoder is only asked for its id here
+    if process is None and not in_group():
+        return encode(settings, device, report, Peer(0, 1), videos)
+    from pipelines.training.distributed import process_group  # optional dependency: torch
+
     with nullcontext(process) if process else process_group(device) as joined:
-        return encode(settings, progress or (lambda doing, done, total: None), joined, videos)
+        return encode(settings, str(joined.device), report, joined, videos)

@@ -15,19 +15,21 @@ from pipelines.stages.encode.settings import EncodeSettings
 from pipelines.stages.encode.video import encode_video, open_encoder
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import store_path
-from pipelines.training.distributed import Process, first_decides, gather
+from pipelines.training.peers import Peer, first_decides, gather
 
 
-def encode(settings: EncodeSettings, report: ReportProgress, process: Process, used: Sequence[int] | None) -> Path:
-    """Make a feature store; see :func:`pipelines.stages.encode.encode_shots`. ``report`` is called in the first process
-    only."""
+def encode(
+    settings: EncodeSettings, device: str, report: ReportProgress, process: Peer, used: Sequence[int] | None
+) -> Path:
+    """Make a feature store; see :func:`pipelines.stages.encode.encode_shots`. ``device`` is where this process
+    encodes; ``report`` is called in the first one only."""
     report = report if process.is_first else lambda doing, done, total: None
     index = read_index(settings.index)
     used = index.videos_of(labelled=settings.labelled) if used is None else used
     if not used:
         raise StoreError(f"{settings.index}: has no labelled videos; leave --labelled out")
     index.check_keyframes(used)
-    encoder = open_encoder(settings, index, str(process.device))
+    encoder = open_encoder(settings, index, device)
     store = StoreInParts(store_path(settings.output, encoder.id), encoder.id, index, used)
     # Only the first process lists what is missing: others could see other files, and divide the work differently.
     missing = first_decides(process, lambda: store.begin(settings.overwrite))

@@ -30,10 +30,11 @@ from pipelines.stages.finetune.step import Learner, finite_losses, not_finite_er
 from pipelines.stages.finetune.task import FeatureTask, FinetuneTask
 from pipelines.stores.index import read_index
 from pipelines.training.checkpoints import load_state, save_state
-from pipelines.training.distributed import Process, any_process, first_decides, process_group
+from pipelines.training.distributed import Process, any_process, process_group
 from pipelines.training.interruption import stop_signals
 from pipelines.training.limits import limits_in_one_line
 from pipelines.training.optimization import learning_rate
+from pipelines.training.peers import first_decides
 from pipelines.training.precision import mixed_precision
 from pipelines.training.run_folder import (
     LOG,

@@ -24,10 +24,11 @@ from pipelines.stages.pretrain.step import make_trainer, take_step
 from pipelines.stages.pretrain.validation import available, labelled_videos, validate
 from pipelines.stores.index import read_index
 from pipelines.training.checkpoints import load_state, save_state
-from pipelines.training.distributed import Process, any_process, first_decides, process_group
+from pipelines.training.distributed import Process, any_process, process_group
 from pipelines.training.interruption import stop_signals
 from pipelines.training.limits import FEWER_WINDOWS, limits_in_one_line
 from pipelines.training.optimization import learning_rate
+from pipelines.training.peers import first_decides
 from pipelines.training.precision import weight_dtype
 from pipelines.training.run_folder import LOG, VALIDATION, RunLog, open_run_folder
 from pipelines.training.seeds import PRETRAIN_DROPOUT, torch_seed

@@ -29,7 +29,7 @@ def score(
     its truth, is left out and named among the result's problems.
     """
     if truth is None:
-        from pipelines.stages.score.model import score_model  # start-up time: torch
+        from pipelines.stages.score.model import score_model  # start-up time: OpenCV
 
         return score_model(subject, settings, progress or (lambda stage, done, total: None))
     if settings.representation:
