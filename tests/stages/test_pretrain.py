@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,7 @@ from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.training import checkpoints
 from pipelines.training.distributed import Process
-from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
+from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder, read_ahead
 from pipelines.training.settings import AugmentationSettings
 from pipelines.video.resizing import resize_to_square
 from tests import another_device
@@ -509,6 +509,24 @@ def test_processes_share_the_validation_keyframes(
     parts = [encoded(Process(rank, 3, HERE.device)) for rank in range(3)]
     assert not any(part.any(dim=1).all() for part in parts)
     torch.testing.assert_close(sum(parts), whole, rtol=1e-5, atol=1e-6)
+
+
+def test_validation_holds_few_keyframes_whatever_the_length_of_the_films(
+    pixels: PretrainSettings, films: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[np.ndarray] = []
+
+    def counted(data: Any, items: Callable[[], Any], **options: Any) -> Any:
+        return read_ahead(data, lambda: (asked.append(item) or item for item in items()), **options)
+
+    monkeypatch.setattr(pretrain_validation, "read_ahead", counted)
+    monkeypatch.setattr(pretrain_validation, "_SHOTS", 1)
+    index = read_index(films)
+    chooser = PretextWindows(index.first_row, pixels.pretext, 2, 0)
+    source = KeyframeWindows(index, chooser.rows, HERE, 1, 40)
+    frames = pretrain_validation._middle_keyframes(source, np.arange(index.first_row[-1]), 32)
+    assert next(frames).shape == (1, 3, 32, 32)
+    assert len(asked) <= 3 < index.first_row[-1]
 
 
 @pytest.mark.slow

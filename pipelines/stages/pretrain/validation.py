@@ -147,7 +147,7 @@ def _middle_keyframes(source: KeyframeWindows, rows: NDArray[np.int64], size: in
     device = source.process.device
     parts = np.array_split(rows, -(-len(rows) // _SHOTS)) if len(rows) else []
     data, workers = _MiddleKeyframes(KeyframeReader(source.index), size), min(source.workers, len(parts))
-    for part in read_ahead(data, lambda: iter(parts), workers=workers, device=device, ahead=len(parts)):
+    for part in read_ahead(data, lambda: iter(parts), workers=workers, device=device, ahead=2 * workers):
         yield part.to(device, non_blocking=True)
 
 
