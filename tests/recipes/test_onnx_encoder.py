@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from pipelines.models.onnx_encoder import BUILT_IN, open_onnx_encoder
 from recipes.onnx_encoder.compare import agreement, encoded_features, generated_shots, original_features
 from recipes.onnx_encoder.graph import integer_model
-from recipes.onnx_encoder.network import Layer, float_features, layers_of, published_weights
+from recipes.onnx_encoder.network import SIZE, Layer, float_features, layers_of, published_weights
 from recipes.onnx_encoder.quantisation import PAIR_LIMIT, quantise
 
 State = dict[str, torch.Tensor]
@@ -24,12 +24,12 @@ def published() -> State:
     return published_weights()
 
 
-def mixed_images(count: int, size: int = 224) -> torch.Tensor:
-    """Images (B, size, size, 3) uint8 with large and small structures."""
+def mixed_images(count: int) -> torch.Tensor:
+    """Images (B, SIZE, SIZE, 3) uint8 with large and small structures."""
     generator = torch.Generator().manual_seed(0)
     coarse = torch.rand(count, 3, 7, 7, generator=generator)
-    fine = torch.rand(count, 3, size, size, generator=generator)
-    mixed = torch.nn.functional.interpolate(coarse, size, mode="bilinear") * 0.7 + fine * 0.3
+    fine = torch.rand(count, 3, SIZE, SIZE, generator=generator)
+    mixed = torch.nn.functional.interpolate(coarse, SIZE, mode="bilinear") * 0.7 + fine * 0.3
     return (mixed * 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
 
@@ -83,7 +83,7 @@ def test_the_floating_point_network_equals_timms_with_the_same_weights(published
 @pytest.mark.slow
 def test_the_shipped_file_agrees_with_the_published_network_on_films_it_was_not_calibrated_on() -> None:
     encoder = open_onnx_encoder(BUILT_IN)
-    assert (encoder.width, encoder.size, encoder.precision) == (1280, 224, "int8")
+    assert (encoder.width, encoder.size, encoder.precision) == (1280, SIZE, "int8")
     shots = generated_shots(encoder, 1)[:40]
     agreed = agreement(encoded_features(encoder, shots), original_features(shots))
     assert agreed["cosine"] >= 0.98

@@ -97,7 +97,7 @@ def test_everything_that_determines_the_result_is_recorded(result: SceneList, mo
     expected = asdict(PredictSettings("transitions", encoder="efficientnet_lite0", device="cpu"))
     del expected["encoder_options"]  # they are for ONNX files
     del expected["duration"]  # recorded as the end
-    expected |= {"model": str(model), "bassl": pipelines.__version__, "encoder_id": "efficientnet_lite0-4ea011fa77bb"}
+    expected |= {"model": str(model), "bassl": pipelines.__version__, "encoder_id": "efficientnet_lite0-d069d09dc7fa"}
     assert expected.items() <= result.settings.items()
     assert not {"encoder_options", "duration"} & {*result.settings}
     assert result.settings["precision"] == "int8"
@@ -446,7 +446,7 @@ def test_a_model_with_another_encoder_is_an_error(film: Path, staged: Path, tmp_
         (
             {"keyframes": 3},
             None,
-            "efficientnet_lite0 with 3 keyframes per shot is efficientnet_lite0-4ea011fa77bb here",
+            "efficientnet_lite0 with 3 keyframes per shot is efficientnet_lite0-d069d09dc7fa here",
         ),
         ({"encoder": "ovsd-512d", "encoder_name": None}, None, "features called 'ovsd-512d', which cannot be computed"),
         ({"shape": MLPSettings(2, 8, 8)}, None, "reads features of width 8, and those of .* have 1280"),
