@@ -93,7 +93,7 @@ def test_squeeze_keeps_the_whole_image() -> None:
 
 def test_the_default_encoder_distinguishes_images_and_is_deterministic(rng: np.random.Generator) -> None:
     encoder = load_encoder("efficientnet_lite0", "cpu")
-    pictures = [[encoder.prepare(rng.integers(0, 256, (60, 80, 3)).astype(np.uint8))], [plain(30, 224)]]
+    pictures = [[encoder.prepare(rng.integers(0, 256, (60, 80, 3)).astype(np.uint8))], [plain(30, encoder.size)]]
     first, second = encoder.encode(pictures), encoder.encode(pictures)
     assert first.shape == (2, 1280)
     assert first.dtype == np.float32

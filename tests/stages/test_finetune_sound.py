@@ -36,8 +36,12 @@ ENDS = {
     "b": (3, 5, 10, 13, 19, 23),
     "c": (4, 7, 12, 15, 20, 23),
     "d": (1, 6, 11, 16, 19, 23),
+    "e": (1, 4, 8, 14, 17, 21, 23),
+    "f": (3, 7, 11, 15, 20, 23),
+    "g": (2, 7, 10, 13, 18, 23),
+    "h": (4, 6, 12, 16, 21, 23),
 }
-SPLITS = {"train": ["a", "b"], "val": ["c"], "test": ["d"]}
+SPLITS = {"train": ["a", "b", "e", "f", "g", "h"], "val": ["c"], "test": ["d"]}
 
 
 def write_film(path: Path, ends: tuple[int, ...]) -> None:
@@ -98,6 +102,7 @@ def settings(library: Path) -> FinetuneSettings:
         batch=12,
         rate=2e-3,
         seeds=1,
+        select="last",  # one film of 24 shots is too few to select an epoch on
         workers=0,
         device="cpu",
     )
