@@ -322,8 +322,9 @@ def test_encoders_that_cannot_be_loaded_are_refused(state: dict[str, Tensor], tm
         encoder_of_id("efficientnet_lite0-d069d09dc7fa", "cpu", 5, "a model")
 
 
-def test_a_model_of_the_former_default_encoder_gives_a_one_line_error() -> None:
-    former = "efficientnet_lite0-4af225db47d7"  # the same network run by torch
+@pytest.mark.parametrize("digest", ["4af225db47d7", "4ea011fa77bb"], ids=["run by torch", "224 pixels"])
+def test_a_model_of_a_former_default_encoder_gives_a_one_line_error(digest: str) -> None:
+    former = f"efficientnet_lite0-{digest}"
     with pytest.raises(BasslError, match=f"a model: was trained on features of {former}, and .* is .*d069d09dc7fa"):
         encoder_of_id(former, "cpu", 3, "a model")
 
