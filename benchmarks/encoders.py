@@ -15,7 +15,7 @@ continues. ``--speed`` measures time instead, on a machine that should be otherw
 from __future__ import annotations
 
 import copy
-import os
+import io
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +38,7 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, plan_film, render_keyframes
 from pipelines.evaluation.bootstrap import compare, measure
 from pipelines.evaluation.metrics import FilmScores
+from pipelines.files import write_atomically
 from pipelines.models.colour import shot_colour
 from pipelines.models.cut_evidence import similarity_band, unit_features
 from pipelines.models.encoders import KEYFRAMES, ShotEncoder, load_encoder
@@ -264,10 +265,9 @@ def encode(film: Film, passes: Sequence[Pass], encoders: Mapping[str, ShotEncode
 
 
 def keep(file: Path, values: NDArray[np.float32]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(f".{os.getpid()}.npy")
-    np.save(partial, values)
-    partial.rename(file)
+    content = io.BytesIO()
+    np.save(content, values)
+    write_atomically(file, content.getvalue())
 
 
 def kept(film: Film, what: str) -> Path:
